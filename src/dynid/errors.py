@@ -1,0 +1,53 @@
+"""Every error that dynid raises on purpose.
+
+Each is a `DynidError` and also the builtin kind a caller would expect, so both `except DynidError` and
+`except ValueError` work. A message names the thing, its value, what was expected and what to do.
+"""
+
+
+class DynidError(Exception):
+    """Base of all errors that a user can cause or can mend."""
+
+
+class ConfigurationError(DynidError, ValueError):
+    """A configuration file or setting is not usable."""
+
+
+class UnknownNameError(DynidError, LookupError):
+    """A robot, trajectory, joint or model name that does not exist."""
+
+    def __init__(self, kind: str, name: str, known: "list[str] | tuple[str, ...]") -> None:
+        super().__init__(f"unknown {kind} '{name}'; known: {', '.join(known) or 'none'}")
+        self.kind, self.name, self.known = kind, name, tuple(known)
+
+
+class DataError(DynidError, ValueError):
+    """A recording or an array does not hold what is needed."""
+
+
+class InputNotFoundError(DynidError, FileNotFoundError):
+    """A file or folder that was named does not exist."""
+
+
+class OutputExistsError(DynidError, FileExistsError):
+    """An output that exists already; results are never overwritten."""
+
+
+class InfeasibleError(DynidError, ArithmeticError):
+    """An optimisation or projection has no admissible solution."""
+
+
+class BusError(DynidError, OSError):
+    """The servo bus cannot be opened, or does not answer as it must."""
+
+
+class BusTimeoutError(BusError, TimeoutError):
+    """The servo bus did not answer in time."""
+
+
+class SafetyError(DynidError, RuntimeError):
+    """A motion or command was refused because it is not safe."""
+
+
+class NodeError(DynidError, RuntimeError):
+    """A ROS node or service did not do what it was asked."""

@@ -1,0 +1,1 @@
+"""The servo bus, the arm on it, and its safety."""

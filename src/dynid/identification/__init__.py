@@ -1,0 +1,1 @@
+"""From a recording to an accepted model."""

@@ -1,0 +1,1 @@
+"""ROS 2 nodes; the only place that imports ROS."""

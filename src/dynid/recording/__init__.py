@@ -1,0 +1,1 @@
+"""Bags and other recordings."""

@@ -1,0 +1,104 @@
+"""Where shipped files are, and how files are read and written: safely, whole or not at all."""
+
+import contextlib
+import os
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+def share_folder() -> Path:
+    """The folder that holds config/, urdf/ and launch/.
+
+    A source tree (editable installs run from it) wins over installed copies, so that an edit takes effect;
+    then every ament prefix, then the data path of this Python environment.
+
+    Raises:
+        InputNotFoundError: dynid was installed without its share files.
+    """
+    source_tree = Path(__file__).resolve().parents[2]
+    prefixes = [Path(p) / "share" / "dynid" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
+    installed = Path(sysconfig.get_path("data")) / "share" / "dynid"
+    for folder in (source_tree, *prefixes, installed):
+        if (folder / "config").is_dir() and (folder / "package.xml").is_file():
+            return folder
+    raise InputNotFoundError(
+        f"dynid's share files (config/, urdf/) were found neither in {source_tree} nor in an ament prefix nor in "
+        f"{installed}; install the package again with 'pip install .'"
+    )
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file, read with the safe loader.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: not valid YAML.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputNotFoundError(f"no such file: {path}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise ConfigurationError(f"{path} is not a valid YAML file: {error}") from error
+
+
+def load_validated(path: Path, schema: type[Schema]) -> Schema:
+    """Read a YAML file into a pydantic schema; errors name the file, the field, the value and what was expected."""
+    try:
+        return schema.model_validate(read_yaml(path))
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()]
+        raise ConfigurationError(f"{path}: " + "; ".join(lines)) from error
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file whole or not at all; never over an existing one.
+
+    Raises:
+        OutputExistsError: the file exists.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        os.link(temporary, path)  # unlike rename, link fails where the name is taken
+    except FileExistsError:
+        raise OutputExistsError(f"{path} exists; choose another name or remove it first") from None
+    finally:
+        os.unlink(temporary)
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise OutputExistsError where an output file or folder exists already."""
+    if path.exists() or path.is_symlink():
+        raise OutputExistsError(f"output {path} exists; dynid never overwrites results: choose another name or remove it")
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder that appears under its name only when the block ends without an error.
+
+    Yields a working folder beside it; on an error the working folder is removed and `path` stays untouched.
+    """
+    refuse_existing(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", ignore_cleanup_errors=True) as name:
+        work = Path(name) / path.name
+        work.mkdir()
+        yield work
+        refuse_existing(path)
+        work.rename(path)

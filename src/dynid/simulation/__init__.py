@@ -1,0 +1,1 @@
+"""The simulated arm: MuJoCo plant and servo bus."""

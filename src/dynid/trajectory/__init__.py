@@ -1,0 +1,1 @@
+"""Identification and validation motions."""
