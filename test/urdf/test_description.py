@@ -1,0 +1,145 @@
+"""The robot description: xacro and plain URDF agree with each other, robot.yaml and three readers."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pinocchio
+import pytest
+import xacro
+
+from dynid.resources import share_folder
+from dynid.robot import load_robot
+
+FOLDER = share_folder() / "urdf" / "crane_x7"
+XACRO = FOLDER / "crane_x7.urdf.xacro"
+URDF = FOLDER / "crane_x7.urdf"
+ORIGIN_Z_M = (0.036, 0.064, 0.065, 0.185, 0.121, 0.129, 0.019)
+
+
+def expand(**arguments: str) -> ElementTree.Element:
+    return ElementTree.fromstring(xacro.process_file(str(XACRO), mappings=arguments).toxml())
+
+
+def elements(root: ElementTree.Element) -> list[tuple[str, dict[str, str]]]:
+    return [(element.tag, dict(element.attrib)) for element in root.iter()]
+
+
+def joints(root: ElementTree.Element) -> dict[str, ElementTree.Element]:
+    return {joint.attrib["name"]: joint for joint in root.findall("joint")}
+
+
+def vector(element: ElementTree.Element, tag: str, attribute: str = "xyz") -> list[float]:
+    return [float(value) for value in element.find(tag).attrib[attribute].split()]
+
+
+def test_plain_urdf_is_the_xacro_with_its_defaults():
+    assert elements(ElementTree.parse(URDF).getroot()) == elements(expand())
+
+
+def test_a_change_of_the_xacro_would_be_noticed():
+    assert elements(ElementTree.parse(URDF).getroot()) != elements(expand(prefix="left_"))
+
+
+def test_chain_has_the_products_axes_and_origins():
+    found = joints(ElementTree.parse(URDF).getroot())
+    chain = [found[name] for name in load_robot("crane_x7").joint_names[:7]]
+    for joint, z in zip(chain, ORIGIN_Z_M, strict=True):
+        assert vector(joint, "origin") == [0, 0, z]
+        assert vector(joint, "origin", "rpy") == [0, 0, 0]
+    assert [vector(joint, "axis") for joint in chain] == [[0, 0, 1], [0, -1, 0]] * 3 + [[0, 0, 1]]
+    parents = [joint.find("parent").attrib["link"] for joint in chain]
+    children = [joint.find("child").attrib["link"] for joint in chain]
+    assert parents == ["base_link", *children[:-1]]
+
+
+def test_limits_are_those_of_robot_yaml():
+    robot = load_robot("crane_x7")
+    found = joints(ElementTree.parse(URDF).getroot())
+    for index, name in enumerate(robot.joint_names):
+        limit = found[name].find("limit").attrib
+        np.testing.assert_allclose(float(limit["lower"]), robot.lower[index], atol=1e-12)
+        np.testing.assert_allclose(float(limit["upper"]), robot.upper[index], atol=1e-12)
+        np.testing.assert_allclose(float(limit["velocity"]), robot.velocity_limits[index], atol=1e-12)
+
+
+def test_second_finger_mimics_the_first():
+    mimic = joints(ElementTree.parse(URDF).getroot())["crane_x7_gripper_finger_b_joint"].find("mimic").attrib
+    assert mimic == {"joint": "crane_x7_gripper_finger_a_joint", "multiplier": "1", "offset": "0"}
+
+
+def test_hand_can_be_left_out_and_the_arm_weighs_the_same():
+    without = expand(hand="false")
+    assert len(joints(without)) == 7
+    masses = [
+        sum(float(link.attrib["value"]) for link in root.iter("mass")) for root in (without, expand())
+    ]
+    assert abs(masses[0] - masses[1]) < 1e-8
+
+
+def test_prefix_reaches_every_link_joint_and_reference():
+    root = expand(prefix="left_")
+    names = [e.attrib["name"] for e in root if e.tag in ("link", "joint")]
+    references = [e.attrib["link"] for j in root.findall("joint") for e in j if e.tag in ("parent", "child")]
+    references += [e.attrib["joint"] for e in root.iter("mimic")]
+    assert names and all(name.startswith("left_") for name in names + references)
+    assert set(references) <= set(names)
+
+
+def test_description_holds_no_mesh():
+    assert not list(ElementTree.parse(URDF).getroot().iter("mesh"))
+
+
+def test_every_moving_link_is_drawn_collides_and_has_a_positive_inertia():
+    for link in ElementTree.parse(URDF).getroot().findall("link"):
+        assert link.find("visual") is not None and link.find("collision") is not None
+        if link.attrib["name"] == "base_link":
+            continue
+        tensor = {key: float(value) for key, value in link.find("inertial/inertia").attrib.items()}
+        matrix = np.array(
+            [
+                [tensor["ixx"], tensor["ixy"], tensor["ixz"]],
+                [tensor["ixy"], tensor["iyy"], tensor["iyz"]],
+                [tensor["ixz"], tensor["iyz"], tensor["izz"]],
+            ]
+        )
+        moments = np.linalg.eigvalsh(matrix)
+        assert moments[0] > 0 and moments[0] + moments[1] >= moments[2] * (1 - 1e-9)
+
+
+def test_pinocchio_and_mujoco_read_the_same_kinematics():
+    robot = load_robot("crane_x7")
+    model = pinocchio.buildModelFromUrdf(str(URDF), mimic=True)
+    data = model.createData()
+    spec = mujoco.MjSpec.from_file(str(URDF))
+    plant = spec.compile()
+    state = mujoco.MjData(plant)
+    assert list(model.names)[1:9] == list(robot.joint_names)
+    rng = np.random.default_rng(1)
+    for q in rng.uniform(robot.lower, robot.upper, size=(20, 8)):
+        pinocchio.framesForwardKinematics(model, data, q)
+        state.qpos[:] = [*q, q[7]]
+        mujoco.mj_kinematics(plant, state)
+        for link in ("crane_x7_gripper_base_link", "crane_x7_gripper_finger_b_link"):
+            ours = data.oMf[model.getFrameId(link)].translation
+            np.testing.assert_allclose(ours, state.body(link).xpos, atol=1e-12)
+
+
+def test_urdfdom_accepts_the_description():
+    tool = Path(sys.prefix) / "bin" / "check_urdf"
+    if not tool.exists():
+        pytest.skip("check_urdf comes with the pin wheel's urdfdom and is not in this environment")
+    good = subprocess.run([str(tool), str(URDF)], capture_output=True, text=True, check=False)
+    assert good.returncode == 0 and "Successfully Parsed XML" in good.stdout, good.stdout + good.stderr
+
+
+def test_urdfdom_would_reject_a_broken_one(tmp_path):
+    tool = Path(sys.prefix) / "bin" / "check_urdf"
+    if not tool.exists():
+        pytest.skip("check_urdf comes with the pin wheel's urdfdom and is not in this environment")
+    broken = tmp_path / "broken.urdf"
+    broken.write_text(URDF.read_text().replace('<parent link="base_link"/>', '<parent link="no_such_link"/>'))
+    assert subprocess.run([str(tool), str(broken)], capture_output=True, check=False).returncode != 0
