@@ -57,7 +57,9 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
     try:
         return schema.model_validate(read_yaml(path))
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()]
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()
+        ]
         raise ConfigurationError(f"{path}: " + "; ".join(lines)) from error
 
 
@@ -85,7 +87,9 @@ def write_whole(path: Path, text: str) -> None:
 def refuse_existing(path: Path) -> None:
     """Raise OutputExistsError where an output file or folder exists already."""
     if path.exists() or path.is_symlink():
-        raise OutputExistsError(f"output {path} exists; dynid never overwrites results: choose another name or remove it")
+        raise OutputExistsError(
+            f"output {path} exists; dynid never overwrites results: choose another name or remove it"
+        )
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ class ServoModel(Strict):
 
 
 class Joint(Strict):
-    """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction of its own only."""
+    """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction only."""
 
     name: str
     servo_id: Annotated[int, Field(ge=0, le=252)]
@@ -104,7 +104,7 @@ class AuditDomain(Strict):
 
 
 class Nuisances(Strict):
-    """What a real arm does that the model does not: magnitudes of the simulated arm, each of which can be switched off."""
+    """What a real arm does that the model does not: magnitudes for the simulated arm, each can be switched off."""
 
     coulomb_friction_nm: tuple[NonNegative, ...]
     torque_noise_nm: tuple[NonNegative, ...]
@@ -138,7 +138,7 @@ class RobotFile(Strict):
     mounts_gravity_m_s2: dict[str, Vector3]
     default_mount: str
     structure: Structure = Structure()
-    mdh_overrides_m: dict[str, float] = {}
+    geometry_profiles_m: dict[str, dict[str, float]] = {}
     physical_bounds: PhysicalBounds
     audit_domain: AuditDomain
     simulation: Simulation
@@ -155,7 +155,11 @@ class RobotFile(Strict):
             problems.append("joint names and servo ids must be unique")
         if roles != sorted(roles):
             problems.append("chain joints come first, decoupled ones last")
-        problems += [f"joint {j.name}: servo model '{j.servo_model}' is not under servos" for j in self.joints if j.servo_model not in self.servos]
+        problems += [
+            f"joint {j.name}: servo model '{j.servo_model}' is not under servos"
+            for j in self.joints
+            if j.servo_model not in self.servos
+        ]
         if self.default_mount not in self.mounts_gravity_m_s2:
             problems.append(f"default_mount '{self.default_mount}' is not under mounts_gravity_m_s2")
         lengths = {
@@ -163,7 +167,10 @@ class RobotFile(Strict):
             "audit_domain.lower_deg": (len(self.audit_domain.lower_deg), chain),
             "audit_domain.upper_deg": (len(self.audit_domain.upper_deg), chain),
             "rest_posture_deg": (len(self.rest_posture_deg), len(names)),
-            "simulation.nuisances.coulomb_friction_nm": (len(self.simulation.nuisances.coulomb_friction_nm), len(names)),
+            "simulation.nuisances.coulomb_friction_nm": (
+                len(self.simulation.nuisances.coulomb_friction_nm),
+                len(names),
+            ),
             "simulation.nuisances.torque_noise_nm": (len(self.simulation.nuisances.torque_noise_nm), len(names)),
         }
         problems += [f"{key} has {got} entries, expected {want}" for key, (got, want) in lengths.items() if got != want]

@@ -1,0 +1,175 @@
+"""Consistent projection: base parameters that some physical arm has (design 5.3, beyond the paper's eq. 8).
+
+A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then M(q) is positive
+definite at EVERY pose, no poses need to be sampled, and a URDF exists. Two stages:
+
+    1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds;
+    2. min || pi - pi_prior ||     over the same set with K pi fixed to the first stage's.
+
+Without bounds on masses and centres of mass a solver returns links of hundreds of kilograms.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+
+from dynid.errors import InfeasibleError
+from dynid.model.base_parameters import PRODUCTS, Regrouping
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia
+from dynid.robot import FloatArray, PhysicalBounds
+
+# The solver works in these units, so that masses, moments and inertias are all of order one.
+LENGTH_UNIT_M = 0.1
+MASS_UNIT_KG = 0.1
+MARGIN_RESERVE = 1.05  # the solver aims a little inside delta, so that its tolerance cannot leave delta
+MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistentModel:
+    """Outcome of a consistent projection.
+
+    Attributes:
+        standard: the consistent standard parameters.
+        base: K pi, exactly.
+        distance: || phi - phi0 ||, in the mixed SI units of the parameters.
+        margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
+        total_mass: [kg].
+    """
+
+    standard: StandardParameters
+    base: BaseParameters
+    distance: float
+    margin: float
+    total_mass: float
+
+
+def _units(names: tuple[str, ...]) -> FloatArray:
+    """The solver's unit of every standard parameter, (s,)."""
+    inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
+    by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, "FV": 0.1, "FC": 0.1}
+    return np.array([by_kind.get(name.rstrip("0123456789"), inertia) for name in names])
+
+
+class _Problem:
+    """Variable and constraints that both stages share; `pi` is the cvxpy expression in SI units."""
+
+    def __init__(self, model: ArmModel, bounds: PhysicalBounds) -> None:
+        self.names = model.regrouping.standard
+        self.units = _units(self.names)
+        self.x = cp.Variable(len(self.names))
+        self.pi = cp.multiply(self.units, self.x)
+        self.constraints: list[cp.Constraint] = []
+        index = {name: k for k, name in enumerate(self.names)}
+        for j in range(model.chain_size):
+            self._add_link(j, bounds, model.mdh.in_link[j])
+        self.constraints.append(
+            sum(self.pi[index[f"M{j + 1}"]] for j in range(model.chain_size)) <= bounds.total_mass_kg
+        )
+        for name, k in index.items():
+            kind = name.rstrip("0123456789")
+            if kind == "IA":
+                self.constraints.append(self.x[k] >= MINIMUM_ROTOR_INERTIA / self.units[k])
+            elif kind == "FV" and model.structure.viscous_friction:
+                self.constraints.append(self.x[k] >= 0)
+            elif kind == "FC" and model.structure.coulomb_friction:
+                self.constraints.append(self.x[k] >= 0)
+            elif kind in ("FV", "FC") or (kind in PRODUCTS and not model.structure.products_of_inertia):
+                self.constraints.append(self.x[k] == 0)
+
+    def _add_link(self, j: int, bounds: PhysicalBounds, placement: FloatArray) -> None:
+        """Pseudo-inertia >= delta I, mass bounds and the box of the centre of mass, for link j."""
+        xx, xy, xz, yy, yz, zz, mx, my, mz, m = (self.pi[10 * j + k] for k in range(10))
+        half = 0.5 * (xx + yy + zz)
+        J = cp.bmat([[half - xx, -xy, -xz, mx], [-xy, half - yy, -yz, my], [-xz, -yz, half - zz, mz], [mx, my, mz, m]])
+        # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
+        scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0])
+        margin = bounds.pseudo_inertia_margin * MARGIN_RESERVE
+        self.constraints.append(scale @ (J - margin * np.eye(4)) @ scale / MASS_UNIT_KG >> 0)
+        link = bounds.links[j]
+        moment = placement[:3, :3] @ cp.hstack([mx, my, mz]) + placement[:3, 3] * m  # in the URDF link frame
+        unit = MASS_UNIT_KG * LENGTH_UNIT_M
+        self.constraints += [m >= link.mass_kg[0], m <= link.mass_kg[1]]
+        self.constraints.append((moment - np.array(link.centre_of_mass_lower_m) * m) / unit >= 0)
+        self.constraints.append((np.array(link.centre_of_mass_upper_m) * m - moment) / unit >= 0)
+
+    def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
+        problem = cp.Problem(cp.Minimize(objective), self.constraints + extra)
+        try:
+            with warnings.catch_warnings():
+                # an inaccurate solution is judged by its own numbers in _outcome
+                warnings.simplefilter("ignore", UserWarning)
+                problem.solve(solver=cp.CLARABEL)
+        except cp.SolverError as error:
+            raise InfeasibleError(f"consistent projection, {stage}: the solver gave up ({error})") from error
+        if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or self.x.value is None:
+            raise InfeasibleError(
+                f"consistent projection, {stage}: {problem.status}; the physical bounds in robot.yaml (masses, "
+                "centres of mass, total mass) exclude every model: widen them"
+            )
+        return np.asarray(self.units * self.x.value)
+
+
+def prior_from_bounds(model: ArmModel, bounds: PhysicalBounds) -> FloatArray:
+    """Standard parameters (s,) of an arm of solid boxes in the middle of the bounds: where nothing better is known."""
+    parts = []
+    for j, link in enumerate(bounds.links):
+        lower, upper = np.array(link.centre_of_mass_lower_m), np.array(link.centre_of_mass_upper_m)
+        mass, size = float(np.mean(link.mass_kg)), upper - lower
+        box = LinkInertia(mass, (lower + upper) / 2, np.diag(mass / 12 * (size @ size - size**2)))
+        parts.append(from_link_frame(box, model.mdh.in_link[j]))
+    return np.concatenate([*parts, np.zeros(len(model.regrouping.standard) - 10 * model.chain_size)])
+
+
+def consistent_projection(
+    model: ArmModel, phi0: BaseParameters, bounds: PhysicalBounds, *, prior: FloatArray | None = None,
+    metric: FloatArray | None = None,
+) -> ConsistentModel:  # fmt: skip
+    """The consistent model nearest to phi0.
+
+    Args:
+        model: geometry and structure.
+        phi0: base parameters to project, of this model.
+        bounds: physical bounds.
+        prior: standard parameters (s,) that the second stage stays close to; None: boxes in the middle of the bounds.
+        metric: (k, p) matrix L of the first stage's norm; None is the plain Euclidean distance in phi. The R factor of
+            a regressor makes it the least-squares fit under the constraints.
+
+    Raises:
+        InfeasibleError: no consistent model within the bounds.
+    """
+    regrouping: Regrouping = model.regrouping
+    L = np.eye(len(phi0.names)) if metric is None else np.asarray(metric)
+    L = L / np.abs(L).max()
+    problem = _Problem(model, bounds)
+    base_units = problem.units[list(regrouping.representatives)]
+    typical = np.median(base_units)
+    error = L @ (regrouping.K @ problem.pi - phi0.values) / typical
+    first = problem.solve(cp.norm(error), [], "first stage")
+    phi = regrouping.K @ first
+    near = prior_from_bounds(model, bounds) if prior is None else prior
+    fixed = cp.multiply(1 / base_units, regrouping.K @ problem.pi - phi) == 0
+    free = [k for k, name in enumerate(regrouping.standard) if k < 10 * model.chain_size or name.startswith("IA")]
+    second = problem.solve(cp.norm(problem.x[free] - near[free] / problem.units[free]), [fixed], "second stage")
+    return _outcome(model, phi0, second, bounds)
+
+
+def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, bounds: PhysicalBounds) -> ConsistentModel:
+    """The result, judged by its own numbers rather than by the solver's word."""
+    names = model.regrouping.standard
+    if not model.structure.products_of_inertia:
+        pi = np.array([0.0 if n.rstrip("0123456789") in PRODUCTS else v for n, v in zip(names, pi, strict=True)])
+    standard = StandardParameters(names, pi, model.chain_size)
+    margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
+    if margin < bounds.pseudo_inertia_margin:
+        raise InfeasibleError(
+            f"consistent projection: smallest pseudo-inertia eigenvalue {margin:.3g} is below the required "
+            f"{bounds.pseudo_inertia_margin:.3g}; the problem is badly scaled for the solver"
+        )
+    base = BaseParameters(model.names, model.regrouping.K @ pi, phi0.covariance)
+    total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
+    return ConsistentModel(standard, base, float(np.linalg.norm(base.values - phi0.values)), margin, total)

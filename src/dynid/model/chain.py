@@ -1,0 +1,112 @@
+"""The serial chain of a URDF: joint origins and axes from the base link to the last chain joint.
+
+pinocchio reads the URDF; this file only refuses what must not be read (DOCTYPEs) and orders what pinocchio gives.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+
+from dynid.errors import ConfigurationError, InputNotFoundError
+from dynid.robot import FloatArray, Robot, read_only
+
+
+def read_urdf_text(path: Path) -> str:
+    """The URDF's text; a file with a DOCTYPE (the way to external entities) is refused."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputNotFoundError(f"no such URDF file: {path}") from None
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; a URDF needs neither: remove it")
+    return text
+
+
+def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...]) -> pinocchio.Model:
+    """The URDF as a pinocchio model with only the chain joints movable; all other joints are fixed at zero.
+
+    Raises:
+        ConfigurationError: not a valid URDF, a joint is missing, or the joints are not one serial chain in order.
+    """
+    try:
+        full = pinocchio.buildModelFromXML(urdf_text)
+    except (ValueError, RuntimeError) as error:
+        raise ConfigurationError(f"not a valid URDF: {error}") from error
+    missing = [name for name in joint_names if not full.existJointName(name)]
+    if missing:
+        raise ConfigurationError(
+            f"the URDF has no joint {', '.join(missing)}; it has {', '.join(list(full.names)[1:])}"
+        )
+    locked = [full.getJointId(name) for name in full.names if name not in joint_names and name != "universe"]
+    model = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
+    order = tuple(model.names)[1:]
+    serial = all(model.parents[j] == j - 1 for j in range(1, model.njoints))
+    if order != joint_names or not serial or model.nq != len(joint_names):
+        raise ConfigurationError(
+            f"the chain joints must be one serial chain of one-axis joints in this order: {', '.join(joint_names)}; "
+            f"the URDF has them as {', '.join(order)}"
+        )
+    return model
+
+
+@dataclass(frozen=True, eq=False)
+class SerialChain:
+    """A robot's chain joints as pinocchio sees them."""
+
+    model: pinocchio.Model
+
+    @classmethod
+    def from_robot(cls, robot: Robot) -> "SerialChain":
+        """Read the chain joints of a robot's URDF."""
+        names = robot.joint_names[: robot.chain_size]
+        return cls(pinocchio_chain_model(read_urdf_text(robot.urdf_path), names))
+
+    @property
+    def size(self) -> int:
+        """Number of chain joints."""
+        return int(self.model.nq)
+
+    @cached_property
+    def _zero(self) -> pinocchio.Data:
+        data = self.model.createData()
+        pinocchio.forwardKinematics(self.model, data, np.zeros(self.size), np.ones(self.size))
+        return data
+
+    @cached_property
+    def joint_placements(self) -> FloatArray:
+        """Placements of the URDF joint frames in the base at q = 0, (n, 4, 4)."""
+        return read_only([self._zero.oMi[j + 1].homogeneous for j in range(self.size)])
+
+    @cached_property
+    def axes(self) -> FloatArray:
+        """Joint axes in the base frame at q = 0, (n, 3), unit length.
+
+        Raises:
+            ConfigurationError: a joint that is not revolute.
+        """
+        axes = []
+        for j in range(self.size):
+            subspace = self._motion_subspace(j + 1)
+            if np.linalg.norm(subspace[:3]) > 1e-12:
+                raise ConfigurationError(
+                    f"joint {self.model.names[j + 1]} is not revolute; only revolute chain joints are supported"
+                )
+            axes.append(self._zero.oMi[j + 1].rotation @ subspace[3:])
+        return read_only(axes)
+
+    def _motion_subspace(self, joint: int) -> np.ndarray:
+        """Velocity of joint `joint` per unit rate, in its own frame: (6,) linear then angular."""
+        data = self.model.createData()
+        rate = np.zeros(self.size)
+        rate[joint - 1] = 1.0
+        pinocchio.forwardKinematics(self.model, data, np.zeros(self.size), rate)
+        return np.asarray(data.v[joint].vector)
+
+    def placements(self, q: FloatArray) -> FloatArray:
+        """Placements of the URDF joint frames in the base, (n, 4, 4), at joint positions q (n,) [rad]."""
+        data = self.model.createData()
+        pinocchio.forwardKinematics(self.model, data, np.asarray(q, dtype=float))
+        return np.array([data.oMi[j + 1].homogeneous for j in range(self.size)])

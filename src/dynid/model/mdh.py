@@ -1,0 +1,164 @@
+"""Modified Denavit-Hartenberg parameters (Khalil and Kleinfinger 1986) from the joint axes of a URDF.
+
+Frame j is fixed to link j: z_j lies along joint axis j, x_j along the common normal of z_j and z_{j+1}. Then
+
+    T(j-1, j) = Rot(x, alpha_j) Trans(x, d_j) Rot(z, theta_j) Trans(z, r_j),   theta_j = q_j + offset_j.
+
+What the convention leaves open is fixed so that offsets vanish where they can: frame 0 equals frame 1 at q = 0, x_j
+points like x_{j-1} where the two are parallel, and the first x whose sign is free makes alpha_{j+1} negative.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.errors import UnknownNameError
+from dynid.model.chain import SerialChain
+from dynid.robot import FloatArray, read_only
+
+PARALLEL = 1e-9  # sine of the angle below which two axes count as parallel
+SHORT_M = 1e-9  # distances below this count as zero
+
+
+@dataclass(frozen=True, eq=False)
+class MdhChain:
+    """Modified DH parameters of n revolute joints, and where the frames sit in the URDF.
+
+    Attributes:
+        alpha: (n,) [rad].
+        d: (n,) [m].
+        r: (n,) [m].
+        offset: theta at q = 0, (n,) [rad].
+        base: placement of frame 0 in the URDF base link, (4, 4).
+        in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
+    """
+
+    alpha: FloatArray
+    d: FloatArray
+    r: FloatArray
+    offset: FloatArray
+    base: FloatArray
+    in_link: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of joints."""
+        return len(self.alpha)
+
+    def with_lengths(self, overrides_m: Mapping[str, float]) -> "MdhChain":
+        """The same chain with some lengths replaced, such as {"r3": 0.24} for the paper's geometry.
+
+        Raises:
+            UnknownNameError: a name other than d1..dn, r1..rn.
+        """
+        d, r = np.array(self.d), np.array(self.r)
+        known = tuple(f"{kind}{j + 1}" for kind in "dr" for j in range(self.size))
+        for name, value in overrides_m.items():
+            if name not in known:
+                raise UnknownNameError("modified DH length", name, known)
+            (d if name[0] == "d" else r)[int(name[1:]) - 1] = value
+        return replace(self, d=read_only(d), r=read_only(r))
+
+    def relative_rotations(self, q: FloatArray) -> FloatArray:
+        """Rotations of frame j in frame j-1 at joint positions q (N, n) [rad]; (N, n, 3, 3)."""
+        theta = np.atleast_2d(q) + self.offset
+        ct, st = np.cos(theta), np.sin(theta)
+        ca, sa = np.cos(self.alpha), np.sin(self.alpha)
+        zero = np.zeros_like(theta)
+        rows = [[ct, -st, zero], [ca * st, ca * ct, zero - sa], [sa * st, sa * ct, zero + ca]]
+        return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+    def relative_positions(self) -> FloatArray:
+        """Origin of frame j in frame j-1, (n, 3) [m]; constant for revolute joints."""
+        return np.stack([self.d, -np.sin(self.alpha) * self.r, np.cos(self.alpha) * self.r], axis=-1)
+
+    def placements(self, q: FloatArray) -> FloatArray:
+        """Placements of frames 1..n in the URDF base link at q (n,) [rad]; (n, 4, 4)."""
+        rotations, positions = self.relative_rotations(q)[0], self.relative_positions()
+        placement, out = np.array(self.base), []
+        for rotation, position in zip(rotations, positions, strict=True):
+            step = np.eye(4)
+            step[:3, :3], step[:3, 3] = rotation, position
+            placement = placement @ step
+            out.append(placement)
+        return np.array(out)
+
+
+def common_normal(
+    p1: FloatArray, z1: FloatArray, p2: FloatArray, z2: FloatArray
+) -> tuple[FloatArray, float, FloatArray | None]:
+    """Common normal of two axes, each a point and a unit direction.
+
+    Returns:
+        foot on axis 1 (3,), distance [m], unit direction from axis 1 to axis 2 (3,), or None for coincident axes. For
+        parallel axes the foot is p1; for intersecting ones the direction is z1 x z2.
+    """
+    cross, between = np.cross(z1, z2), p2 - p1
+    sine = np.linalg.norm(cross)
+    if sine < PARALLEL:
+        across = between - (between @ z1) * z1
+        distance = float(np.linalg.norm(across))
+        return p1, distance, across / distance if distance > SHORT_M else None
+    direction = cross / sine
+    along = np.linalg.det(np.stack([between, z2, cross])) / sine**2
+    distance = float(between @ direction)
+    if distance < 0 and -distance > SHORT_M:
+        direction, distance = -direction, -distance
+    return p1 + along * z1, abs(distance), direction
+
+
+def _x_axis(
+    previous: FloatArray | None, z: FloatArray, z_next: FloatArray, normal: FloatArray | None, distance: float
+) -> FloatArray:
+    """Direction of x_j: the common normal, with the sign that the module's rules ask for."""
+    if normal is None:
+        seed = previous if previous is not None else np.eye(3)[int(np.argmin(np.abs(z)))]
+        along = seed - (seed @ z) * z
+        return along / np.linalg.norm(along)
+    if previous is not None and abs(abs(normal @ previous) - 1) < PARALLEL:
+        return normal * np.sign(normal @ previous)
+    if distance > SHORT_M:
+        return normal
+    return normal if np.cross(z, z_next) @ normal < 0 else -normal  # alpha_{j+1} < 0
+
+
+def _frames(points: FloatArray, axes: FloatArray) -> FloatArray:
+    """Placements of the MDH frames at q = 0 in the base, (n, 4, 4), from points (n, 3) on the axes (n, 3)."""
+    count = len(axes)
+    frames = np.tile(np.eye(4), (count, 1, 1))
+    x: FloatArray | None = None
+    origin = points[0]
+    for j in range(count):
+        z = axes[j]
+        if j + 1 < count:
+            # where axis j+1 is parallel the foot is free: keep r_j = 0 by starting from the last origin's foot
+            start = points[j] + ((origin - points[j]) @ z) * z
+            origin, distance, normal = common_normal(start, z, points[j + 1], axes[j + 1])
+            x = _x_axis(x, z, axes[j + 1], normal, distance)
+        else:
+            origin = points[j] + ((origin - points[j]) @ z) * z  # r_n as small as it can be
+            x = _x_axis(x, z, z, None, 0.0)
+        frames[j, :3, :3] = np.stack([x, np.cross(z, x), z], axis=-1)
+        frames[j, :3, 3] = origin
+    return frames
+
+
+def derive_mdh(chain: SerialChain) -> MdhChain:
+    """Modified DH parameters of a serial chain of revolute joints.
+
+    Raises:
+        ConfigurationError: a joint that is not revolute.
+    """
+    urdf = np.asarray(chain.joint_placements)
+    frames = _frames(urdf[:, :3, 3], np.asarray(chain.axes))
+    alpha, d, r, offset = (np.zeros(chain.size) for _ in range(4))
+    for j in range(1, chain.size):
+        step = np.linalg.inv(frames[j - 1]) @ frames[j]
+        alpha[j] = np.arctan2(-step[1, 2], step[2, 2])
+        offset[j] = np.arctan2(-step[0, 1], step[0, 0])
+        d[j] = step[0, 3]
+        r[j] = step[:3, 3] @ step[:3, 2]
+    clean = [read_only(np.where(np.abs(v) < 1e-12, 0.0, v)) for v in (alpha, d, r, offset)]
+    in_link = read_only(np.round(np.linalg.inv(urdf) @ frames, 12) + 0.0)
+    return MdhChain(clean[0], clean[1], clean[2], clean[3], read_only(frames[0]), in_link)

@@ -1,0 +1,54 @@
+"""Consistent projection: certificates, bounds, and what must be refused."""
+
+import numpy as np
+import pytest
+
+from dynid.errors import InfeasibleError
+from dynid.identification.feasibility import consistent_projection
+from dynid.identification.model_file import load_model
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard, pseudo_inertia, to_link_frame
+from dynid.robot import load_robot
+
+ROBOT = load_robot("crane_x7")
+MODEL = ArmModel.of(ROBOT)
+BOUNDS = ROBOT.file.physical_bounds
+PUBLISHED = load_model(ROBOT.folder / "models" / "paper.yaml").base_parameters(MODEL)
+
+
+def test_projection_of_the_published_model() -> None:
+    result = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    assert result.distance == pytest.approx(0.0136, abs=5e-4)
+    assert result.total_mass <= BOUNDS.total_mass_kg + 1e-6
+    for j, link in enumerate(BOUNDS.links):
+        parameters = result.standard.link(j)
+        assert np.linalg.eigvalsh(pseudo_inertia(parameters))[0] >= BOUNDS.pseudo_inertia_margin
+        body = to_link_frame(parameters, MODEL.mdh.in_link[j])
+        assert link.mass_kg[0] - 1e-6 <= body.mass <= link.mass_kg[1] + 1e-6
+        assert (body.centre_of_mass >= np.array(link.centre_of_mass_lower_m) - 1e-5).all()
+        assert (body.centre_of_mass <= np.array(link.centre_of_mass_upper_m) + 1e-5).all()
+    np.testing.assert_array_equal(result.base.values, MODEL.regrouping.K @ result.standard.values)
+
+
+def test_consistent_means_positive_definite_at_every_sampled_pose() -> None:
+    result = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    rng = np.random.default_rng(8)
+    q = np.c_[rng.uniform(ROBOT.audit_lower, ROBOT.audit_upper, (5000, 7)), np.zeros(5000)]
+    assert np.linalg.eigvalsh(MODEL.inertia_matrix(q, result.base)).min() > 0.004
+
+
+def test_the_nominal_file_is_this_projection() -> None:
+    stored = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+    result = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    np.testing.assert_allclose(stored.values, result.base.values, atol=2e-5)
+
+
+def test_a_consistent_model_is_left_where_it_is() -> None:
+    inside = consistent_projection(MODEL, PUBLISHED, BOUNDS).base
+    assert consistent_projection(MODEL, inside, BOUNDS).distance < 1e-5
+
+
+def test_impossible_bounds_are_refused_with_a_sentence() -> None:
+    heavy = BOUNDS.model_copy(update={"total_mass_kg": 0.1})
+    with pytest.raises(InfeasibleError, match="widen"):
+        consistent_projection(MODEL, PUBLISHED, heavy)
