@@ -1,0 +1,66 @@
+"""What every control law offers, and the settings of one robot's controller."""
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+from dynid.errors import ConfigurationError
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
+
+
+class Controller(Protocol):
+    """A joint torque law: measured state and reference in, torque out; it keeps state, so one per arm."""
+
+    def reset(self, q: FloatArray) -> None:
+        """Forget the past and start at rest at the measured posture q, (n,) [rad]."""
+
+    def update(
+        self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """The torque (n,) [N m] of this cycle.
+
+        Args:
+            dt: time since the previous cycle [s], positive.
+            q: measured positions, (n,) [rad].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
+        """
+        ...
+
+
+class ControllerSettings(Strict):
+    """Settings of the FF+PD law, one value per joint in the robot's joint order (arXiv:2605.15949, eq. 2).
+
+    `inertia` is M_hat and `damping` D_hat: they realise the motion and are no identification result.
+    """
+
+    schema_version: Literal[1]
+    proportional_gain_1_s2: tuple[NonNegative, ...]
+    velocity_gain_1_s: tuple[Positive, ...]
+    inertia_kg_m2: tuple[Positive, ...]
+    damping_nm_s_rad: tuple[NonNegative, ...]
+    pseudo_differentiation_s: Positive
+
+    @property
+    def size(self) -> int:
+        """Number of joints n."""
+        return len(self.inertia_kg_m2)
+
+
+def load_controller(robot: Robot, path: Path | None = None) -> ControllerSettings:
+    """The controller settings of a robot: its controller.yaml, or another file of the same schema.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: not valid, or not one value per joint.
+    """
+    file = path or robot.folder / "controller.yaml"
+    settings = load_validated(file, ControllerSettings)
+    for key in ("proportional_gain_1_s2", "velocity_gain_1_s", "inertia_kg_m2", "damping_nm_s_rad"):
+        values = getattr(settings, key)
+        if len(values) != robot.size:
+            raise ConfigurationError(
+                f"{file}: {key} has {len(values)} entries, expected {robot.size}, one per joint"
+            )
+    return settings

@@ -1,0 +1,45 @@
+"""Feed-forward plus PD with pseudo-differentiation, arXiv:2605.15949, eq. 2.
+
+u = M_hat [K_V (dq_ref + K_P K_V^-1 (q_ref - q) - dq_hat) + ddq_ref] + D_hat dq_ref
+
+The law has no gravity term: at rest it leaves the error g(q) / (M_hat K_P).
+"""
+
+import numpy as np
+
+from dynid.control.controller import ControllerSettings
+from dynid.control.filters import PseudoDifferentiator
+from dynid.robot import FloatArray, read_only
+
+
+class FeedforwardPd:
+    """The paper's motion-realization law for n joints; call `reset` before the first `update`."""
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        self.settings = settings
+        inertia = np.array(settings.inertia_kg_m2)
+        # The products K_V M_hat and K_P M_hat are what eq. 2 multiplies the errors with.
+        self.damping_gain = read_only(inertia * np.array(settings.velocity_gain_1_s))
+        self.stiffness_gain = read_only(inertia * np.array(settings.proportional_gain_1_s2))
+        self._inertia = read_only(inertia)
+        self._damping = read_only(settings.damping_nm_s_rad)
+        self._velocity = PseudoDifferentiator(settings.pseudo_differentiation_s, settings.size)
+
+    def reset(self, q: FloatArray) -> None:
+        """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
+        self._velocity.reset(q)
+
+    def update(
+        self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """Torque (n,) [N m] from the measured q and the reference, all (n,) in SI, dt [s] after the previous
+        call.
+
+        Raises:
+            DataError: dt is not positive.
+        """
+        torque = self.damping_gain * (dq_ref - self._velocity.update(dt, q))
+        torque += self.stiffness_gain * (q_ref - q)
+        torque += self._inertia * ddq_ref
+        torque += self._damping * dq_ref
+        return torque

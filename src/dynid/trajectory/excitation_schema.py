@@ -1,0 +1,158 @@
+"""The schema of excitation.yaml: primitives, patterns, profiles and trajectories are data.
+
+Joints are counted from 1, as the papers and the arm's documentation do; degrees wherever the key says so.
+"""
+
+from collections.abc import Container
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from dynid.robot import NonNegative, Positive, Strict
+
+JointNumber = Annotated[int, Field(ge=1)]
+SpeedFactor = Annotated[float, Field(gt=0, le=1)]
+Posture = tuple[float, ...]
+# One figure for both directions, or one towards minus and one towards plus.
+Amplitude = NonNegative | tuple[NonNegative, NonNegative]
+WRIST_SUFFIX = "_wrist"
+
+
+class WristVariant(Strict):
+    """The joint that the wrist variant of a posture turns; by how much is a matter of the profile."""
+
+    joint: JointNumber
+
+
+class PrimitiveStep(Strict):
+    """One primitive of a pattern: its joints, their signs, its speed set, at the nominal or the wrist posture."""
+
+    joints: Annotated[tuple[JointNumber, ...], Field(min_length=1, max_length=2)]
+    signs: tuple[Literal[-1, 1], ...] | None = None
+    speed: str = "normal"
+    wrist: bool = False
+
+
+class Profile(Strict):
+    """Limits and amplitudes of one variant of the families.
+
+    `joint_limits_deg` replaces the robot's limits of single joints; `margin_deg` is kept from every limit.
+    `amplitudes_deg` holds one row per posture and one per wrist variant of it (`<posture>_wrist`).
+    """
+
+    about: str
+    joint_limits_deg: dict[int, tuple[float, float]] = {}
+    margin_deg: NonNegative = 0.0
+    wrist_offset_deg: float
+    amplitudes_deg: dict[str, tuple[Amplitude, ...]]
+
+
+class PatternMotion(Strict):
+    """A pattern of primitives at a posture and a speed level."""
+
+    posture: str
+    pattern: str
+    level: str
+
+
+class Concatenation(Strict):
+    """Other trajectories of the same profile, one after the other."""
+
+    concatenate: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class WaypointMotion(Strict):
+    """A multi-axis motion through explicit waypoints, the same in every profile."""
+
+    waypoints_deg: Annotated[tuple[Posture, ...], Field(min_length=2)]
+    speed_factor: SpeedFactor
+    dwell_s: NonNegative = 0.0
+    profiles: tuple[str, ...] | None = None
+
+
+def _kind(value: Any) -> str:
+    keys = value if isinstance(value, dict) else vars(value)
+    return next((key for key in ("concatenate", "waypoints_deg") if key in keys), "pattern")
+
+
+Motion = Annotated[
+    Annotated[PatternMotion, Tag("pattern")]
+    | Annotated[Concatenation, Tag("concatenate")]
+    | Annotated[WaypointMotion, Tag("waypoints_deg")],
+    Discriminator(_kind),
+]
+
+
+class ExcitationFile(Strict):
+    """The schema of excitation.yaml; limits are those of the time law, before the relative speed factor."""
+
+    schema_version: Literal[1]
+    velocity_rad_s: tuple[Positive, ...]
+    acceleration_rad_s2: tuple[Positive, ...]
+    levels: tuple[str, ...]
+    speed_factors: dict[str, tuple[SpeedFactor, ...]]
+    postures_deg: dict[str, Posture]
+    wrist_variant: WristVariant
+    patterns: dict[str, tuple[PrimitiveStep, ...]]
+    profiles: dict[str, Profile]
+    trajectories: dict[str, Motion]
+
+    @model_validator(mode="after")
+    def _complete(self) -> "ExcitationFile":
+        size = len(self.velocity_rad_s)
+        rows: dict[str, int] = {"acceleration_rad_s2": len(self.acceleration_rad_s2)}
+        rows |= {f"postures_deg.{name}": len(row) for name, row in self.postures_deg.items()}
+        for profile, content in self.profiles.items():
+            rows |= {
+                f"profiles.{profile}.amplitudes_deg.{name}": len(row)
+                for name, row in content.amplitudes_deg.items()
+            }
+        for name, motion in self.trajectories.items():
+            if isinstance(motion, WaypointMotion):
+                rows |= {
+                    f"trajectories.{name}.waypoints_deg[{k}]": len(row)
+                    for k, row in enumerate(motion.waypoints_deg)
+                }
+        problems = [f"{key} has {got} entries, expected {size}" for key, got in rows.items() if got != size]
+        problems += [
+            f"speed_factors.{name} has {len(row)} entries, expected {len(self.levels)}, one per level"
+            for name, row in self.speed_factors.items()
+            if len(row) != len(self.levels)
+        ]
+        problems += self._dangling()
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _dangling(self) -> list[str]:
+        """References to names that the file does not define."""
+        postures = [*self.postures_deg, *(name + WRIST_SUFFIX for name in self.postures_deg)]
+        needed: list[tuple[str, str, str, Container[str]]] = []
+        for name, steps in self.patterns.items():
+            needed += [(f"patterns.{name}", "speed set", step.speed, self.speed_factors) for step in steps]
+        for name, profile in self.profiles.items():
+            needed += [
+                (f"profiles.{name}", "amplitude row", posture, profile.amplitudes_deg) for posture in postures
+            ]
+        earlier: list[str] = []
+        for name, motion in self.trajectories.items():
+            if isinstance(motion, Concatenation):
+                needed += [
+                    (f"trajectories.{name}", "earlier trajectory", part, list(earlier))
+                    for part in motion.concatenate
+                ]
+            elif isinstance(motion, WaypointMotion):
+                needed += [
+                    (f"trajectories.{name}", "profile", wanted, self.profiles)
+                    for wanted in motion.profiles or ()
+                ]
+            else:
+                needed += [
+                    (f"trajectories.{name}", "posture", motion.posture, self.postures_deg),
+                    (f"trajectories.{name}", "pattern", motion.pattern, self.patterns),
+                    (f"trajectories.{name}", "level", motion.level, self.levels),
+                ]
+            earlier.append(name)
+        return [
+            f"{at}: {kind} '{name}' is not defined" for at, kind, name, known in needed if name not in known
+        ]

@@ -1,0 +1,145 @@
+"""A robot's named trajectories, built from its excitation.yaml.
+
+For CRANE-X7 these are the 43 of arXiv:2605.15949 (Table II, Appendix B) in two profiles, and the two demo
+motions.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.trajectory.excitation_schema import (
+    WRIST_SUFFIX,
+    Amplitude,
+    Concatenation,
+    ExcitationFile,
+    PatternMotion,
+    Profile,
+    WaypointMotion,
+)
+from dynid.trajectory.primitives import primitive
+from dynid.trajectory.trajectory import Trajectory, concatenate, through
+
+DEFAULT_PROFILE = "limited"
+# Where one part of a concatenation ends away from the next one's start, the arm moves over at this speed
+# factor.
+JOINING_FACTOR = 0.3
+
+
+class Excitation:
+    """The trajectories of one robot by name, each checked against its profile's limits before it is handed out."""
+
+    def __init__(self, file: ExcitationFile, robot: Robot) -> None:
+        self.file = file
+        self.robot = robot
+        if len(file.velocity_rad_s) != robot.size:
+            raise ConfigurationError(
+                f"excitation of robot '{robot.name}' is for {len(file.velocity_rad_s)} axes; the robot has "
+                f"{robot.size}"
+            )
+        self._velocity = read_only(file.velocity_rad_s)
+        self._acceleration = read_only(file.acceleration_rad_s2)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All trajectory names, in the order of the file."""
+        return tuple(self.file.trajectories)
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The profiles that trajectories come in."""
+        return tuple(self.file.profiles)
+
+    def limits(self, profile: str = DEFAULT_PROFILE) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper position limits of a profile, its margin taken off, each (n,) [rad].
+
+        Raises:
+            UnknownNameError: no such profile.
+        """
+        settings = self._profile(profile)
+        lower, upper = np.rad2deg(self.robot.lower), np.rad2deg(self.robot.upper)
+        for number, (low, high) in settings.joint_limits_deg.items():
+            lower[number - 1], upper[number - 1] = low, high
+        return read_only(np.deg2rad(lower + settings.margin_deg)), read_only(
+            np.deg2rad(upper - settings.margin_deg)
+        )
+
+    def trajectory(self, name: str, profile: str = DEFAULT_PROFILE) -> Trajectory:
+        """One trajectory, for all n axes.
+
+        Args:
+            name: one of `names`.
+            profile: one of `profiles`; only a profile within the joint limits suits a real arm.
+
+        Raises:
+            UnknownNameError: no such trajectory or profile, or the trajectory does not come in this profile.
+            SafetyError: the trajectory leaves the profile's joint limits or the robot's velocity limits.
+        """
+        trajectory = self._build(name, profile)
+        lower, upper = self.limits(profile)
+        trajectory.check_limits(lower, upper, self.robot.velocity_limits)
+        return trajectory
+
+    def _profile(self, name: str) -> Profile:
+        if name not in self.file.profiles:
+            raise UnknownNameError("trajectory profile", name, self.profiles)
+        return self.file.profiles[name]
+
+    def _build(self, name: str, profile: str) -> Trajectory:
+        self._profile(profile)
+        if name not in self.file.trajectories:
+            raise UnknownNameError("trajectory", name, self.names)
+        motion = self.file.trajectories[name]
+        if isinstance(motion, Concatenation):
+            parts = [self._build(part, profile) for part in motion.concatenate]
+            return concatenate(
+                name, parts, JOINING_FACTOR * self._velocity, JOINING_FACTOR * self._acceleration
+            )
+        if isinstance(motion, WaypointMotion):
+            if motion.profiles is not None and profile not in motion.profiles:
+                raise UnknownNameError(f"profile of trajectory {name}", profile, motion.profiles)
+            points = np.deg2rad(motion.waypoints_deg)
+            return self._through(name, points, [motion.speed_factor] * (len(points) - 1), motion.dwell_s)
+        return self._pattern(name, motion, profile)
+
+    def _pattern(self, name: str, motion: PatternMotion, profile: str) -> Trajectory:
+        settings = self._profile(profile)
+        level = self.file.levels.index(motion.level)
+        nominal = np.deg2rad(self.file.postures_deg[motion.posture])
+        points, factors = [nominal], []
+        for step in self.file.patterns[motion.pattern]:
+            posture, row = nominal.copy(), motion.posture
+            if step.wrist:
+                posture[self.file.wrist_variant.joint - 1] += np.deg2rad(settings.wrist_offset_deg)
+                row += WRIST_SUFFIX
+            amplitudes = _both_sides(settings.amplitudes_deg[row])
+            corners = primitive(posture, [j - 1 for j in step.joints], amplitudes, step.signs)
+            points.extend(corners)
+            factors += [self.file.speed_factors[step.speed][level]] * len(corners)
+        points.append(nominal)
+        factors.append(factors[-1])
+        return self._through(name, np.array(points), factors, 0.0)
+
+    def _through(self, name: str, points: FloatArray, factors: Sequence[float], dwell: float) -> Trajectory:
+        return through(
+            name, self.robot.joint_names, points, self._velocity, self._acceleration, factors, dwell
+        )
+
+
+def _both_sides(row: tuple[Amplitude, ...]) -> FloatArray:
+    """Amplitudes (n, 2) [rad] towards minus and plus."""
+    return np.deg2rad([pair if isinstance(pair, tuple) else (pair, pair) for pair in row])
+
+
+def load_excitation(robot: Robot, path: Path | None = None) -> Excitation:
+    """The named trajectories of a robot: its excitation.yaml, or another file of the same schema.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: not valid, or not for this robot's number of axes.
+    """
+    return Excitation(load_validated(path or robot.folder / "excitation.yaml", ExcitationFile), robot)

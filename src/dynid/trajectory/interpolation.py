@@ -1,0 +1,107 @@
+"""Point-to-point time law: continuous acceleration, a cruise phase where the length allows, joints in step.
+
+A segment runs q(t) = q_start + d s(t) with one scalar law s: 0 -> 1 for all joints, so they start and stop
+together and keep the straight line in joint space. The rate ds/dt rises over the ramp time r as the cubic V
+x^2 (3 - 2 x) with x = t/r, stays at V over the cruise time c and falls as it rose; d2s/dt2 is then the
+parabola 6 V x (1 - x)/r, zero at both ends of a ramp and at most 1.5 V/r. The length condition is V (r + c)
+= 1.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.robot import FloatArray
+
+# Displacements below this [rad] are a rest, not a motion: far below an encoder count (1.5e-3 rad).
+NEGLIGIBLE_RAD = 1e-9
+
+
+class TimeLaw(NamedTuple):
+    """The scalar law of one segment: peak rate V [1/s], ramp time r [s], cruise time c [s]."""
+
+    rate: float
+    ramp: float
+    cruise: float
+
+    @property
+    def duration(self) -> float:
+        """Time from start to end [s]."""
+        return 2.0 * self.ramp + self.cruise
+
+
+def rest(duration: float) -> TimeLaw:
+    """The law of a dwell: nothing moves for `duration` seconds."""
+    if not (math.isfinite(duration) and duration >= 0.0):
+        raise ConfigurationError(f"a dwell lasts {duration} s; expected a finite time of at least 0 s")
+    return TimeLaw(0.0, 0.5 * duration, 0.0)
+
+
+def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> TimeLaw:
+    """The fastest law of this shape for one segment.
+
+    Args:
+        displacement: end minus start, (n,) [rad].
+        velocity: limit per joint, (n,) [rad/s].
+        acceleration: limit per joint, (n,) [rad/s^2].
+
+    Returns:
+        The law; of zero duration where nothing moves.
+
+    Raises:
+        ConfigurationError: a displacement is not finite, or a limit is not positive and finite.
+    """
+    distance = np.abs(displacement)
+    for label, values in (("velocity", velocity), ("acceleration", acceleration)):
+        if not (np.all(np.isfinite(values)) and np.all(values > 0.0)):
+            raise ConfigurationError(
+                f"{label} limits are {values.tolist()}; every one must be positive and finite"
+            )
+    if not np.all(np.isfinite(distance)):
+        raise ConfigurationError(
+            f"a segment's displacement is {np.asarray(displacement).tolist()}; expected finite values"
+        )
+    if np.all(distance < NEGLIGIBLE_RAD):
+        return rest(0.0)
+    moving = distance >= NEGLIGIBLE_RAD
+    rate_limit = float(np.min(velocity[moving] / distance[moving]))
+    # The peak of the parabola is 1.5 V/r, so r = 1.5 V/a at the acceleration limit a (of the slowest joint).
+    slope = float(np.min(acceleration[moving] / distance[moving])) / 1.5
+    if rate_limit * rate_limit / slope >= 1.0:  # the ramps alone would overshoot: no cruise, a lower peak
+        rate = math.sqrt(slope)
+        return TimeLaw(rate, 1.0 / rate, 0.0)
+    ramp = rate_limit / slope
+    return TimeLaw(rate_limit, ramp, 1.0 / rate_limit - ramp)
+
+
+def evaluate(law: TimeLaw, t: float) -> tuple[float, float, float]:
+    """s [1], ds/dt [1/s] and d2s/dt2 [1/s^2] at time t [s] within [0, duration]."""
+    rate, ramp, cruise = law
+    left = 2.0 * ramp + cruise - t
+    rising = t <= left
+    u = t if rising else left  # the falling half mirrors the rising one
+    if u >= ramp:
+        s, ds, dds = rate * (u - 0.5 * ramp), rate, 0.0
+    else:
+        x = u / ramp
+        s = rate * ramp * x * x * x * (1.0 - 0.5 * x)
+        ds = rate * x * x * (3.0 - 2.0 * x)
+        dds = 6.0 * rate * x * (1.0 - x) / ramp
+    return (s, ds, dds) if rising else (1.0 - s, ds, -dds)
+
+
+def evaluate_all(
+    rate: FloatArray, ramp: FloatArray, cruise: FloatArray, t: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """`evaluate` for many samples: the law's values and the time within the segment per sample, all (N,)."""
+    left = 2.0 * ramp + cruise - t
+    rising = t <= left
+    u = np.where(rising, t, left)
+    ramping = u < ramp
+    x = np.divide(u, ramp, out=np.ones_like(u), where=ramping)
+    s = np.where(ramping, rate * ramp * x**3 * (1.0 - 0.5 * x), rate * (u - 0.5 * ramp))
+    ds = rate * x * x * (3.0 - 2.0 * x)
+    dds = np.divide(6.0 * rate * x * (1.0 - x), ramp, out=np.zeros_like(u), where=ramping)
+    return np.where(rising, s, 1.0 - s), ds, np.where(rising, dds, -dds)

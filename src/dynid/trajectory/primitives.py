@@ -1,0 +1,54 @@
+"""The excitation primitives of arXiv:2605.15949, Appendix B, as waypoint sequences.
+
+P_j goes q0, q0 - a e_j, q0 + a e_j, q0; P_{j,j+1} does the same along delta = s_j a_j e_j + s_{j+1} a_{j+1}
+e_{j+1}. An amplitude is a pair (towards minus, towards plus), equal in the paper; where a joint limit leaves
+room on one side only, they differ, and the two ends are limited separately.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.robot import FloatArray, read_only
+
+
+def primitive(
+    posture: FloatArray, joints: Sequence[int], amplitudes: FloatArray, signs: Sequence[int] | None = None
+) -> FloatArray:
+    """Waypoints of a primitive of one joint, or of two adjacent ones.
+
+    Args:
+        posture: nominal posture q0, (n,) [rad].
+        joints: one index, or two adjacent ones in ascending order (counted from 0).
+        amplitudes: (n, 2) [rad], at least 0: how far each joint may go below and above the posture.
+        signs: +1 or -1 per joint in `joints`; None is +1 for all.
+
+    Returns:
+        (4, n) [rad]: q0, q0 - delta, q0 + delta, q0.
+
+    Raises:
+        ConfigurationError: joints out of range or not adjacent, a sign that is not +-1, a negative amplitude.
+    """
+    directions = tuple(signs) if signs is not None else (1,) * len(joints)
+    size = len(posture)
+    pair_apart = len(joints) == 2 and joints[1] != joints[0] + 1
+    if len(joints) not in (1, 2) or pair_apart or not all(0 <= j < size for j in joints):
+        numbers = [j + 1 for j in joints]
+        raise ConfigurationError(
+            f"primitive of joints {numbers}: expected one joint, or two adjacent ones, of 1 to {size}"
+        )
+    if len(directions) != len(joints) or any(s not in (-1, 1) for s in directions):
+        raise ConfigurationError(
+            f"primitive signs {list(directions)}: expected +1 or -1 for each of {len(joints)} joints"
+        )
+    if amplitudes.shape != (size, 2) or not np.all(amplitudes >= 0.0):
+        raise ConfigurationError(
+            f"primitive amplitudes of shape {amplitudes.shape}: expected ({size}, 2), none negative"
+        )
+    ends = np.tile(posture, (2, 1))
+    for row, side in enumerate((-1, 1)):
+        for j, sign in zip(joints, directions, strict=True):
+            towards = side * sign
+            ends[row, j] += towards * amplitudes[j, 0 if towards < 0 else 1]
+    return read_only([posture, ends[0], ends[1], posture])
