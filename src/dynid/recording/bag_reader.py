@@ -1,0 +1,208 @@
+"""Reads rosbag2 bags in bulk: a folder, MCAP or sqlite3, split or not, finished or left behind by a killed recorder."""
+
+import hashlib
+import shutil
+import sqlite3
+import tempfile
+from collections import defaultdict
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rosbags.interfaces import ConnectionExtRosbag2, Qos
+from rosbags.rosbag2 import Reader, ReaderError
+from rosbags.rosbag2.metadata import parse_qos
+
+from dynid.errors import DataError, InputNotFoundError, UnknownNameError
+from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, read_metadata
+from dynid.recording.mcap_scan import scan_mcap
+from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
+
+
+@dataclass(frozen=True)
+class TopicContent:
+    """One topic of a bag: its type, the quality of service it was offered with, and its messages."""
+
+    name: str
+    message_type: str
+    qos: tuple[Qos, ...]
+    messages: RawMessages
+
+
+@dataclass(frozen=True)
+class Bag:
+    """A bag in memory.
+
+    Attributes:
+        path: the folder, or the single file.
+        storage: "mcap" or "sqlite3".
+        files: the data files.
+        topics: by name, sorted.
+        findings: what a reader should know: a cut end, a missing metadata.yaml. Empty for a bag in order.
+    """
+
+    path: Path
+    storage: str
+    files: tuple[Path, ...]
+    topics: dict[str, TopicContent]
+    findings: tuple[str, ...]
+
+    def __getitem__(self, topic: str) -> TopicContent:
+        try:
+            return self.topics[topic]
+        except KeyError:
+            raise UnknownNameError("topic", topic, tuple(self.topics)) from None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages per topic."""
+        return {name: len(topic.messages) for name, topic in self.topics.items()}
+
+    def sha256(self) -> str:
+        """SHA-256 of the data files' bytes, one behind the other, in hexadecimal."""
+        digest = hashlib.sha256()
+        for path in self.files:
+            with path.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    digest.update(block)
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _FileContent:
+    topics: tuple[TopicContent, ...]
+    finding: str | None = None
+
+
+class _FileReader(Protocol):
+    def __call__(self, path: Path) -> _FileContent: ...
+
+
+def read_bag(path: Path | str) -> Bag:
+    """Read a whole bag, folder or single .mcap or .db3 file. The bag is not changed.
+
+    Raises:
+        InputNotFoundError: no such path.
+        DataError: not a bag, a data file is missing, or it is damaged.
+    """
+    path = Path(path)
+    files, storage, compressed, findings = _locate(path)
+    if compressed:
+        contents = [_read_with_rosbags(path)]
+    else:
+        reader: _FileReader = _read_mcap if storage == "mcap" else _read_sqlite
+        contents = [reader(file) for file in files]
+    findings += [content.finding for content in contents if content.finding]
+    groups: dict[str, list[TopicContent]] = defaultdict(list)
+    for content in contents:
+        for topic in content.topics:
+            groups[topic.name].append(topic)
+    topics = {name: _merged(groups[name], path) for name in sorted(groups)}
+    return Bag(path, storage, files, topics, tuple(findings))
+
+
+def _locate(path: Path) -> tuple[tuple[Path, ...], str, bool, list[str]]:
+    """Data files, storage, whether compressed, findings."""
+    if not path.exists():
+        raise InputNotFoundError(f"no such bag: {path}")
+    if path.is_file():
+        storages = [storage for storage, suffix in STORAGE_SUFFIXES.items() if path.suffix == suffix]
+        if not storages:
+            raise DataError(f"{path} is not a bag: expected a rosbag2 folder, or a .mcap or .db3 file")
+        return (path,), storages[0], False, []
+    metadata = read_metadata(path)
+    findings = []
+    if metadata is None:
+        metadata = _guessed(path)
+        findings.append("metadata.yaml is missing")
+    elif metadata.provisional:
+        findings.append("metadata.yaml is provisional: the recorder was killed, or is still recording")
+    files = tuple(path / name for name in metadata.files)
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise DataError(f"the bag {path} lacks the data file {', '.join(missing)} that its metadata.yaml names")
+    return files, metadata.storage, metadata.compressed, findings
+
+
+def _guessed(folder: Path) -> BagMetadata:
+    for storage, suffix in STORAGE_SUFFIXES.items():
+        names = sorted((file.name for file in folder.glob(f"*{suffix}")), key=lambda name: (len(name), name))
+        if names:
+            return BagMetadata(storage, tuple(names), False, False)
+    raise DataError(f"{folder} is not a rosbag2 bag: it holds neither a metadata.yaml nor a .mcap or .db3 file")
+
+
+def _merged(pieces: list[TopicContent], path: Path) -> TopicContent:
+    first = pieces[0]
+    types = sorted({piece.message_type for piece in pieces})
+    if len(types) > 1:
+        raise DataError(f"topic '{first.name}' has several types in the bag {path}: {', '.join(types)}")
+    return TopicContent(first.name, first.message_type, first.qos, joined([piece.messages for piece in pieces]))
+
+
+def _read_mcap(path: Path) -> _FileContent:
+    if not path.stat().st_size:
+        return _FileContent((), f"{path.name} is empty: the recorder was killed before its first message")
+    scan = scan_mcap(path)
+    topics = tuple(
+        TopicContent(channel.topic, channel.message_type, channel.qos, from_blocks(scan.blocks.get(identifier, [])))
+        for identifier, channel in scan.channels.items()
+    )
+    cut = f"{path.name} is cut off: no index at its end, {scan.lost_bytes} bytes of an unfinished record not used"
+    return _FileContent(topics, None if scan.complete else cut)
+
+
+def _read_sqlite(path: Path) -> _FileContent:
+    journal = path.with_name(path.name + "-journal")
+    if not journal.is_file() or not journal.stat().st_size:
+        return _FileContent(_query(path, immutable=True))
+    # Opening the file for reading would roll it back in place; a reader does not change a bag.
+    with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
+        for file in (path, journal):
+            shutil.copy(file, folder)
+        topics = _query(Path(folder) / path.name, immutable=False)
+    return _FileContent(topics, f"{path.name} has an unfinished transaction, which was not used")
+
+
+def _query(path: Path, *, immutable: bool) -> tuple[TopicContent, ...]:
+    mode = "mode=ro&immutable=1" if immutable else "mode=rw"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
+            rows = database.execute("SELECT id, name, type, serialization_format, offered_qos_profiles FROM topics")
+            topics = rows.fetchall()
+            log_ns: dict[int, list[int]] = defaultdict(list)
+            data: dict[int, list[bytes]] = defaultdict(list)
+            for identifier, stamp, raw in database.execute("SELECT topic_id, timestamp, data FROM messages"):
+                log_ns[identifier].append(stamp)
+                data[identifier].append(raw)
+    except sqlite3.Error as error:
+        raise DataError(f"{path.name} is not a rosbag2 sqlite3 file, or is damaged: {error}") from error
+    if others := sorted({f"{name} ({form})" for _, name, _, form, _ in topics if form != "cdr"}):
+        raise DataError(f"topics that are not encoded as cdr: {', '.join(others)}")
+    return tuple(
+        TopicContent(name, kind, tuple(parse_qos(qos)), from_list(log_ns[identifier], data[identifier]))
+        for identifier, name, kind, _, qos in topics
+    )
+
+
+def _read_with_rosbags(path: Path) -> _FileContent:
+    """Compressed bags, which this package does not write, are left to rosbags."""
+    log_ns: dict[str, list[int]] = defaultdict(list)
+    data: dict[str, list[bytes]] = defaultdict(list)
+    try:
+        with Reader(path) as reader:
+            connections = list(reader.connections)
+            for connection, stamp, raw in reader.messages():
+                log_ns[connection.topic].append(stamp)
+                data[connection.topic].append(raw)
+    except (ReaderError, OSError) as error:
+        raise DataError(f"the compressed bag {path} cannot be read: {error}") from error
+    topics = []
+    for connection in connections:
+        assert isinstance(connection.ext, ConnectionExtRosbag2)
+        messages = from_list(log_ns[connection.topic], data[connection.topic])
+        topics.append(
+            TopicContent(connection.topic, connection.msgtype, tuple(connection.ext.offered_qos_profiles), messages)
+        )
+    return _FileContent(tuple(topics))

@@ -1,0 +1,213 @@
+"""Writes rosbag2 bags (version 9, as of ROS 2 Jazzy) from serialized messages, without ROS.
+
+A process that is killed loses at most the last `flush_interval_s`: until then data, index and metadata.yaml are in the
+files. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from rosbags.interfaces import (
+    Connection,
+    Qos,
+    QosDurability,
+    QosHistory,
+    QosLiveliness,
+    QosReliability,
+    QosTime,
+)
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.typesys import TypesysError
+
+from dynid.errors import ConfigurationError, DynidError, UnknownNameError
+from dynid.recording.bag_metadata import BAG_VERSION, bag_information, dump_information, write_metadata
+from dynid.recording.bag_storage import SurvivingWriter
+from dynid.recording.messages import type_store
+from dynid.resources import refuse_existing
+
+Storage = Literal["mcap", "sqlite3"]
+Reliability = Literal["reliable", "best_effort", "latched"]
+_STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
+_FOREVER = QosTime(9223372036, 854775807)  # rmw's infinite duration
+
+
+class BagWriteError(DynidError, OSError):
+    """A bag cannot be written: disk full, no permission, not open."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic to record: name, message type ("sensor_msgs/msg/JointState"), quality of service.
+
+    "latched" is reliable and transient local: late subscribers get the last message, also when a bag is played.
+    """
+
+    name: str
+    message_type: str
+    qos: Reliability = "reliable"
+    depth: int = 10
+
+    def offered_qos(self) -> Qos:
+        """The quality of service as rosbag2 stores it."""
+        best_effort = self.qos == "best_effort"
+        return Qos(
+            history=QosHistory.KEEP_LAST,
+            depth=self.depth,
+            reliability=QosReliability.BEST_EFFORT if best_effort else QosReliability.RELIABLE,
+            durability=QosDurability.TRANSIENT_LOCAL if self.qos == "latched" else QosDurability.VOLATILE,
+            deadline=_FOREVER,
+            lifespan=_FOREVER,
+            liveliness=QosLiveliness.AUTOMATIC,
+            liveliness_lease_duration=_FOREVER,
+            avoid_ros_namespace_conventions=False,
+        )
+
+
+class BagWriter:
+    """Writes one bag. Open and close it explicitly, from one thread; `close` in a `finally` keeps all data.
+
+    Args:
+        folder: the bag's folder; it must not exist yet.
+        topics: what will be written; more can be added with `add_topic`.
+        storage: "mcap" (Jazzy's default) or "sqlite3".
+        flush_interval_s: how often everything is brought to the files [s].
+
+    Raises:
+        OutputExistsError: the folder exists.
+        ConfigurationError: unknown storage.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        topics: Iterable[Topic] = (),
+        storage: Storage = "mcap",
+        flush_interval_s: float = 0.5,
+    ) -> None:
+        if storage not in _STORAGES:
+            raise ConfigurationError(f"unknown bag storage '{storage}'; expected one of {', '.join(_STORAGES)}")
+        self.folder = Path(folder)
+        refuse_existing(self.folder)
+        self.storage = storage
+        self._planned = tuple(topics)
+        self._flush_interval_s = flush_interval_s
+        self._writer: SurvivingWriter | None = None
+        self._connections: dict[str, Connection] = {}
+        self._counts: dict[str, int] = {}
+        self._next_flush = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be written."""
+        return self._writer is not None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Messages written per topic, also after closing."""
+        return dict(self._counts)
+
+    def open(self) -> None:
+        """Create the folder, register the topics, write the provisional metadata.yaml.
+
+        Raises:
+            OutputExistsError: the folder came into existence meanwhile.
+            BagWriteError: the folder cannot be written.
+        """
+        if self._writer is not None:
+            raise BagWriteError(f"the bag {self.folder} is open already")
+        refuse_existing(self.folder)
+        writer = SurvivingWriter(self.folder, version=BAG_VERSION, storage_plugin=_STORAGES[self.storage])
+        try:
+            writer.open()
+        except OSError as error:
+            raise BagWriteError(f"cannot write a bag to {self.folder}: {error}") from error
+        self._writer = writer
+        for topic in self._planned:
+            self.add_topic(topic)
+        self.flush()
+
+    def add_topic(self, topic: Topic) -> None:
+        """Register a topic; the bag must be open.
+
+        Raises:
+            UnknownNameError: the message type is not one of ROS 2 Jazzy.
+            ConfigurationError: the topic is registered already.
+        """
+        writer = self._opened()
+        if topic.name in self._connections:
+            raise ConfigurationError(f"topic '{topic.name}' is in the bag {self.folder} already")
+        try:
+            connection = writer.add_connection(
+                topic.name, topic.message_type, typestore=type_store(), offered_qos_profiles=[topic.offered_qos()]
+            )
+        except (KeyError, TypesysError):
+            package = topic.message_type.split("/")[0] + "/"
+            known = tuple(sorted(name for name in type_store().types if name.startswith(package)))
+            raise UnknownNameError("message type", topic.message_type, known) from None
+        self._connections[topic.name] = connection
+        self._counts[topic.name] = 0
+
+    def write(self, topic: str, stamp_ns: int, raw: bytes | memoryview) -> None:
+        """Write one serialized message as it is.
+
+        Args:
+            topic: a registered topic.
+            stamp_ns: log time [ns since the epoch], normally the time of reception.
+            raw: the CDR bytes with their 4-byte header.
+
+        Raises:
+            UnknownNameError: the topic is not registered.
+            BagWriteError: the bag is not open, or the disk refuses.
+        """
+        writer = self._opened()
+        try:
+            connection = self._connections[topic]
+        except KeyError:
+            raise UnknownNameError("topic", topic, tuple(self._connections)) from None
+        try:
+            writer.write(connection, stamp_ns, raw)
+        except Exception as error:  # sqlite3.Error and OSError alike: whatever a storage raises, the bag did not get it
+            raise BagWriteError(f"cannot write '{topic}' to the bag {self.folder}: {error}") from error
+        self._counts[topic] += 1
+        if time.monotonic() >= self._next_flush:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring everything written so far to the files, so that it survives a kill."""
+        writer = self._opened()
+        try:
+            information = self._information(writer, provisional=True)
+            writer.flush(dump_information(information))
+            write_metadata(self.folder, information)
+        except Exception as error:  # as in write
+            raise BagWriteError(f"cannot flush the bag {self.folder}: {error}") from error
+        self._next_flush = time.monotonic() + self._flush_interval_s
+
+    def close(self) -> None:
+        """Finish the bag: final index and metadata.yaml. A second call does nothing."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        try:
+            writer.close()
+        except Exception as error:  # as in write
+            raise BagWriteError(f"cannot finish the bag {self.folder}: {error}") from error
+
+    def _opened(self) -> SurvivingWriter:
+        if self._writer is None:
+            raise BagWriteError(f"the bag {self.folder} is not open; call open() first")
+        return self._writer
+
+    def _information(self, writer: SurvivingWriter, *, provisional: bool) -> dict[str, Any]:
+        span = (writer.min_timestamp, writer.max_timestamp) if sum(writer.counts.values()) else None
+        return bag_information(
+            cast(str, self.storage),
+            writer.data_file.name,
+            writer.connections,
+            writer.counts,
+            span,
+            provisional=provisional,
+        )

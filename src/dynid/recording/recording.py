@@ -1,0 +1,309 @@
+"""A recording: everything that identification needs from one bag, as read-only arrays on one time axis."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.recording.bag_reader import Bag, TopicContent, read_bag
+from dynid.recording.series import JointSeries, joint_series, strings
+from dynid.recording.settings import ExperimentSettings, HardwareSettings, parse_settings
+from dynid.robot import FloatArray, Robot, read_only
+
+JOINT_STATES, HARDWARE_SETTINGS = "joint_states", "hardware_settings"
+JOINT_COMMANDS, APPLIED_COMMANDS = "joint_commands", "applied_commands"
+REFERENCE, EXPERIMENT = "reference", "experiment"
+ROBOT_DESCRIPTION, DIAGNOSTICS = "robot_description", "diagnostics"
+NEEDED = (JOINT_STATES, HARDWARE_SETTINGS)
+
+
+@dataclass(frozen=True)
+class TorqueSeries:
+    """Torques over time: time (M,) [s], tau (M, n) [N m]."""
+
+    time: FloatArray
+    tau: FloatArray
+
+
+@dataclass(frozen=True)
+class ReferenceSeries:
+    """Reference motion: time (R,) [s], q (R, n) [rad], dq (R, n) [rad/s], ddq (R, n) [rad/s^2]."""
+
+    time: FloatArray
+    q: FloatArray
+    dq: FloatArray
+    ddq: FloatArray
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recorded experiment. All times are header stamps in seconds since `stamp0_ns`.
+
+    Attributes:
+        robot_name: name of the robot.
+        joint_names: (n,), the order of all columns.
+        time: (N,) [s], strictly increasing, starting at 0.
+        stamp0_ns: header stamp of the first joint state [ns].
+        q: (N, n) [rad].
+        dq: (N, n) [rad/s].
+        tau_present: (N, n) [N m], present current times torque constant.
+        commands: torques that the controller asked for; None if not recorded.
+        applied: torques that were written to the servos (goal current times torque constant); None if not recorded.
+        reference: the motion that the controller followed; None if not recorded.
+        hardware: settings of the driver.
+        experiments: settings of each experiment in the bag as last published, in order.
+        robot_description: URDF text; None if not recorded.
+        source: the bag.
+        sha256: of the bag's data files.
+        counts: messages per topic of the bag.
+        notes: what the reader did that a reader of the result should know; empty for a bag in order.
+    """
+
+    robot_name: str
+    joint_names: tuple[str, ...]
+    time: FloatArray
+    stamp0_ns: int
+    q: FloatArray
+    dq: FloatArray
+    tau_present: FloatArray
+    commands: TorqueSeries | None
+    applied: TorqueSeries | None
+    reference: ReferenceSeries | None
+    hardware: HardwareSettings
+    experiments: tuple[ExperimentSettings, ...]
+    robot_description: str | None
+    source: Path
+    sha256: str
+    counts: dict[str, int]
+    notes: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of joints n."""
+        return len(self.joint_names)
+
+    @property
+    def experiment(self) -> ExperimentSettings | None:
+        """The last experiment in the bag; None if none was recorded."""
+        return self.experiments[-1] if self.experiments else None
+
+    def seconds(self, stamp_ns: int) -> float:
+        """A stamp [ns] on this recording's time axis [s]."""
+        return (stamp_ns - self.stamp0_ns) / 1e9
+
+    def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
+        """Begin and end [s] of an experiment's trajectory motion; of the last experiment if none is given.
+
+        Raises:
+            DataError: no experiment was recorded, or its trajectory never began.
+        """
+        chosen = experiment or self.experiment
+        if chosen is None:
+            raise DataError(f"{self.source} holds no topic '{EXPERIMENT}': when the trajectory ran is not known")
+        span = chosen.trajectory_span_ns()
+        if span is None:
+            raise DataError(f"{self.source}: the trajectory '{chosen.trajectory}' never began (state: {chosen.state})")
+        return self.seconds(span[0]), self.seconds(span[1])
+
+    def window(self, start: float, end: float) -> "Recording":
+        """The part with start <= time <= end [s]. The time axis is kept, it does not start at 0 again.
+
+        Raises:
+            DataError: no joint state lies in the window.
+        """
+        inside = _slice(self.time, start, end)
+        if inside.start >= inside.stop:
+            span = f"{self.time[0]:.3f} s to {self.time[-1]:.3f} s"
+            raise DataError(f"{self.source}: no joint state from {start:.3f} s to {end:.3f} s; recorded is {span}")
+        reference = self.reference
+        if reference is not None:
+            part = _slice(reference.time, start, end)
+            reference = ReferenceSeries(*(getattr(reference, name)[part] for name in ("time", "q", "dq", "ddq")))
+        return replace(
+            self,
+            time=self.time[inside],
+            q=self.q[inside],
+            dq=self.dq[inside],
+            tau_present=self.tau_present[inside],
+            commands=_cut_torque(self.commands, start, end),
+            applied=_cut_torque(self.applied, start, end),
+            reference=reference,
+        )
+
+
+def _slice(time: FloatArray, start: float, end: float) -> slice:
+    first, last = np.searchsorted(time, [start, end], side="left")
+    last += int(np.searchsorted(time[last:], end, side="right"))
+    return slice(int(first), int(last))
+
+
+def _cut_torque(series: TorqueSeries | None, start: float, end: float) -> TorqueSeries | None:
+    if series is None:
+        return None
+    part = _slice(series.time, start, end)
+    return TorqueSeries(series.time[part], series.tau[part])
+
+
+def load_recording(
+    path: Path | str,
+    robot: Robot | None = None,
+    *,
+    namespace: str | None = None,
+    needed: Sequence[str] = NEEDED,
+) -> Recording:
+    """Read a bag into a Recording.
+
+    Args:
+        path: the bag.
+        robot: the robot that it must be of; None takes what the bag says.
+        namespace: of the arm, where the bag holds several ("/left"; "/" is the root).
+        needed: topics that must be there, joint_states and hardware_settings always.
+
+    Raises:
+        InputNotFoundError: no such path.
+        DataError: not a bag, or not one that can be identified from; one sentence that says why.
+    """
+    bag = read_bag(path)
+    topics = find_topics(bag, namespace, (*NEEDED, *needed))
+    hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
+    names = hardware.joint_names
+    notes = list(bag.findings)
+    states = joint_series(topics[JOINT_STATES], names)
+    _check(states, ("position", "velocity", "effort"), bag, strictly=True)
+    stamp0 = int(states.stamp_ns[0])
+    series = {
+        name: joint_series(topics[name], names)
+        for name in (JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE)
+        if name in topics and len(topics[name].messages)
+    }
+    for one in (states, *series.values()):
+        if one.singly_decoded:
+            total = len(one.stamp_ns)
+            notes.append(f"{one.singly_decoded} of {total} messages of '{one.topic}' differ in layout; decoded singly")
+    return Recording(
+        robot_name=hardware.robot,
+        joint_names=names,
+        time=_seconds(states.stamp_ns, stamp0),
+        stamp0_ns=stamp0,
+        q=states.field("position"),
+        dq=states.field("velocity"),
+        tau_present=states.field("effort"),
+        commands=_torques(series.get(JOINT_COMMANDS), stamp0, bag, notes),
+        applied=_torques(series.get(APPLIED_COMMANDS), stamp0, bag, notes),
+        reference=_reference(series.get(REFERENCE), stamp0, bag),
+        hardware=hardware,
+        experiments=_experiments(topics.get(EXPERIMENT)),
+        robot_description=_last_text(topics.get(ROBOT_DESCRIPTION)),
+        source=bag.path,
+        sha256=bag.sha256(),
+        counts=bag.counts,
+        notes=tuple(notes),
+    )
+
+
+def find_topics(bag: Bag, namespace: str | None, needed: Sequence[str] = ()) -> dict[str, TopicContent]:
+    """The experiment's topics of one arm, by their relative names.
+
+    Raises:
+        DataError: a needed topic is missing, or several namespaces hold one and none was chosen.
+    """
+    names = (*NEEDED, JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE, EXPERIMENT, ROBOT_DESCRIPTION, DIAGNOSTICS)
+    found: dict[str, TopicContent] = {}
+    for name in dict.fromkeys((*names, *needed)):
+        if namespace is None:
+            candidates = [topic for topic in bag.topics if topic.split("/")[-len(name.split("/")) :] == name.split("/")]
+        else:
+            absolute = f"/{namespace.strip('/')}/{name}".replace("//", "/")
+            candidates = [topic for topic in bag.topics if topic.strip("/") == absolute.strip("/")]
+        if len(candidates) > 1:
+            listed = ", ".join(candidates)
+            raise DataError(f"the bag {bag.path} holds '{name}' more than once ({listed}); choose one by its namespace")
+        if candidates:
+            found[name] = bag.topics[candidates[0]]
+    missing = [name for name in dict.fromkeys(needed) if name not in found]
+    if missing:
+        where = f" in namespace '{namespace}'" if namespace is not None else ""
+        present = ", ".join(bag.topics) or "none"
+        raise DataError(f"the bag {bag.path} lacks the topic {', '.join(missing)}{where}; its topics are: {present}")
+    return found
+
+
+def _hardware(content: TopicContent, robot: Robot | None, bag: Bag) -> HardwareSettings:
+    texts = strings(content)
+    if not texts:
+        raise DataError(f"the bag {bag.path}: topic '{content.name}' holds no messages")
+    settings = parse_settings(content.name, texts[-1], HardwareSettings)
+    for text in texts[:-1]:
+        if parse_settings(content.name, text, HardwareSettings) != settings:
+            raise DataError(f"the bag {bag.path}: '{content.name}' changes within the bag; record one bag per setting")
+    if robot is not None and settings.robot != robot.name:
+        raise DataError(f"the bag {bag.path} is of robot '{settings.robot}', expected '{robot.name}'")
+    if robot is not None and settings.joint_names != robot.joint_names:
+        got, want = ", ".join(settings.joint_names), ", ".join(robot.joint_names)
+        raise DataError(f"the bag {bag.path} has the joints {got}; robot '{robot.name}' has {want}")
+    return settings
+
+
+def _check(series: JointSeries, fields: Sequence[str], bag: Bag, *, strictly: bool = False) -> None:
+    """Refuse values that are not finite, and stamps that go back."""
+    for name in fields:
+        bad = np.argwhere(~np.isfinite(series.field(name)))
+        if len(bad):
+            index, joint = bad[0]
+            value, of = series.field(name)[index, joint], series.joint_names[joint]
+            raise DataError(
+                f"the bag {bag.path}: {name} of {of} is {value} in message {index} of '{series.topic}' "
+                f"({len(bad)} such values)"
+            )
+    steps = np.diff(series.stamp_ns)
+    wrong = np.flatnonzero(steps <= 0 if strictly else steps < 0)
+    if len(wrong):
+        index = int(wrong[0])
+        raise DataError(
+            f"the bag {bag.path}: header stamps of '{series.topic}' are not in order: message {index + 1} is stamped "
+            f"{steps[index]} ns after message {index} ({len(wrong)} such messages)"
+        )
+
+
+def _seconds(stamp_ns: NDArray[np.int64], stamp0: int) -> FloatArray:
+    return read_only((stamp_ns - stamp0) / 1e9)
+
+
+def _torques(series: JointSeries | None, stamp0: int, bag: Bag, notes: list[str]) -> TorqueSeries | None:
+    if series is None:
+        return None
+    empty = np.isnan(series.field("effort")).all(axis=1)  # ros2_control: NaN is no command
+    if empty.any():
+        notes.append(f"{empty.sum()} of {empty.size} messages of '{series.topic}' hold no command (NaN); left out")
+        kept = read_only(series.field("effort")[~empty])
+        series = replace(series, stamp_ns=series.stamp_ns[~empty], values={"effort": kept})
+    _check(series, ("effort",), bag)
+    return TorqueSeries(_seconds(series.stamp_ns, stamp0), series.field("effort"))
+
+
+def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSeries | None:
+    if series is None:
+        return None
+    fields = ("positions", "velocities", "accelerations")
+    _check(series, fields, bag)
+    return ReferenceSeries(_seconds(series.stamp_ns, stamp0), *(series.field(name) for name in fields))
+
+
+def _experiments(content: TopicContent | None) -> tuple[ExperimentSettings, ...]:
+    """The last settings of each experiment: a message that keeps the phases so far continues the one before it."""
+    found: list[ExperimentSettings] = []
+    for text in strings(content) if content else ():
+        settings = parse_settings(EXPERIMENT, text, ExperimentSettings)
+        if found and settings.continues(found[-1]):
+            found[-1] = settings
+        else:
+            found.append(settings)
+    return tuple(found)
+
+
+def _last_text(content: TopicContent | None) -> str | None:
+    texts = strings(content) if content else []
+    return texts[-1] if texts else None

@@ -1,0 +1,154 @@
+"""Joint data of a bag's topics as numpy arrays, decoded in bulk.
+
+The first message fixes the layout; all that share it are decoded at once. Messages with another layout (an extra
+joint, another order, another publisher) are decoded one by one and counted.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.recording.bag_reader import TopicContent
+from dynid.recording.cdr import Layout, joint_state_layout, reference_layout, stamps_of
+from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, LONGEST_TAIL, STRING, decode
+from dynid.recording.raw_messages import RawMessages
+from dynid.robot import FloatArray
+
+_FIELDS = {
+    JOINT_STATE: ("position", "velocity", "effort"),
+    JOINT_TRAJECTORY: ("positions", "velocities", "accelerations"),
+}
+
+
+@dataclass(frozen=True)
+class JointSeries:
+    """Joint data of one topic, columns in the order of `joint_names`.
+
+    Attributes:
+        topic: the topic's name in the bag.
+        stamp_ns: (N,) header stamps [ns].
+        joint_names: (n,).
+        values: (N, n) per field of the message that it carries; others are absent.
+        singly_decoded: number of messages that did not have the first one's layout.
+    """
+
+    topic: str
+    stamp_ns: NDArray[np.int64]
+    joint_names: tuple[str, ...]
+    values: dict[str, FloatArray]
+    singly_decoded: int
+
+    def field(self, name: str) -> FloatArray:
+        """One field, (N, n).
+
+        Raises:
+            DataError: the messages do not carry it.
+        """
+        if name not in self.values:
+            present = ", ".join(self.values) or "none"
+            raise DataError(f"topic '{self.topic}' carries no {name} for each joint; it carries: {present}")
+        return self.values[name]
+
+
+def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = None) -> JointSeries:
+    """Decode a topic of JointState, or of JointTrajectory with one point.
+
+    Args:
+        content: the topic.
+        joint_names: the joints wanted, in the order wanted; None is what the first message has.
+
+    Raises:
+        DataError: another message type, no message, a joint missing, a message without a value per joint.
+    """
+    if content.message_type not in _FIELDS:
+        raise DataError(f"topic '{content.name}' is of type {content.message_type}, expected {' or '.join(_FIELDS)}")
+    raw = content.messages
+    if not len(raw):
+        raise DataError(f"topic '{content.name}' holds no messages")
+    first = _decoded(raw, 0, content)
+    own_names = tuple(first.names)
+    wanted = own_names if joint_names is None else joint_names
+    lengths = {name: len(first.values[name]) for name in _FIELDS[content.message_type]}
+    fields = [name for name, length in lengths.items() if length == len(own_names)]
+    stamps = np.empty(len(raw), dtype=np.int64)
+    values = {name: np.empty((len(raw), len(wanted))) for name in fields}
+    done = np.zeros(len(raw), dtype=bool)
+    layout = _layout(content.message_type, own_names, first.frame_id, tuple(lengths.values()))
+    columns = _columns(own_names, wanted, content.name)
+    for size in range(layout.size, layout.size + LONGEST_TAIL + 1, 4):
+        indices, rows = raw.rows(size)
+        if len(indices):
+            matching = layout.matches(rows)
+            indices, found = indices[matching], layout.view(rows[matching] if not matching.all() else rows)
+            stamps[indices] = stamps_of(found)
+            for name in fields:
+                values[name][indices] = found[name][:, columns]
+            done[indices] = True
+    for index in np.flatnonzero(~done):
+        message = _decoded(raw, int(index), content)
+        order = _columns(tuple(message.names), wanted, content.name)
+        stamps[index] = message.stamp_ns
+        for name in fields:
+            if len(message.values[name]) != len(message.names):
+                raise DataError(f"message {index} of '{content.name}' has no {name} for each joint")
+            values[name][index] = message.values[name][order]
+    for array in (stamps, *values.values()):
+        array.flags.writeable = False
+    return JointSeries(content.name, stamps, wanted, values, int((~done).sum()))
+
+
+@dataclass(frozen=True)
+class _Message:
+    stamp_ns: int
+    frame_id: str
+    names: tuple[str, ...]
+    values: dict[str, FloatArray]
+
+
+def _decoded(raw: RawMessages, index: int, content: TopicContent) -> _Message:
+    try:
+        message: Any = decode(raw[index], content.message_type)
+    except DataError as error:
+        raise DataError(f"message {index} of topic '{content.name}' cannot be decoded: {error}") from error
+    stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+    if content.message_type == JOINT_STATE:
+        names, source = message.name, message
+    else:
+        if len(message.points) != 1:
+            got = len(message.points)
+            raise DataError(f"message {index} of topic '{content.name}' has {got} trajectory points, expected 1")
+        names, source = message.joint_names, message.points[0]
+    values = {name: np.asarray(getattr(source, name)) for name in _FIELDS[content.message_type]}
+    return _Message(stamp, message.header.frame_id, tuple(names), values)
+
+
+def _layout(message_type: str, names: tuple[str, ...], frame_id: str, lengths: tuple[int, ...]) -> Layout:
+    if message_type == JOINT_TRAJECTORY:
+        return reference_layout(names, frame_id)
+    position, velocity, effort = lengths
+    return joint_state_layout(names, frame_id, (position, velocity, effort))
+
+
+def _columns(names: tuple[str, ...], wanted: tuple[str, ...], topic: str) -> Any:
+    """Index that brings columns of `names` into the order `wanted`."""
+    if names == wanted:
+        return slice(None)
+    missing = [name for name in wanted if name not in names]
+    if missing or len(set(names)) != len(names):
+        what = f"lacks the joint {', '.join(missing)}" if missing else "names a joint twice"
+        raise DataError(f"topic '{topic}' {what}; its joints are: {', '.join(names)}")
+    return [names.index(name) for name in wanted]
+
+
+def strings(content: TopicContent) -> list[str]:
+    """The texts of a std_msgs/String topic, in order.
+
+    Raises:
+        DataError: another message type.
+    """
+    if content.message_type != STRING:
+        raise DataError(f"topic '{content.name}' is of type {content.message_type}, expected {STRING}")
+    return [decode(raw, STRING).data for raw in content.messages]

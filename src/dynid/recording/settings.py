@@ -1,0 +1,105 @@
+"""What is published as JSON in std_msgs/String so that a bag can be identified from later, on its own."""
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from dynid.errors import DataError
+from dynid.robot import Positive, Strict, Vector3
+
+Settings = TypeVar("Settings", bound=Strict)
+PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
+
+
+class HardwareSettings(Strict):
+    """Topic `hardware_settings` (latched): what the driver of the arm did with currents and time."""
+
+    robot: str
+    joint_names: Annotated[tuple[str, ...], Field(min_length=1)]
+    torque_constants_nm_per_a: tuple[Positive, ...]
+    mount: str
+    gravity_m_s2: Vector3
+    current_unit_a: Positive
+    cycle_s: Positive
+    simulated: bool
+    port: str
+    dynid_version: str
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "HardwareSettings":
+        if len(set(self.joint_names)) != len(self.joint_names):
+            raise ValueError("joint_names must be unique")
+        if len(self.torque_constants_nm_per_a) != len(self.joint_names):
+            got, want = len(self.torque_constants_nm_per_a), len(self.joint_names)
+            raise ValueError(f"torque_constants_nm_per_a has {got} entries, expected {want}, one per joint")
+        return self
+
+
+class Phase(Strict):
+    """A phase of an experiment and the time at which it began [ns, the clock of the joint states' stamps]."""
+
+    name: PhaseName
+    stamp_ns: Annotated[int, Field(ge=0)]
+
+
+class ExperimentSettings(Strict):
+    """Topic `experiment` (latched): what the executor does; published again, with all phases so far, at every change.
+
+    gains: by name, as the controller's equation has them (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
+    duration_s: length of the trajectory motion alone [s].
+    """
+
+    trajectory: str
+    profile: str
+    controller: str
+    gains: dict[str, float | tuple[float, ...]]
+    duration_s: Positive
+    phases: tuple[Phase, ...] = ()
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ExperimentSettings":
+        stamps = [phase.stamp_ns for phase in self.phases]
+        if stamps != sorted(stamps):
+            raise ValueError("phases must be in the order of their stamps")
+        return self
+
+    @property
+    def state(self) -> PhaseName | None:
+        """The phase that was entered last."""
+        return self.phases[-1].name if self.phases else None
+
+    def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":
+        """These settings with one phase more."""
+        return self.model_validate({**self.model_dump(), "phases": (*self.phases, Phase(name=name, stamp_ns=stamp_ns))})
+
+    def continues(self, earlier: "ExperimentSettings") -> bool:
+        """Whether this is a later state of the same experiment: the same settings, the earlier phases kept."""
+        kept = self.phases[: len(earlier.phases)]
+        return self.model_copy(update={"phases": kept}) == earlier
+
+    def trajectory_span_ns(self) -> tuple[int, int] | None:
+        """Begin and end of the trajectory motion [ns]; None if it never began.
+
+        The end is where the next phase began, at the latest `duration_s` after the begin.
+        """
+        for index, phase in enumerate(self.phases):
+            if phase.name == "trajectory":
+                planned = phase.stamp_ns + round(self.duration_s * 1e9)
+                after = self.phases[index + 1].stamp_ns if index + 1 < len(self.phases) else planned
+                return phase.stamp_ns, min(after, planned)
+        return None
+
+
+def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
+    """Settings from a topic's JSON.
+
+    Raises:
+        DataError: not valid; names the topic, the field, the value and what was expected.
+    """
+    try:
+        return schema.model_validate_json(text)
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'text'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()
+        ]
+        raise DataError(f"topic '{topic}' holds no valid settings: {'; '.join(lines)}") from error

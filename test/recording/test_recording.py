@@ -1,0 +1,218 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynid.errors import DataError, InputNotFoundError
+from dynid.recording.messages import JointStateEncoder, encode_string
+from dynid.recording.recording import load_recording
+
+
+def test_round_trip(experiment, storage: str, tmp_path: Path) -> None:
+    recording = load_recording(experiment.write(tmp_path / "bag", storage))
+    assert recording.robot_name == "three"
+    assert recording.joint_names == ("shoulder", "elbow", "wrist_long_name")
+    assert recording.stamp0_ns == experiment.stamps[0] and recording.time[0] == 0
+    np.testing.assert_array_equal(recording.time, (experiment.stamps - experiment.stamps[0]) / 1e9)
+    np.testing.assert_array_equal(recording.q, experiment.q)
+    np.testing.assert_array_equal(recording.dq, experiment.dq)
+    np.testing.assert_array_equal(recording.tau_present, experiment.tau)
+    np.testing.assert_array_equal(recording.commands.tau, experiment.command)
+    np.testing.assert_allclose(recording.commands.time, recording.time + 0.0005, atol=1e-12)
+    np.testing.assert_array_equal(recording.applied.tau, experiment.applied)
+    np.testing.assert_array_equal(recording.reference.q, experiment.q + 0.1)
+    np.testing.assert_array_equal(recording.reference.ddq, experiment.ddq)
+    assert recording.hardware == experiment.settings
+    assert recording.experiments == (experiment.phases[-1],)
+    assert recording.robot_description == "<robot name='three'/>"
+    assert recording.counts["/joint_states"] == 200 and recording.notes == ()
+    assert len(recording.sha256) == 64
+    with pytest.raises(ValueError, match="read-only"):
+        recording.q[0, 0] = 1.0
+
+
+def test_trajectory_span_and_window(experiment, tmp_path: Path) -> None:
+    recording = load_recording(experiment.write(tmp_path / "bag"))
+    start, end = recording.trajectory_span()
+    first = (experiment.stamps[0] - 1_700_000_000_000_000_000) / 1e9
+    assert (start, end) == pytest.approx((0.05 - first, 0.15 - first))
+    part = recording.window(start, end)
+    expected = (recording.time >= start) & (recording.time <= end)
+    np.testing.assert_array_equal(part.q, recording.q[expected])
+    inside = (recording.commands.time >= start) & (recording.commands.time <= end)
+    np.testing.assert_array_equal(part.commands.tau, recording.commands.tau[inside])
+    assert part.reference.time[0] >= start and part.reference.time[-1] <= end
+    with pytest.raises(DataError, match="no joint state from 7"):
+        recording.window(7.0, 8.0)
+
+
+def test_joints_in_another_order_are_sorted_by_name(experiment, tmp_path: Path) -> None:
+    names = ("wrist_long_name", "finger_mimic", "shoulder", "elbow")
+    encoder = JointStateEncoder(names)
+    order = [2, 0, 0, 1]
+    rows = encoder.encode_many(
+        experiment.stamps,
+        position=experiment.q[:, order],
+        velocity=experiment.dq[:, order],
+        effort=experiment.tau[:, order],
+    )
+    experiment.messages["joint_states"] = [
+        (int(t), row.tobytes()) for t, row in zip(experiment.stamps, rows, strict=True)
+    ]
+    recording = load_recording(experiment.write(tmp_path / "bag"))
+    np.testing.assert_array_equal(recording.q, experiment.q)
+    np.testing.assert_array_equal(recording.tau_present, experiment.tau)
+
+
+def test_messages_of_another_layout_are_decoded_and_named(experiment, tmp_path: Path) -> None:
+    names = ("elbow", "wrist_long_name", "shoulder")
+    odd = JointStateEncoder(names, frame_id="elsewhere")
+    for k in (5, 17):
+        values = {"position": experiment.q, "velocity": experiment.dq, "effort": experiment.tau}
+        raw = odd.encode(int(experiment.stamps[k]), **{name: v[k, [1, 2, 0]] for name, v in values.items()})
+        experiment.messages["joint_states"][k] = (experiment.messages["joint_states"][k][0], raw)
+    recording = load_recording(experiment.write(tmp_path / "bag"))
+    np.testing.assert_array_equal(recording.q, experiment.q)
+    np.testing.assert_array_equal(recording.time, (experiment.stamps - experiment.stamps[0]) / 1e9)
+    assert recording.notes == ("2 of 200 messages of '/joint_states' differ in layout; decoded singly",)
+
+
+def test_two_arms_need_a_namespace(experiment, make_experiment, tmp_path: Path) -> None:
+    bag = tmp_path / "bag"
+    experiment.write(bag, namespace="/left")
+    assert load_recording(bag).robot_name == "three"
+    assert load_recording(bag, namespace="left").robot_name == "three"
+    with pytest.raises(DataError, match="lacks the topic joint_states, hardware_settings in namespace '/right'"):
+        load_recording(bag, namespace="/right")
+
+
+def test_ambiguous_topics_are_refused(experiment, tmp_path: Path) -> None:
+    from dynid.recording.bag_writer import BagWriter, Topic
+
+    writer = BagWriter(tmp_path / "bag")
+    writer.open()
+    for namespace in ("/left", "/right"):
+        for name, kind in (("joint_states", "sensor_msgs/msg/JointState"), ("hardware_settings", "std_msgs/msg/String")):
+            writer.add_topic(Topic(f"{namespace}/{name}", kind))
+            for stamp, raw in experiment.messages[name]:
+                writer.write(f"{namespace}/{name}", stamp, raw)
+    writer.close()
+    with pytest.raises(DataError, match="'joint_states' more than once .*left/joint_states, /right/joint_states"):
+        load_recording(tmp_path / "bag")
+    assert len(load_recording(tmp_path / "bag", namespace="/right").time) == 200
+
+
+def test_no_bag(tmp_path: Path) -> None:
+    with pytest.raises(InputNotFoundError, match="no such bag"):
+        load_recording(tmp_path / "none")
+    with pytest.raises(DataError, match="is not a rosbag2 bag"):
+        load_recording(tmp_path)
+    (tmp_path / "text.txt").write_text("hello")
+    with pytest.raises(DataError, match="is not a bag"):
+        load_recording(tmp_path / "text.txt")
+
+
+def test_missing_topics_are_named(experiment, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag", without=("joint_states", "hardware_settings", "joint_commands"))
+    with pytest.raises(DataError, match="lacks the topic joint_states, hardware_settings; its topics are: /applied"):
+        load_recording(bag)
+
+
+def test_optional_topics(experiment, tmp_path: Path) -> None:
+    absent = ("joint_commands", "applied_commands", "reference", "experiment", "robot_description", "diagnostics")
+    bag = experiment.write(tmp_path / "bag", without=absent)
+    recording = load_recording(bag)
+    assert recording.commands is recording.applied is recording.reference is recording.robot_description is None
+    with pytest.raises(DataError, match="when the trajectory ran is not known"):
+        recording.trajectory_span()
+    with pytest.raises(DataError, match="lacks the topic joint_commands"):
+        load_recording(bag, needed=("joint_commands",))
+
+
+def test_no_messages(experiment, tmp_path: Path) -> None:
+    experiment.messages["joint_states"] = []
+    with pytest.raises(DataError, match="'/joint_states' holds no messages"):
+        load_recording(experiment.write(tmp_path / "bag"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("nan", r"position of elbow is nan in message 9 of '/joint_states' \(1 such values\)"),
+        ("stamps", "message 20 is stamped -"),
+        ("equal", "message 20 is stamped 0 ns after message 19"),
+        ("command", r"effort of shoulder is nan in message 4 of '/joint_commands'"),
+    ],
+)
+def test_bad_values(experiment, tmp_path: Path, change: str, message: str) -> None:
+    if change == "nan":
+        experiment.q[9, 1] = np.nan
+    elif change == "stamps":
+        experiment.stamps[20] = experiment.stamps[3]
+    elif change == "equal":
+        experiment.stamps[20] = experiment.stamps[19]
+    else:
+        experiment.command[4, 0] = np.nan
+    log = [entry[0] for entry in experiment.messages["joint_states"]]
+    experiment.fill()
+    for name in ("joint_states", "joint_commands"):
+        experiment.messages[name] = [(t, raw) for t, (_, raw) in zip(log, experiment.messages[name], strict=True)]
+    with pytest.raises(DataError, match=message):
+        load_recording(experiment.write(tmp_path / "bag"))
+
+
+def test_commands_that_are_all_nan_mean_no_command(experiment, tmp_path: Path) -> None:
+    experiment.command[:3] = np.nan
+    experiment.fill()
+    recording = load_recording(experiment.write(tmp_path / "bag"))
+    np.testing.assert_array_equal(recording.commands.tau, experiment.command[3:])
+    assert recording.notes == ("3 of 200 messages of '/joint_commands' hold no command (NaN); left out",)
+
+
+def test_missing_joint_and_missing_field(experiment, tmp_path: Path) -> None:
+    effort = JointStateEncoder(("shoulder", "elbow"), fields=("effort",))
+    good = experiment.messages["joint_commands"]
+    experiment.messages["joint_commands"] = [(t, effort.encode(t, effort=[1.0, 2.0])) for t, _ in good]
+    with pytest.raises(DataError, match="'/joint_commands' lacks the joint wrist_long_name; its joints are: shoulder"):
+        load_recording(experiment.write(tmp_path / "one"))
+    experiment.messages["joint_commands"] = good
+    experiment.messages["joint_states"] = good
+    with pytest.raises(DataError, match="'/joint_states' carries no position for each joint; it carries: effort"):
+        load_recording(experiment.write(tmp_path / "two"))
+
+
+def test_settings_errors(experiment, tmp_path: Path) -> None:
+    text = experiment.settings.model_dump_json()
+    for name, broken, message in (
+        ("json", text[:-5], "no valid settings"),
+        ("field", text.replace('"cycle_s":0.001', '"cycle_s":-1'), r"cycle_s: Input should be greater than 0 \(got -1\)"),
+        ("count", text.replace("2.0,3.0,1.0", "2.0,3.0"), "torque_constants_nm_per_a has 2 entries, expected 3"),
+    ):
+        experiment.messages["hardware_settings"] = [(1_700_000_000_000_000_000, encode_string(broken))]
+        with pytest.raises(DataError, match=message):
+            load_recording(experiment.write(tmp_path / name))
+
+
+def test_settings_must_not_change_within_a_bag(experiment, tmp_path: Path) -> None:
+    stamp, raw = experiment.messages["hardware_settings"][0]
+    other = experiment.settings.model_copy(update={"mount": "hanging"}).model_dump_json()
+    experiment.messages["hardware_settings"] = [(stamp, raw), (stamp + 1, raw)]
+    load_recording(experiment.write(tmp_path / "same"))
+    experiment.messages["hardware_settings"] = [(stamp, raw), (stamp + 1, encode_string(other))]
+    with pytest.raises(DataError, match="changes within the bag"):
+        load_recording(experiment.write(tmp_path / "other"))
+
+
+def test_robot_must_agree(experiment, tmp_path: Path) -> None:
+    class Other:
+        name = "three"
+        joint_names = ("shoulder", "elbow")
+
+    bag = experiment.write(tmp_path / "bag")
+    with pytest.raises(DataError, match="robot 'three' has shoulder, elbow"):
+        load_recording(bag, Other())  # type: ignore[arg-type]
+    Other.name = "two"
+    with pytest.raises(DataError, match="is of robot 'three', expected 'two'"):
+        load_recording(bag, Other())  # type: ignore[arg-type]
+
+
