@@ -1,0 +1,44 @@
+"""The exported URDF holds the identified model: read back by pinocchio it gives the same torques."""
+
+import numpy as np
+import pinocchio
+import yaml
+
+from dynid.model.chain import SerialChain, pinocchio_chain_model
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import load_standard
+from dynid.model.urdf import identified_urdf, rotor_inertias
+from dynid.robot import load_robot
+
+ROBOT = load_robot("crane_x7")
+MODEL = ArmModel.of(ROBOT)
+NOMINAL = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)
+
+
+def changed() -> StandardParameters:
+    """A model that is surely not the one in the shipped URDF."""
+    values = np.array(NOMINAL.values)
+    values[: 10 * 7] *= 1.3
+    return StandardParameters(NOMINAL.names, values, 7)
+
+
+def test_round_trip_through_pinocchio() -> None:
+    standard = changed()
+    chain = SerialChain(pinocchio_chain_model(identified_urdf(ROBOT, MODEL.mdh, standard), ROBOT.joint_names[:7]))
+    chain.model.gravity.linear = np.array(MODEL.gravity)
+    data = chain.model.createData()
+    q, dq, ddq = np.random.default_rng(9).uniform(-2, 2, (3, 20, 8))
+    tau = MODEL.inverse_dynamics(q, dq, ddq, MODEL.base_parameters(standard))[:, :7]
+    for k in range(20):
+        rigid = pinocchio.rnea(chain.model, data, q[k, :7], dq[k, :7], ddq[k, :7])
+        motors = standard.axis("IA")[:7] * ddq[k, :7] + np.array(chain.model.damping)[:7] * dq[k, :7]
+        np.testing.assert_allclose(rigid + motors, tau[k], atol=1e-7)
+
+
+def test_urdf_says_what_it_lacks_and_the_side_file_has_it() -> None:
+    text = identified_urdf(ROBOT, MODEL.mdh, NOMINAL)
+    assert "Rotor inertias are NOT in this file" in text
+    side = yaml.safe_load(rotor_inertias(ROBOT, NOMINAL))["rotor_inertia_kg_m2"]
+    assert list(side) == list(ROBOT.joint_names)
+    np.testing.assert_allclose(list(side.values()), NOMINAL.axis("IA"))
