@@ -1,0 +1,174 @@
+"""The arm as a MuJoCo model: kinematics from the URDF, inertias, rotors and friction from standard parameters.
+
+What a URDF cannot hold has a place in MJCF: rotor inertias are `armature`, viscous friction is `damping`, Coulomb
+friction is `frictionloss`. Gravity comes from the mount, and contacts are off, because the identified model has none.
+"""
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.model.chain import read_urdf_text
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot, read_only
+
+# Beyond the joint limits, so that a driver's guard can be seen to act before the arm hits the stop.
+STOP_MARGIN_RAD = float(np.deg2rad(5.0))
+# MuJoCo's dry friction is a soft constraint that creeps under load: with these values at 1e-4 rad/s just below the
+# friction, with the defaults at 2e-2 rad/s, which is no sticking any more.
+FRICTION_SOLREF = (0.002, 1.0)
+FRICTION_SOLIMP = (0.99, 0.999, 0.001, 0.5, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PlantOptions:
+    """What a MuJoCo model is built with, beside the robot and its standard parameters.
+
+    Attributes:
+        mount: a mount of robot.yaml; None is the default one.
+        coulomb_friction: (n,) [N m], or None for what the standard parameters hold.
+        stops: lower and upper joint stops, (n,) each [rad]; None is the joint limits widened by `STOP_MARGIN_RAD`.
+        geometry: keep the drawn shapes and the joints that are no axes (mimic fingers), for viewers; slower.
+    """
+
+    mount: str | None = None
+    coulomb_friction: FloatArray | None = None
+    stops: tuple[FloatArray, FloatArray] | None = None
+    geometry: bool = False
+
+
+DEFAULT_OPTIONS = PlantOptions()
+
+
+def build_spec(
+    robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS
+) -> mujoco.MjSpec:
+    """The editable MuJoCo model of a robot.
+
+    Joints that are no axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
+
+    Raises:
+        ConfigurationError: the URDF is not valid for MuJoCo, or lacks a joint or link.
+        DataError: the standard parameters are not this robot's.
+    """
+    _check(robot, standard)
+    try:
+        spec = mujoco.MjSpec.from_string(read_urdf_text(robot.urdf_path))
+    except ValueError as error:
+        raise ConfigurationError(f"{robot.urdf_path} is not valid for MuJoCo: {error}") from error
+    spec.modelname = robot.name
+    spec.option.timestep = robot.file.simulation.step_s
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.gravity = robot.gravity(options.mount)
+    # one kinematic tree: looking for islands only costs time
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_ISLAND
+    if not options.geometry:
+        _strip(spec, robot)
+    for name, row in zip(robot.joint_names, standard.links, strict=False):  # decoupled axes have no link of their own
+        body = _joint(spec, robot, name).parent
+        body.mass, body.ipos, body.iquat = row.mass_kg, row.centre_of_mass_m, (1.0, 0.0, 0.0, 0.0)
+        xx, xy, xz, yy, yz, zz = row.inertia_kg_m2
+        body.fullinertia = (xx, yy, zz, xy, xz, yz)
+        body.explicitinertial = True
+    _set_axes(spec, robot, standard, options)
+    return spec
+
+
+def _check(robot: Robot, standard: StandardFile) -> None:
+    joints = tuple(axis.joint for axis in standard.axes)
+    if joints != robot.joint_names or len(standard.links) != robot.chain_size:
+        raise DataError(
+            f"standard parameters of '{standard.robot}' ({len(standard.links)} links, axes {', '.join(joints)}) "
+            f"are not those of robot '{robot.name}' ({robot.chain_size} links, axes {', '.join(robot.joint_names)})"
+        )
+
+
+def _joint(spec: mujoco.MjSpec, robot: Robot, name: str) -> mujoco.MjsJoint:
+    joint = spec.joint(name)
+    if joint is None:
+        raise ConfigurationError(f"{robot.urdf_path} has no movable joint '{name}' that robot.yaml lists")
+    return joint
+
+
+def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Leave only what the dynamics needs: no shapes, no joints that are no axes."""
+    extra = [joint for joint in spec.joints if joint.name not in robot.joint_names]
+    for element in [*spec.geoms, *spec.equalities, *extra]:
+        spec.delete(element)
+
+
+def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options: PlantOptions) -> None:
+    lower, upper = options.stops or default_stops(robot)
+    for index, (name, axis) in enumerate(zip(robot.joint_names, standard.axes, strict=True)):
+        joint = _joint(spec, robot, name)
+        joint.armature = axis.rotor_inertia_kg_m2
+        # linear damping; newer MuJoCo takes the coefficients of a polynomial here
+        damping = np.zeros_like(np.atleast_1d(joint.damping))
+        damping[0] = axis.viscous_friction_nm_s_per_rad
+        joint.damping = damping if damping.size > 1 else float(damping[0])
+        given = options.coulomb_friction
+        joint.frictionloss = axis.coulomb_friction_nm if given is None else float(given[index])
+        joint.solref_friction, joint.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
+        joint.limited, joint.range = True, (float(lower[index]), float(upper[index]))
+        joint.actfrclimited = False  # the servo limits current; the URDF's effort is a label
+
+
+def default_stops(robot: Robot) -> tuple[FloatArray, FloatArray]:
+    """Joint stops a little beyond the joint limits: lower and upper, (n,) each [rad]."""
+    return read_only(robot.lower - STOP_MARGIN_RAD), read_only(robot.upper + STOP_MARGIN_RAD)
+
+
+@dataclass(frozen=True, eq=False)
+class PlantModel:
+    """A compiled model, and where each axis lies in MuJoCo's vectors.
+
+    Attributes:
+        model: the compiled MuJoCo model.
+        dofs: index of every axis in qpos and qvel, (n,).
+    """
+
+    model: mujoco.MjModel
+    dofs: "np.ndarray" = field(repr=False)
+
+
+def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> PlantModel:
+    """Compile the model; arguments and errors as in `build_spec`."""
+    model = build_spec(robot, standard, options).compile()
+    dofs = np.array([model.joint(name).dofadr[0] for name in robot.joint_names])
+    dofs.flags.writeable = False
+    return PlantModel(model, dofs)
+
+
+def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> str:
+    """The model as MJCF, with every inertia and joint figure in full precision.
+
+    MuJoCo itself writes six digits, too few for torques that shall agree to 1e-6 N m; so the figures that matter are
+    written again from the compiled model.
+    """
+    spec = build_spec(robot, standard, options)
+    model = spec.compile()
+    root = ElementTree.fromstring(spec.to_xml())  # noqa: S314 (MuJoCo wrote it just now)
+    for body in root.iter("body"):
+        inertial, number = body.find("inertial"), model.body(body.attrib["name"]).id
+        if inertial is not None:
+            inertial.attrib = {
+                "pos": _digits(model.body_ipos[number]),
+                "quat": _digits(model.body_iquat[number]),
+                "mass": _digits(model.body_mass[number]),
+                "diaginertia": _digits(model.body_inertia[number]),
+            }
+        for joint in body.findall("joint"):
+            address = model.joint(joint.attrib["name"]).dofadr[0]
+            joint.set("armature", _digits(model.dof_armature[address]))
+            joint.set("damping", _digits(model.dof_damping[address]))
+            joint.set("frictionloss", _digits(model.dof_frictionloss[address]))
+            joint.set("range", _digits(model.joint(joint.attrib["name"]).range))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _digits(values: object) -> str:
+    return " ".join(repr(float(value)) for value in np.atleast_1d(np.asarray(values)))

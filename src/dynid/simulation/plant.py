@@ -1,0 +1,181 @@
+"""The simulated arm behind the servos: motor currents in, sensor readings out, MuJoCo in between.
+
+Current times torque constant plus torque noise moves the joints. The encoders see them through a little backlash, the
+current sensors see the current that the servo holds, with noise of their own. Register steps are the servos' business
+(the emulated bus, or the lock-step driver). The delay is no business of the plant's either: on the real-time chain the
+wire and the processes make it, and in lock-step the loop does.
+"""
+
+from collections.abc import Collection
+from functools import cached_property
+
+import mujoco
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.model.standard import StandardFile
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.mjcf import PlantModel, PlantOptions, compile_plant
+from dynid.simulation.nuisances import NOISE_PERIOD_S, Magnitudes, NoiseStream, Play, magnitudes
+from dynid.simulation.plant_interface import PlantReading
+
+DRIVE_NOISE, SENSOR_NOISE = 1, 2  # streams of random numbers
+
+
+def nominal_standard(robot: Robot) -> StandardFile:
+    """The standard parameters that the robot's file names for its simulated arm."""
+    return load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+
+
+class ArmPlant:
+    """A simulated arm of n axes; meets `dynid.simulation.plant_interface.Plant`.
+
+    The arm rests on a stand until current first flows. From then on it is on its own: with the currents off it falls,
+    braked by friction alone.
+
+    Torque noise is drawn once per millisecond of simulated time and moves the arm unseen: the current sensors read the
+    held current with a second, independent noise of the same size.
+
+    Args:
+        robot: the robot; its `simulation` section gives steps and nuisances.
+        mount: a mount of robot.yaml; None is the default one.
+        seed: of all random nuisances; equal seeds and calls give equal runs, bit for bit.
+        switched_off: names of nuisances to leave out, see `dynid.simulation.nuisances.NUISANCES`.
+        q0: start posture at rest, (n,) [rad]; None is the robot's rest posture.
+        stops: lower and upper joint stops, (n,) each [rad]; None is a little beyond the joint limits.
+        standard: standard parameters; None is the set that the robot's file names.
+        hold_until_current: False lets the arm go from the start.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        mount: str | None = None,
+        seed: int = 0,
+        switched_off: Collection[str] = (),
+        q0: FloatArray | None = None,
+        stops: tuple[FloatArray, FloatArray] | None = None,
+        standard: StandardFile | None = None,
+        hold_until_current: bool = True,
+    ) -> None:
+        self.robot = robot
+        self.nuisances: Magnitudes = magnitudes(robot, switched_off)
+        self.standard = standard or nominal_standard(robot)
+        options = PlantOptions(mount, self._friction(), stops)
+        self.compiled: PlantModel = compile_plant(robot, self.standard, options)
+        self._model = self.compiled.model
+        self._data = mujoco.MjData(self._model)
+        # views into MuJoCo's own memory; without geometry the axes are its only joints, in order
+        self._q, self._dq, self._torque = self._data.qpos, self._data.qvel, self._data.qfrc_applied
+        start = robot.rest_posture if q0 is None else np.asarray(q0, dtype=np.float64)
+        if start.shape != (robot.size,) or not np.isfinite(start).all():
+            raise DataError(f"start posture {start}: expected {robot.size} finite angles, one per axis of '{robot.name}'")
+        self._q[:] = start
+        self._play = Play(self.nuisances.backlash, start)
+        self._drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
+        self._sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.torque_constants, seed, SENSOR_NOISE)
+        self._noisy = bool(self.nuisances.torque_noise.any())
+        self._step = robot.file.simulation.step_s
+        self._steps_per_draw = max(1, round(NOISE_PERIOD_S / self._step))
+        self._done, self._wanted = 0, 0.0
+        self._current, self._held_torque = np.zeros(robot.size), np.zeros(robot.size)
+        self._held = hold_until_current
+
+    def _friction(self) -> FloatArray:
+        """Coulomb friction of the nuisances plus what the standard parameters hold, (n,) [N m]."""
+        own = [axis.coulomb_friction_nm for axis in self.standard.axes]
+        return read_only(self.nuisances.coulomb_friction + np.array(own))
+
+    @property
+    def size(self) -> int:
+        """Number of axes n."""
+        return self.robot.size
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time [s]."""
+        return self._done * self._step
+
+    @property
+    def held(self) -> bool:
+        """Whether the arm still rests on its stand."""
+        return self._held
+
+    @cached_property
+    def q(self) -> FloatArray:
+        """True joint angles, (n,) [rad]; a read-only view that follows the arm."""
+        return _watched(self._q)
+
+    @cached_property
+    def dq(self) -> FloatArray:
+        """True joint velocities, (n,) [rad/s]; a read-only view that follows the arm."""
+        return _watched(self._dq)
+
+    @cached_property
+    def torque(self) -> FloatArray:
+        """Torque of the motors in the last step, noise included, (n,) [N m]; a read-only view."""
+        return _watched(self._torque)
+
+    def set_currents(self, current_a: FloatArray) -> None:
+        """Motor currents from now on, (n,) [A]; the first current that is not zero takes the arm off its stand."""
+        self._current[:] = current_a
+        np.multiply(self._current, self.robot.torque_constants, out=self._held_torque)
+        if self._held and self._current.any():
+            self._held = False
+
+    def advance(self, duration_s: float) -> None:
+        """Move on by a time [s] with the currents held; what is less than a step is kept for the next call.
+
+        Raises:
+            DataError: a negative time, or the simulated arm has diverged.
+        """
+        if not 0.0 <= duration_s < np.inf:
+            raise DataError(f"the simulated arm cannot move on by {duration_s} s; expected a time of at least 0 s")
+        self._wanted += duration_s
+        self.advance_steps(int(self._wanted / self._step + 1e-6) - self._done)
+
+    def advance_steps(self, count: int) -> None:
+        """Move on by a number of steps of the simulation."""
+        if self._held:
+            self._done += count
+            return
+        while count > 0:
+            draw, offset = divmod(self._done, self._steps_per_draw)
+            chunk = min(count, self._steps_per_draw - offset)
+            if self._noisy:
+                np.add(self._held_torque, self._drive_noise.row(draw), out=self._torque)
+            else:
+                self._torque[:] = self._held_torque
+            mujoco.mj_step(self._model, self._data, nstep=chunk)
+            self._done += chunk
+            count -= chunk
+
+    def measured_position(self) -> FloatArray:
+        """What the encoders see, without their steps, (n,) [rad]; a view that the next call changes.
+
+        Raises:
+            DataError: the simulated arm has diverged.
+        """
+        position = self._play.update(self._q)
+        if not np.isfinite(position @ position):
+            raise DataError(
+                f"the simulated arm diverged at {self.time_s:.3f} s with currents {self._current} A; check the "
+                f"standard parameters and the controller's gains"
+            )
+        return position
+
+    def measured_current(self) -> FloatArray:
+        """What the current sensors see, without their steps, (n,) [A]."""
+        return self._current + self._sensor_noise.row(self._done // self._steps_per_draw)
+
+    def measure(self) -> PlantReading:
+        """The sensors' readings now."""
+        return PlantReading(self.measured_position().copy(), self._dq.copy(), self.measured_current())
+
+
+def _watched(array: FloatArray) -> FloatArray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
