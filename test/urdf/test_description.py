@@ -10,8 +10,9 @@ import numpy as np
 import pinocchio
 import pytest
 import xacro
+import yaml
 
-from dynid.resources import share_folder
+from dynid.resources import read_yaml, share_folder
 from dynid.robot import load_robot
 
 FOLDER = share_folder() / "urdf" / "crane_x7"
@@ -108,6 +109,37 @@ def test_every_moving_link_is_drawn_collides_and_has_a_positive_inertia():
         )
         moments = np.linalg.eigvalsh(matrix)
         assert moments[0] > 0 and moments[0] + moments[1] >= moments[2] * (1 - 1e-9)
+
+
+def test_inertias_and_damping_are_those_of_the_nominal_model():
+    robot = load_robot("crane_x7")
+    nominal = read_yaml(robot.folder / robot.file.simulation.standard_parameters)
+    root = ElementTree.parse(URDF).getroot()
+    links = {link.attrib["name"]: link for link in root.findall("link")}
+    for name, row in zip(robot.joint_names[:7], nominal["links"], strict=True):
+        link = links[joints(root)[name].find("child").attrib["link"]]
+        assert float(link.find("inertial/mass").attrib["value"]) == row["mass_kg"]
+        assert vector(link.find("inertial"), "origin") == row["centre_of_mass_m"]
+        tensor = link.find("inertial/inertia").attrib
+        assert [float(tensor[f"i{k}"]) for k in ("xx", "xy", "xz", "yy", "yz", "zz")] == row["inertia_kg_m2"]
+    for axis in nominal["axes"]:
+        dynamics = joints(root)[axis["joint"]].find("dynamics").attrib
+        assert float(dynamics["damping"]) == axis["viscous_friction_nm_s_per_rad"]
+
+
+def test_inertias_can_come_from_an_identified_model(tmp_path):
+    robot = load_robot("crane_x7")
+    nominal = read_yaml(robot.folder / robot.file.simulation.standard_parameters)
+    nominal["links"][2]["mass_kg"] = 0.123
+    model = tmp_path / "model.yaml"
+    model.write_text(yaml.safe_dump({"robot": "crane_x7", "standard": nominal}))
+    masses = [float(mass.attrib["value"]) for mass in expand(inertials=str(model)).iter("mass")]
+    assert masses[2] == 0.123
+
+
+def test_a_file_of_inertias_that_does_not_exist_is_named():
+    with pytest.raises(xacro.XacroException, match=r"no_such_file\.yaml"):
+        expand(inertials="/no_such_file.yaml")
 
 
 def test_pinocchio_and_mujoco_read_the_same_kinematics():

@@ -71,7 +71,7 @@ class ArmPlant:
         self._q, self._dq, self._torque = self._data.qpos, self._data.qvel, self._data.qfrc_applied
         start = robot.rest_posture if q0 is None else np.asarray(q0, dtype=np.float64)
         if start.shape != (robot.size,) or not np.isfinite(start).all():
-            raise DataError(f"start posture {start}: expected {robot.size} finite angles, one per axis of '{robot.name}'")
+            raise DataError(f"start posture {start}: expected {robot.size} finite angles, one per axis")
         self._q[:] = start
         self._play = Play(self.nuisances.backlash, start)
         self._drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
