@@ -1,0 +1,150 @@
+"""Lifecycle node that records an experiment's topics, raw, to a rosbag2.
+
+Active, it subscribes; `~/start` opens a new bag at parameter `output`, `~/stop` closes it. Latched topics that were
+published before a bag was opened are written at its begin, so that every bag can be identified from on its own.
+"""
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from dynid.errors import DynidError
+from dynid.nodes.common import LATCHED, STREAM, declare, run_node, string
+from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
+
+# relative topic name -> message class and type name, latched or not
+TOPICS: dict[str, tuple[Any, str, bool]] = {
+    "joint_states": (JointState, "sensor_msgs/msg/JointState", False),
+    "joint_commands": (JointState, "sensor_msgs/msg/JointState", False),
+    "applied_commands": (JointState, "sensor_msgs/msg/JointState", False),
+    "reference": (JointTrajectory, "trajectory_msgs/msg/JointTrajectory", False),
+    "robot_description": (String, "std_msgs/msg/String", True),
+    "hardware_settings": (String, "std_msgs/msg/String", True),
+    "experiment": (String, "std_msgs/msg/String", True),
+    "diagnostics": (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
+}
+
+
+class RecorderNode(LifecycleNode):
+    """Records the topics of TOPICS; see the module."""
+
+    def __init__(self) -> None:
+        super().__init__("recorder")
+        declare(self, "output", "", "folder of the next bag; it must not exist")
+        declare(self, "storage", "mcap", "mcap or sqlite3")
+        self._writer: BagWriter | None = None
+        self._latched: dict[str, bytes] = {}
+        self._subscriptions: list[Any] = []
+        self.create_service(Trigger, "~/start", self._on_start)
+        self.create_service(Trigger, "~/stop", self._on_stop)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
+        self.create_timer(1.0, self._publish_diagnostics)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Subscribe to every topic of the experiment."""
+        for name, (message_class, _, latched) in TOPICS.items():
+            callback = partial(self._on_message, self.resolve_topic_name(name), latched)
+            profile = LATCHED if latched else STREAM
+            self._subscriptions.append(self.create_subscription(message_class, name, callback, profile, raw=True))
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the bag and unsubscribe."""
+        self._release()
+        return super().on_deactivate(state)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Close the bag."""
+        self._release()
+        return TransitionCallbackReturn.SUCCESS
+
+    def shut_down(self) -> None:
+        """Close the bag, whatever happened."""
+        self._close()
+
+    def _release(self) -> None:
+        self._close()
+        for subscription in self._subscriptions:
+            self.destroy_subscription(subscription)
+        self._subscriptions = []
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+            self.get_logger().info(f"bag {writer.folder} closed: {sum(writer.counts.values())} messages")
+
+    def _on_message(self, topic: str, latched: bool, raw: bytes) -> None:
+        if latched:
+            self._latched[topic] = raw
+        if self._writer is None:
+            return
+        try:
+            self._writer.write(topic, time.time_ns(), raw)
+        except DynidError as error:
+            self.get_logger().error(f"recording ended: {error}")
+            self._close()
+
+    def _on_start(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        output = string(self, "output")
+        if self._writer is not None or not self._subscriptions or not output:
+            reason = "a bag is open already" if self._writer else "parameter 'output' is empty"
+            response.message = reason if self._subscriptions else "the recorder is not active"
+            return response
+        topics = [
+            Topic(self.resolve_topic_name(name), type_name, "latched" if latched else "reliable")
+            for name, (_, type_name, latched) in TOPICS.items()
+        ]
+        try:
+            writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
+            writer.open()
+            for topic, raw in self._latched.items():
+                writer.write(topic, time.time_ns(), raw)
+        except DynidError as error:
+            response.message = str(error)
+            return response
+        self._writer = writer
+        response.success, response.message = True, f"recording to {output}"
+        return response
+
+    def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._writer is None:
+            response.message = "nothing is being recorded"
+            return response
+        folder = self._writer.folder
+        try:
+            self._close()
+        except DynidError as error:
+            response.message = str(error)
+            return response
+        response.success, response.message = True, f"bag {folder} closed"
+        return response
+
+    def _publish_diagnostics(self) -> None:
+        counts = self._writer.counts if self._writer else {}
+        status = DiagnosticStatus(
+            name="recorder",
+            level=0,
+            message=f"recording to {self._writer.folder}" if self._writer else "idle",
+            hardware_id="",
+            values={topic: str(count) for topic, count in counts.items()},
+        )
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+
+
+def main() -> None:
+    """Run the recorder node."""
+    run_node(RecorderNode, events=True)
+
+
+if __name__ == "__main__":
+    main()
