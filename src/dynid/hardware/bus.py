@@ -1,0 +1,195 @@
+"""The servo bus as the driver uses it.
+
+Set-up (ping, single reads and writes, reboot) goes through the DYNAMIXEL SDK. Group reads and writes are frames of
+our own on the descriptor that the SDK opened, parsed here: the SDK's group reads return stale values after a late
+reply, zeros after a failed read, and hide the servos' error bytes. The 1 kHz cycle is in `state_cycle`.
+"""
+
+import itertools
+import os
+import select
+import termios
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import serial
+from dynamixel_sdk import COMM_RX_TIMEOUT, COMM_SUCCESS, Protocol2PacketHandler
+
+from dynid.errors import BusError, BusTimeoutError
+from dynid.hardware import control_table as table
+from dynid.hardware.control_table import Register
+from dynid.hardware.port import WaitingPortHandler, close_port, open_port
+from dynid.hardware.protocol import Packet, PacketParser, build_read, build_sync_read, build_sync_write
+
+BITS_PER_BYTE = 10
+STATUS_OVERHEAD = 11
+ATTEMPTS = 3
+
+
+class ServoBus:
+    """All servos of one arm on one serial line.
+
+    Args:
+        port: path of the serial device.
+        baudrate: [bit/s].
+        servo_ids: ids in joint order, n of them.
+        reply_margin_s: how long a group read waits for replies beyond their time on the wire.
+
+    Attributes:
+        parser: of the replies that do not go through the SDK, with counters of its own.
+    """
+
+    def __init__(self, port: str, baudrate: int, servo_ids: Sequence[int], *, reply_margin_s: float = 0.004) -> None:
+        self.port, self.baudrate, self.servo_ids = port, baudrate, tuple(servo_ids)
+        self.reply_margin_s = reply_margin_s
+        self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
+        self.parser = PacketParser()
+        self._sdk = Protocol2PacketHandler()
+        self._handler: WaitingPortHandler | None = None
+        self._descriptor = -1
+        self._poll = select.poll()
+
+    # -- the port ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the port is open."""
+        return self._handler is not None
+
+    def open(self) -> None:
+        """Open the port for this process alone; BusError says in one sentence why it cannot be."""
+        if self._handler is None:
+            self._handler = open_port(self.port, self.baudrate)
+            self._descriptor = self._handler.ser.fd
+            self._poll = select.poll()
+            self._poll.register(self._descriptor, select.POLLIN)
+            self.parser.reset()
+
+    def close(self) -> None:
+        """Close the port; more than once does no harm. The servos are left as they are."""
+        if self._handler is not None:
+            handler, self._handler = self._handler, None
+            close_port(handler)
+
+    @contextmanager
+    def line(self) -> Iterator[WaitingPortHandler]:
+        """The open port; whatever breaks it meanwhile becomes a BusError, and the port is closed."""
+        if self._handler is None:
+            raise BusError(f"port {self.port} is not open")
+        try:
+            yield self._handler
+        except BusError:
+            raise
+        except (OSError, termios.error, serial.SerialException) as error:
+            self.close()
+            raise BusError(f"port {self.port} was lost ({error}); is the cable still plugged in?") from error
+
+    # -- set-up through the SDK --------------------------------------------------------------------------------
+
+    def ping(self, servo_id: int, attempts: int = ATTEMPTS) -> int:
+        """The model number of one servo; BusTimeoutError if it does not answer."""
+        for _ in range(attempts):
+            with self.line() as handler:
+                model, result, _error = self._sdk.ping(handler, servo_id)
+            if result == COMM_SUCCESS:
+                return int(model)
+        raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
+
+    def read(self, servo_id: int, register: Register) -> int:
+        """A register's raw value, from one servo.
+
+        Raises:
+            BusTimeoutError: no answer in three attempts.
+            BusError: a damaged answer in three attempts, or the servo refused.
+        """
+        for _ in range(ATTEMPTS):
+            with self.line() as handler:
+                data, result, error = self._sdk.readTxRx(handler, servo_id, register.address, register.size)
+            if result == COMM_SUCCESS:
+                self._check_status("read", servo_id, register, error)
+                if len(data) == register.size:
+                    return register.from_bytes(bytes(data))
+        raise self._failure("read", servo_id, register, result)
+
+    def write(self, servo_id: int, register: Register, count: int) -> None:
+        """Set a register of one servo to a raw value; errors as of `read`."""
+        for _ in range(ATTEMPTS):
+            with self.line() as handler:
+                data = list(register.to_bytes(count))
+                result, error = self._sdk.writeTxRx(handler, servo_id, register.address, register.size, data)
+            if result == COMM_SUCCESS:
+                self._check_status(f"write {count}", servo_id, register, error)
+                return
+        raise self._failure(f"write {count}", servo_id, register, result)
+
+    def reboot(self, servo_id: int) -> None:
+        """Restart one servo: torque off, errors cleared; it answers again after some 100 ms."""
+        with self.line() as handler:
+            result, _error = self._sdk.reboot(handler, servo_id)
+        if result != COMM_SUCCESS:
+            raise BusTimeoutError(f"servo {servo_id} on {self.port} did not confirm the reboot")
+
+    def _check_status(self, action: str, servo_id: int, register: Register, error: int) -> None:
+        if error & ~table.ALERT_BIT:
+            raise BusError(f"servo {servo_id}: {action} {register.name}: {table.status_error_text(error)}")
+
+    def _failure(self, action: str, servo_id: int, register: Register, result: int) -> BusError:
+        kind = BusTimeoutError if result == COMM_RX_TIMEOUT else BusError
+        text = self._sdk.getTxRxResult(result)
+        return kind(f"servo {servo_id} on {self.port}: {action} {register.name} failed {ATTEMPTS} times: {text}")
+
+    # -- frames of our own -------------------------------------------------------------------------------------
+
+    def sync_write(self, register: Register, counts: Sequence[int]) -> None:
+        """Set a register of all servos at once, (n,) raw values; the servos do not confirm it."""
+        with self.line():
+            self.send(build_sync_write(self.servo_ids, register.address, [register.to_bytes(c) for c in counts]))
+
+    def sync_read(self, register: Register) -> tuple[list[int], list[bool]]:
+        """(raw values, whether read) of one register of all servos, each (n,)."""
+        values, valid = [0] * len(self.servo_ids), [False] * len(self.servo_ids)
+        request = build_sync_read(self.servo_ids, register.address, register.size)
+        reply_size = len(self.servo_ids) * (STATUS_OVERHEAD + register.size)
+        for packet in self._answers(request, reply_size, len(self.servo_ids)):
+            index = self.index.get(packet.packet_id)
+            if index is not None and len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT:
+                values[index], valid[index] = register.from_bytes(packet.parameters), True
+        return values, valid
+
+    def read_block(self, servo_id: int, address: int, size: int) -> bytes | None:
+        """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed."""
+        for packet in self._answers(build_read(servo_id, address, size), STATUS_OVERHEAD + size, 1):
+            good = packet.packet_id == servo_id and not packet.error & ~table.ALERT_BIT
+            if good and len(packet.parameters) == size:
+                return packet.parameters
+        return None
+
+    def wire_s(self, *byte_counts: int) -> float:
+        """How long so many bytes take on the wire [s]."""
+        return sum(byte_counts) * BITS_PER_BYTE / self.baudrate
+
+    def send(self, frame: bytes) -> None:
+        """Write a frame as it is; within `line`."""
+        if os.write(self._descriptor, frame) != len(frame):
+            raise OSError("the output buffer is full")
+
+    def ask(self, request: bytes, reply_size: int) -> Iterator[Packet]:
+        """Drop what lies unread, send a request, and hand out packets as they arrive; within `line`.
+
+        Ends when the time for `reply_size` bytes and the margin are over; the caller stops earlier when it has all.
+        """
+        termios.tcflush(self._descriptor, termios.TCIFLUSH)
+        self.parser.reset()
+        duration_s = self.wire_s(len(request), reply_size) + self.reply_margin_s
+        deadline_ns = time.monotonic_ns() + int(duration_s * 1e9)
+        self.send(request)
+        while (remaining_ns := deadline_ns - time.monotonic_ns()) > 0 and self._poll.poll(remaining_ns * 1e-6):
+            data = os.read(self._descriptor, 4096)
+            if not data:
+                raise OSError("end of file")
+            yield from self.parser.feed(data)
+
+    def _answers(self, request: bytes, reply_size: int, replies: int) -> list[Packet]:
+        with self.line():
+            return list(itertools.islice(self.ask(request, reply_size), replies))

@@ -1,0 +1,270 @@
+"""An arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
+
+The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import BusError, SafetyError
+from dynid.hardware import control_table as table
+from dynid.hardware.bus import ServoBus
+from dynid.hardware.handshake import check_health, check_servos, configure, require_replies
+from dynid.hardware.port import is_pseudo_terminal
+from dynid.hardware.state_cycle import CycleCounters, StateCycle
+from dynid.robot import FloatArray, Robot
+
+CONFIRM_ATTEMPTS = 3
+_SLOW_BLOCKS = (
+    (table.TORQUE_ENABLE.address, table.HARDWARE_ERROR_STATUS.end - table.TORQUE_ENABLE.address),
+    (table.BUS_WATCHDOG.address, table.BUS_WATCHDOG.size),
+    (table.PRESENT_INPUT_VOLTAGE.address, table.PRESENT_TEMPERATURE.end - table.PRESENT_INPUT_VOLTAGE.address),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSample:
+    """The arm's state from one read; each (n,), joint order.
+
+    Attributes:
+        stamp_ns: wall clock (CLOCK_REALTIME) when the replies had arrived [ns].
+        q: joint angles [rad]; where `valid` is False the last valid ones, as for all values.
+        dq: joint velocities [rad/s].
+        current_a: present motor currents [A].
+        tau_present: torque by the present current and the robot's torque constants [N m].
+        valid: whether this read brought the joint's values.
+        alert: whether the servo reports a hardware error.
+        complete: whether all are valid.
+    """
+
+    stamp_ns: int
+    q: FloatArray
+    dq: FloatArray
+    current_a: FloatArray
+    tau_present: FloatArray
+    valid: NDArray[np.bool_]
+    alert: NDArray[np.bool_]
+    complete: bool
+
+
+@dataclass
+class SlowState:
+    """What `slow_poll` has gathered, each (n,), joint order; NaN or -2 where a servo was not polled yet."""
+
+    voltage_v: FloatArray
+    temperature_deg_c: FloatArray
+    hardware_error: NDArray[np.int64]
+    torque_enable: NDArray[np.int64]
+    watchdog: NDArray[np.int64]
+
+
+class DynamixelArm:
+    """The servos of one robot as one arm.
+
+    Args:
+        robot: ids, models, limits, centre count, torque constants.
+        port: path of the serial device.
+        allow_real_port: must be True for any port that is not a pseudo-terminal.
+        baudrate: [bit/s]; None is the robot's.
+        watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
+        reply_margin_s: how long a read waits for replies beyond their time on the wire.
+
+    Attributes:
+        bus: the line, for work beside the cycle.
+        changed: what `open` changed in the servos' EEPROM, one line each.
+        slow: what `slow_poll` gathered.
+
+    Raises:
+        SafetyError: a real port without `allow_real_port`.
+        ValueError: `watchdog_s` out of range.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        port: str,
+        *,
+        allow_real_port: bool = False,
+        baudrate: int | None = None,
+        watchdog_s: float = 0.1,
+        reply_margin_s: float = 0.004,
+    ) -> None:
+        if not allow_real_port and not is_pseudo_terminal(port):
+            raise SafetyError(
+                f"port {port} is not a simulated servo bus; the arm behind a real port will move: clear its "
+                "surroundings, keep the emergency stop at hand, and allow the real port explicitly"
+            )
+        if not 0.02 <= watchdog_s <= 0.1:
+            raise ValueError(f"watchdog_s is {watchdog_s}, expected 0.02 to 0.1 s")
+        self.robot, self.watchdog_count = robot, table.watchdog_to_count(watchdog_s)
+        self.bus = ServoBus(
+            port, baudrate or robot.file.bus.baudrate, robot.servo_ids, reply_margin_s=reply_margin_s
+        )
+        self.changed: list[str] = []
+        self._cycle = StateCycle(self.bus)
+        self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
+        self._slow_turn = 0
+        unknown = np.full(robot.size, -2, dtype=np.int64)
+        nan = np.full(robot.size, np.nan)
+        self.slow = SlowState(nan, nan.copy(), unknown, unknown.copy(), unknown.copy())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the port is open."""
+        return self.bus.is_open
+
+    @property
+    def counters(self) -> CycleCounters:
+        """Faults of the reads so far."""
+        return self._cycle.counters
+
+    @property
+    def fast_read(self) -> bool:
+        """Whether the servos are read by the fast sync read."""
+        return self._cycle.fast_read
+
+    def open(self) -> None:
+        """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
+
+        Raises:
+            BusError: the port cannot be used, or the servos are not the robot's; one message with all findings.
+        """
+        self.bus.open()
+        try:
+            check_servos(self.bus, self.robot)
+            require_replies(self.bus, self.robot)
+            check_health(self.bus, self.robot)
+            self.changed = configure(self.bus, self.robot)
+            self._cycle.probe()
+        except BaseException:
+            self.bus.close()
+            raise
+
+    def enable(self) -> None:
+        """Goal current 0, watchdog armed, torque on; confirmed by every servo, or torque is off again.
+
+        Raises:
+            BusError: a servo did not switch its torque on, by name.
+        """
+        size = self.robot.size
+        self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+        self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
+        self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
+        self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
+        unconfirmed = self._unconfirmed(1)
+        if unconfirmed:
+            self.disable()
+            raise BusError(f"torque did not switch on at {', '.join(unconfirmed)}")
+
+    def disable(self) -> None:
+        """Goal current 0, torque off, watchdog off; confirmed by every servo.
+
+        Raises:
+            BusError: a servo did not confirm, by name; the armed watchdog stops it when the bus falls silent.
+        """
+        size = self.robot.size
+        unconfirmed: list[str] = []
+        for _ in range(CONFIRM_ATTEMPTS):
+            self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
+            self.bus.sync_write(table.TORQUE_ENABLE, [0] * size)
+            unconfirmed = self._unconfirmed(0)
+            if not unconfirmed:
+                self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+                return
+        raise BusError(
+            f"torque off was not confirmed by {', '.join(unconfirmed)}; their watchdog stops them after "
+            f"{self.watchdog_count * table.WATCHDOG_S_PER_COUNT:.2f} s of silence: switch the arm's power off"
+        )
+
+    def close(self) -> None:
+        """Zero current, torque off, and close the port; more than once does no harm.
+
+        Raises:
+            BusError: torque off was not confirmed; the port is closed all the same.
+        """
+        if not self.bus.is_open:
+            return
+        try:
+            self.disable()
+        finally:
+            self.bus.close()
+
+    def __enter__(self) -> "DynamixelArm":
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self) -> ArmSample:
+        """The present state of all joints.
+
+        Raises:
+            BusError: the port is lost. What a servo did not answer is told by `ArmSample.valid` instead.
+        """
+        reading = self._cycle.read()
+        current_a = table.current_from_counts(reading.current_count)
+        return ArmSample(
+            stamp_ns=reading.stamp_ns,
+            q=table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count),
+            dq=table.velocity_from_counts(reading.velocity_count),
+            current_a=current_a,
+            tau_present=current_a * self.robot.torque_constants,
+            valid=reading.valid.copy(),
+            alert=(reading.errors & table.ALERT_BIT).astype(np.bool_),
+            complete=reading.complete,
+        )
+
+    def write_currents(self, current_a: FloatArray) -> FloatArray:
+        """Set the goal currents, (n,) [A]; rounded to the servos' counts and cut to the robot's current limits.
+
+        Returns:
+            The currents that were written, (n,) [A].
+
+        Raises:
+            SafetyError: not n finite numbers.
+            BusError: the port is lost.
+        """
+        wanted = np.asarray(current_a, dtype=np.float64)
+        if wanted.shape != (self.robot.size,) or not np.isfinite(wanted).all():
+            raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
+        counts = np.clip(np.rint(wanted / table.CURRENT_A_PER_COUNT), -self._caps, self._caps).astype(np.int64)
+        self._cycle.write(counts)
+        return table.current_from_counts(counts)
+
+    def slow_poll(self) -> None:
+        """Read one block of slow values from one servo; a full round takes 3 n calls. No answer leaves the old value.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        axis, block = divmod(self._slow_turn, len(_SLOW_BLOCKS))
+        self._slow_turn = (self._slow_turn + 1) % (self.robot.size * len(_SLOW_BLOCKS))
+        address, size = _SLOW_BLOCKS[block]
+        data = self.bus.read_block(self.robot.servo_ids[axis], address, size)
+        if data is None:
+            return
+
+        def value(register: table.Register) -> int:
+            return register.from_bytes(data[register.address - address : register.end - address])
+
+        if block == 0:
+            self.slow.torque_enable[axis] = value(table.TORQUE_ENABLE)
+            self.slow.hardware_error[axis] = value(table.HARDWARE_ERROR_STATUS)
+        elif block == 1:
+            self.slow.watchdog[axis] = value(table.BUS_WATCHDOG)
+        else:
+            self.slow.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT
+            self.slow.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
+
+    def _unconfirmed(self, torque_enable: int) -> list[str]:
+        """Servos (id and joint name) whose torque enable is not read back as this value."""
+        values, valid = self.bus.sync_read(table.TORQUE_ENABLE)
+        joints = self.robot.file.joints
+        return [
+            f"servo {joint.servo_id} ({joint.name})"
+            for joint, value, read in zip(joints, values, valid, strict=True)
+            if not read or value != torque_enable
+        ]

@@ -1,0 +1,271 @@
+"""DYNAMIXEL Protocol 2.0 framing: CRC, byte stuffing, instruction packets and a strict incremental parser.
+
+Source: ROBOTIS e-manual, "DYNAMIXEL Protocol 2.0". Pure functions and one parser without I/O, used by the
+driver (status packets) and by the emulated bus (instruction packets).
+
+A packet on the wire: FF FF FD 00 | id | length (2 bytes) | instruction | payload | CRC (2 bytes); the length
+counts everything after itself. FF FF FD inside instruction and payload is stuffed to FF FF FD FD. The reply
+to a fast sync read (id 0xFE) is the exception: it is not stuffed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+HEADER = b"\xff\xff\xfd\x00"
+BROADCAST_ID = 0xFE
+MAX_SERVO_ID = 252
+MAX_LENGTH = 1024
+CRC_POLYNOMIAL = 0x8005
+
+_PREFIX = 7  # header, id and length: what precedes the counted bytes
+_PATTERN = HEADER[:3]
+_STUFFED = _PATTERN + b"\xfd"
+
+
+class Instruction(IntEnum):
+    """The instructions that dynid uses, and the mark of a status packet."""
+
+    PING = 0x01
+    READ = 0x02
+    WRITE = 0x03
+    REBOOT = 0x08
+    STATUS = 0x55
+    SYNC_READ = 0x82
+    SYNC_WRITE = 0x83
+    FAST_SYNC_READ = 0x8A
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One packet with a correct CRC; `payload` is what follows the instruction, stuffing removed.
+
+    In a status packet the payload begins with the error byte, except in a fast sync read's reply, where error
+    bytes are inside (see `split_fast_reply`).
+    """
+
+    packet_id: int
+    instruction: int
+    payload: bytes
+
+    @property
+    def error(self) -> int:
+        """The error byte of a status packet."""
+        return self.payload[0]
+
+    @property
+    def parameters(self) -> bytes:
+        """What follows the error byte of a status packet."""
+        return self.payload[1:]
+
+
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        crc = byte << 8
+        for _ in range(8):
+            crc = ((crc << 1) ^ CRC_POLYNOMIAL if crc & 0x8000 else crc << 1) & 0xFFFF
+        table.append(crc)
+    return tuple(table)
+
+
+_CRC_TABLE = _crc_table()
+
+
+def crc16(data: bytes | bytearray, crc: int = 0) -> int:
+    """CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) over `data`, continuing from `crc`."""
+    table = _CRC_TABLE
+    for byte in data:
+        crc = (crc << 8 & 0xFFFF) ^ table[crc >> 8 ^ byte]
+    return crc
+
+
+def stuff(body: bytes) -> bytes:
+    """Instruction and payload as they go on the wire: FD after every FF FF FD."""
+    return body.replace(_PATTERN, _STUFFED)
+
+
+def unstuff(body: bytes) -> bytes:
+    """The inverse of `stuff`."""
+    return body.replace(_STUFFED, _PATTERN)
+
+
+def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuffed: bool = True) -> bytes:
+    """The wire bytes of a packet.
+
+    Args:
+        packet_id: 0..252, or 254 for all.
+        instruction: an `Instruction`.
+        payload: what follows it, not stuffed.
+        stuffed: False only for a fast sync read's reply.
+    """
+    body = bytes((instruction,)) + payload
+    if stuffed:
+        body = stuff(body)
+    frame = HEADER + bytes((packet_id,)) + (len(body) + 2).to_bytes(2, "little") + body
+    return frame + crc16(frame).to_bytes(2, "little")
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(2, "little")
+
+
+def build_ping(servo_id: int) -> bytes:
+    """A ping of one servo, or of all with `BROADCAST_ID`."""
+    return build_packet(servo_id, Instruction.PING)
+
+
+def build_read(servo_id: int, address: int, size: int) -> bytes:
+    """A read of `size` bytes from `address` of one servo."""
+    return build_packet(servo_id, Instruction.READ, _word(address) + _word(size))
+
+
+def build_write(servo_id: int, address: int, data: bytes) -> bytes:
+    """A write of `data` to `address` of one servo."""
+    return build_packet(servo_id, Instruction.WRITE, _word(address) + data)
+
+
+def build_reboot(servo_id: int) -> bytes:
+    """A restart of one servo."""
+    return build_packet(servo_id, Instruction.REBOOT)
+
+
+def build_sync_read(servo_ids: Iterable[int], address: int, size: int, *, fast: bool = False) -> bytes:
+    """A (fast) sync read of the same `size` bytes from `address` of several servos."""
+    instruction = Instruction.FAST_SYNC_READ if fast else Instruction.SYNC_READ
+    return build_packet(BROADCAST_ID, instruction, _word(address) + _word(size) + bytes(servo_ids))
+
+
+def build_sync_write(servo_ids: Sequence[int], address: int, data: Sequence[bytes]) -> bytes:
+    """A sync write: `data[i]`, all of one size, goes to `address` of `servo_ids[i]`."""
+    size = len(data[0])
+    blocks = b"".join(bytes((servo_id,)) + block for servo_id, block in zip(servo_ids, data, strict=True))
+    return build_packet(BROADCAST_ID, Instruction.SYNC_WRITE, _word(address) + _word(size) + blocks)
+
+
+def build_status(servo_id: int, error: int, parameters: bytes = b"") -> bytes:
+    """A servo's status packet."""
+    return build_packet(servo_id, Instruction.STATUS, bytes((error,)) + parameters)
+
+
+def build_fast_reply(servo_ids: Sequence[int], errors: Sequence[int], data: Sequence[bytes]) -> bytes:
+    """The one status packet that answers a fast sync read.
+
+    Each servo appends error, id, data and the CRC of the packet so far; the last one is the packet's own CRC.
+    """
+    length = 1 + sum(len(block) + 4 for block in data)
+    frame = HEADER + bytes((BROADCAST_ID,)) + _word(length) + bytes((Instruction.STATUS,))
+    crc = crc16(frame)
+    for servo_id, error, block in zip(servo_ids, errors, data, strict=True):
+        part = bytes((error, servo_id)) + block
+        crc = crc16(part, crc)
+        frame += part + _word(crc)
+        crc = crc16(frame[-2:], crc)
+    return frame
+
+
+def split_fast_reply(packet: Packet, size: int) -> list[tuple[int, int, bytes]]:
+    """(id, error, data) of every servo in a fast sync read's reply; empty if the length does not fit.
+
+    Args:
+        packet: a status packet with the broadcast id.
+        size: bytes of data asked of each servo.
+    """
+    block = size + 4
+    content = packet.payload + b"\0\0"  # the parser has taken off the last CRC
+    if packet.packet_id != BROADCAST_ID or len(content) % block:
+        return []
+    return [
+        (content[start + 1], content[start], content[start + 2 : start + 2 + size])
+        for start in range(0, len(content), block)
+    ]
+
+
+class PacketParser:
+    """Finds whole, correct packets in a stream of bytes that may hold anything.
+
+    Feed it what arrives, in any pieces. Garbage, false headers, truncated and damaged packets are skipped and
+    counted; parsing goes on at the next header. No input makes it raise, and it never holds more than one
+    packet's length.
+
+    Attributes:
+        skipped_bytes: bytes that belonged to no packet.
+        crc_errors: packets dropped for a wrong CRC.
+        malformed: headers dropped for an impossible id or length, or cut off by a following header.
+    """
+
+    def __init__(self, max_length: int = MAX_LENGTH) -> None:
+        self.max_length = max_length
+        self.skipped_bytes = 0
+        self.crc_errors = 0
+        self.malformed = 0
+        self._buffer = bytearray()
+
+    @property
+    def pending(self) -> int:
+        """Bytes held back because their packet is not complete."""
+        return len(self._buffer)
+
+    def reset(self) -> None:
+        """Forget what has not become a packet."""
+        self._buffer.clear()
+
+    def feed(self, data: bytes) -> list[Packet]:
+        """The packets that `data` completes, in order of arrival."""
+        self._buffer += data
+        packets: list[Packet] = []
+        while self._align():
+            total = self._total_length()
+            if total is None:
+                self._drop(1, malformed=True)
+                continue
+            cut_off = self._inner_header(total)
+            if cut_off:
+                self._drop(cut_off, malformed=True)
+                continue
+            if len(self._buffer) < total:
+                break
+            self._take(total, packets)
+        return packets
+
+    def _align(self) -> bool:
+        """Move the buffer to the next header; False while there is not enough to judge its length."""
+        start = self._buffer.find(HEADER)
+        if start < 0:
+            keep = next((n for n in (3, 2, 1) if self._buffer.endswith(HEADER[:n])), 0)
+            start = len(self._buffer) - keep
+        if start:
+            self._drop(start)
+        return len(self._buffer) >= _PREFIX + 1
+
+    def _total_length(self) -> int | None:
+        """The whole packet's length in bytes, or None for a header that cannot be one."""
+        packet_id, instruction = self._buffer[4], self._buffer[7]
+        length = self._buffer[5] | self._buffer[6] << 8
+        shortest = 4 if instruction == Instruction.STATUS else 3
+        if not shortest <= length <= self.max_length or MAX_SERVO_ID < packet_id != BROADCAST_ID:
+            return None
+        return _PREFIX + length
+
+    def _inner_header(self, total: int) -> int:
+        """Where a header begins inside a packet (stuffing forbids it, so the packet was cut off), or 0."""
+        if self._buffer[4] == BROADCAST_ID and self._buffer[7] == Instruction.STATUS:
+            return 0
+        return max(0, self._buffer.find(HEADER, _PREFIX, total - 2))
+
+    def _take(self, total: int, packets: list[Packet]) -> None:
+        frame = bytes(self._buffer[:total])
+        if crc16(frame[:-2]) != frame[-2] | frame[-1] << 8:
+            self.crc_errors += 1
+            self._drop(1)
+            return
+        del self._buffer[:total]
+        body = frame[_PREFIX + 1 : -2]
+        if not (frame[4] == BROADCAST_ID and frame[7] == Instruction.STATUS):
+            body = unstuff(frame[_PREFIX:-2])[1:]
+        packets.append(Packet(frame[4], frame[7], body))
+
+    def _drop(self, count: int, *, malformed: bool = False) -> None:
+        del self._buffer[:count]
+        self.skipped_bytes += count
+        self.malformed += malformed

@@ -1,0 +1,83 @@
+"""What the emulated servo bus asks of the arm behind it, and the simplest arm that meets it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dynid.robot import FloatArray, Robot
+
+
+@dataclass(frozen=True)
+class PlantReading:
+    """What the servos' sensors read at one moment; each (n,), servo order as in robot.yaml.
+
+    Attributes:
+        q: joint angles [rad].
+        dq: joint velocities [rad/s].
+        current_a: motor currents [A].
+    """
+
+    q: FloatArray
+    dq: FloatArray
+    current_a: FloatArray
+
+
+class Plant(Protocol):
+    """An arm that motor currents move; the bus advances its time."""
+
+    @property
+    def size(self) -> int:
+        """Number of axes n."""
+        ...
+
+    def advance(self, duration_s: float) -> None:
+        """Move on by a time [s] with the currents held."""
+        ...
+
+    def set_currents(self, current_a: FloatArray) -> None:
+        """Motor currents from now on, (n,) [A]; zero where torque is off."""
+        ...
+
+    def measure(self) -> PlantReading:
+        """The sensors' readings now."""
+        ...
+
+
+class IndependentAxesPlant:
+    """Axes without gravity or coupling, I ddq = k i - d dq, for tests and benchmarks of the bus alone.
+
+    Args:
+        robot: gives the number of axes and the torque constants.
+        inertia: of every axis [kg m^2].
+        damping: of every axis [N m s/rad].
+        q: start angles, (n,) [rad]; None is the middle of the joint range.
+    """
+
+    def __init__(
+        self, robot: Robot, *, inertia: float = 0.05, damping: float = 0.05, q: FloatArray | None = None
+    ) -> None:
+        self.size = robot.size
+        self._torque_constants = robot.torque_constants
+        self._inertia, self._damping = inertia, damping
+        self.q = np.array(0.5 * (robot.lower + robot.upper) if q is None else q, dtype=np.float64)
+        self.dq = np.zeros(self.size)
+        self.current_a = np.zeros(self.size)
+        self.time_s = 0.0
+
+    def advance(self, duration_s: float) -> None:
+        """Move on by a time [s]: the exact solution for the velocity, the trapezoid for the angle."""
+        terminal = self._torque_constants * self.current_a / self._damping
+        decay = np.exp(-self._damping / self._inertia * duration_s)
+        dq = terminal + (self.dq - terminal) * decay
+        self.q += 0.5 * duration_s * (self.dq + dq)
+        self.dq = dq
+        self.time_s += duration_s
+
+    def set_currents(self, current_a: FloatArray) -> None:
+        """Motor currents from now on, (n,) [A]."""
+        self.current_a[:] = current_a
+
+    def measure(self) -> PlantReading:
+        """Exact angles, velocities and currents."""
+        return PlantReading(self.q.copy(), self.dq.copy(), self.current_a.copy())
