@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError, InputNotFoundError
-from dynid.recording.messages import JointStateEncoder, encode_string
+from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string
 from dynid.recording.recording import load_recording
 
 
@@ -87,17 +88,15 @@ def test_two_arms_need_a_namespace(experiment, make_experiment, tmp_path: Path) 
 
 
 def test_ambiguous_topics_are_refused(experiment, tmp_path: Path) -> None:
-    from dynid.recording.bag_writer import BagWriter, Topic
-
     writer = BagWriter(tmp_path / "bag")
     writer.open()
     for namespace in ("/left", "/right"):
-        for name, kind in (("joint_states", "sensor_msgs/msg/JointState"), ("hardware_settings", "std_msgs/msg/String")):
+        for name, kind in (("joint_states", JOINT_STATE), ("hardware_settings", STRING)):
             writer.add_topic(Topic(f"{namespace}/{name}", kind))
             for stamp, raw in experiment.messages[name]:
                 writer.write(f"{namespace}/{name}", stamp, raw)
     writer.close()
-    with pytest.raises(DataError, match="'joint_states' more than once .*left/joint_states, /right/joint_states"):
+    with pytest.raises(DataError, match=r"'joint_states' more than once .*left/joint_states, /right/joint_states"):
         load_recording(tmp_path / "bag")
     assert len(load_recording(tmp_path / "bag", namespace="/right").time) == 200
 
@@ -185,7 +184,7 @@ def test_settings_errors(experiment, tmp_path: Path) -> None:
     text = experiment.settings.model_dump_json()
     for name, broken, message in (
         ("json", text[:-5], "no valid settings"),
-        ("field", text.replace('"cycle_s":0.001', '"cycle_s":-1'), r"cycle_s: Input should be greater than 0 \(got -1\)"),
+        ("field", text.replace('"cycle_s":0.001', '"cycle_s":-1'), r"cycle_s: Input should be greater than 0 \(got -1"),
         ("count", text.replace("2.0,3.0,1.0", "2.0,3.0"), "torque_constants_nm_per_a has 2 entries, expected 3"),
     ):
         experiment.messages["hardware_settings"] = [(1_700_000_000_000_000_000, encode_string(broken))]

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +62,17 @@ class Bag:
 
     def sha256(self) -> str:
         """SHA-256 of the data files' bytes, one behind the other, in hexadecimal."""
-        digest = hashlib.sha256()
-        for path in self.files:
-            with path.open("rb") as stream:
-                while block := stream.read(1 << 20):
-                    digest.update(block)
-        return digest.hexdigest()
+        return sha256_of(self.files)
+
+
+def sha256_of(files: Sequence[Path]) -> str:
+    """SHA-256 of the bytes of files, one behind the other, in hexadecimal."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -142,8 +148,6 @@ def _merged(pieces: list[TopicContent], path: Path) -> TopicContent:
 
 
 def _read_mcap(path: Path) -> _FileContent:
-    if not path.stat().st_size:
-        return _FileContent((), f"{path.name} is empty: the recorder was killed before its first message")
     scan = scan_mcap(path)
     topics = tuple(
         TopicContent(channel.topic, channel.message_type, channel.qos, from_blocks(scan.blocks.get(identifier, [])))

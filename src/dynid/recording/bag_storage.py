@@ -1,17 +1,19 @@
 """rosbags' storage writers, made to survive SIGKILL. The only place that depends on how rosbags works inside.
 
 Used of rosbags beyond its documentation: `Writer.STORAGE_PLUGINS`, `Writer.storage`, `Sqlite3Writer.conn`,
-`McapWriter.bio`, `McapWriter.chunk.msgs`, `McapWriter.close_chunk`. test_bag_storage.py notices when they change.
+`McapWriter.bio`, `McapWriter.chunk`, `McapWriter.close_chunk`, `PendingChunk`. test_bag_writer.py notices when they
+change.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.rosbag2.enums import CompressionMode
-from rosbags.rosbag2.storage_mcap import McapWriter
+from rosbags.rosbag2.storage_mcap import McapWriter, PendingChunk
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Writer
 
 
@@ -28,8 +30,8 @@ class CommittingSqlite3Writer(Sqlite3Writer):
         self.conn.commit()
 
 
-class _Tail(BytesIO):
-    """Takes the end of an MCAP file, as if it were written at `start`; keeps its content when closed."""
+class _Memory(BytesIO):
+    """Takes what is meant for a file from `start` on; keeps its content when closed."""
 
     def __init__(self, start: int) -> None:
         super().__init__()
@@ -40,43 +42,88 @@ class _Tail(BytesIO):
         return self._start + super().tell()
 
     def close(self) -> None:
-        self.content = self.getvalue()
+        if not self.closed:
+            self.content = self.getvalue()
         super().close()
 
 
 class FlushingMcapWriter(McapWriter):
     """An MCAP storage whose file is complete, index and footer included, after every flush.
 
-    The index written by a flush is cut off again right before the next chunk is written.
+    The next chunk replaces the index of the flush before it. Chunks and indices are composed in memory and written in
+    one piece; one that cannot be written (disk full) leaves the file as the last flush left it.
     """
 
+    def __init__(self, path: Path, compression: CompressionMode) -> None:
+        super().__init__(path, compression)
+        self._file = self.bio.detach()  # unbuffered: nothing may linger that is written later, in the wrong place
+        self._file.seek(0, 2)
+        self._end = self._file.tell()  # of the last whole chunk
+        self._index = b""  # what lies behind it
+
     def close_chunk(self) -> None:
-        """Write the pending chunk in place of the index of the last flush."""
-        self.bio.truncate(self.bio.tell())
-        super().close_chunk()
+        """Write the pending chunk in place of the last index."""
+        pending, chunks = self.chunk, len(self.chunks)
+        content = self._composed(super().close_chunk)
+        try:
+            self._replace_index(content)
+        except OSError:
+            self.chunk = pending
+            del self.chunks[chunks:]
+            raise
+        self._end += len(content)
+        self._index = b""
 
     def flush(self, version: int, metadata: str) -> None:
         """Write everything so far to the file, then an index and footer that the next chunk will replace."""
         if self.chunk.msgs:
             self.close_chunk()
-        if self.chunk.bio.tell():
-            return  # topics without any message yet: they are in metadata.yaml
-        file, tail = self.bio, _Tail(self.bio.tell())
-        self.bio = tail  # type: ignore[assignment]
+        # What remains are topics without a message yet: the index names them, their chunk stays pending.
+        pending, self.chunk = self.chunk, PendingChunk(2**63 - 1, 0, BytesIO(), defaultdict(list))
         try:
-            super().close(version, metadata)
+            self._write_index(version, metadata)
         finally:
-            self.bio = file
-        end = file.tell()
-        file.truncate(end)
-        file.write(tail.content)
-        file.flush()
-        file.seek(end)
+            self.chunk = pending
 
     def close(self, version: int, metadata: str) -> None:
         """Write the final index and footer."""
-        self.bio.truncate(self.bio.tell())
-        super().close(version, metadata)
+        try:
+            if self.chunk.bio.tell():
+                self.close_chunk()
+            self._write_index(version, metadata)
+        finally:
+            self._file.close()
+
+    def abort(self) -> None:
+        """Close as the last flush left it."""
+        self._file.close()
+
+    def _write_index(self, version: int, metadata: str) -> None:
+        index = self._composed(lambda: McapWriter.close(self, version, metadata))
+        self._replace_index(index)
+        self._index = index
+
+    def _composed(self, write: Callable[[], None]) -> bytes:
+        """The bytes that `write` would append behind the last whole chunk."""
+        memory = _Memory(self._end)
+        self.bio = memory  # type: ignore[assignment]
+        write()
+        memory.close()
+        return memory.content
+
+    def _replace_index(self, content: bytes) -> None:
+        try:
+            self._put(content)
+        except OSError:
+            self._put(self._index)  # fitted before
+            raise
+
+    def _put(self, content: bytes) -> None:
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
+        rest = memoryview(content)
+        while rest:
+            rest = rest[self._file.write(rest) :]
 
 
 class SurvivingWriter(Writer):

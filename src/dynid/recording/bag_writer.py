@@ -4,8 +4,10 @@ A process that is killed loses at most the last `flush_interval_s`: until then d
 files. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
 """
 
+import fcntl
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,7 +22,6 @@ from rosbags.interfaces import (
     QosTime,
 )
 from rosbags.rosbag2 import StoragePlugin
-from rosbags.typesys import TypesysError
 
 from dynid.errors import ConfigurationError, DynidError, UnknownNameError
 from dynid.recording.bag_metadata import BAG_VERSION, bag_information, dump_information, write_metadata
@@ -66,6 +67,17 @@ class Topic:
         )
 
 
+def lock_folder(folder: Path) -> int | None:
+    """Mark a bag's folder as in use until the descriptor is closed or the process ends; None if it already is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
 class BagWriter:
     """Writes one bag. Open and close it explicitly, from one thread; `close` in a `finally` keeps all data.
 
@@ -77,7 +89,8 @@ class BagWriter:
 
     Raises:
         OutputExistsError: the folder exists.
-        ConfigurationError: unknown storage.
+        ConfigurationError: unknown storage, or a topic twice.
+        UnknownNameError: a message type that is not one of ROS 2 Jazzy.
     """
 
     def __init__(
@@ -93,11 +106,14 @@ class BagWriter:
         refuse_existing(self.folder)
         self.storage = storage
         self._planned = tuple(topics)
+        for index, topic in enumerate(self._planned):
+            self._check(topic, {earlier.name for earlier in self._planned[:index]})
         self._flush_interval_s = flush_interval_s
         self._writer: SurvivingWriter | None = None
         self._connections: dict[str, Connection] = {}
         self._counts: dict[str, int] = {}
         self._next_flush = 0.0
+        self._lock: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -124,7 +140,7 @@ class BagWriter:
             writer.open()
         except OSError as error:
             raise BagWriteError(f"cannot write a bag to {self.folder}: {error}") from error
-        self._writer = writer
+        self._writer, self._lock = writer, lock_folder(self.folder)
         for topic in self._planned:
             self.add_topic(topic)
         self.flush()
@@ -137,16 +153,10 @@ class BagWriter:
             ConfigurationError: the topic is registered already.
         """
         writer = self._opened()
-        if topic.name in self._connections:
-            raise ConfigurationError(f"topic '{topic.name}' is in the bag {self.folder} already")
-        try:
-            connection = writer.add_connection(
-                topic.name, topic.message_type, typestore=type_store(), offered_qos_profiles=[topic.offered_qos()]
-            )
-        except (KeyError, TypesysError):
-            package = topic.message_type.split("/")[0] + "/"
-            known = tuple(sorted(name for name in type_store().types if name.startswith(package)))
-            raise UnknownNameError("message type", topic.message_type, known) from None
+        self._check(topic, self._connections)
+        connection = writer.add_connection(
+            topic.name, topic.message_type, typestore=type_store(), offered_qos_profiles=[topic.offered_qos()]
+        )
         self._connections[topic.name] = connection
         self._counts[topic.name] = 0
 
@@ -195,6 +205,18 @@ class BagWriter:
             writer.close()
         except Exception as error:  # as in write
             raise BagWriteError(f"cannot finish the bag {self.folder}: {error}") from error
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def _check(self, topic: Topic, present: Container[str]) -> None:
+        if topic.name in present:
+            raise ConfigurationError(f"topic '{topic.name}' is in the bag {self.folder} already")
+        if topic.message_type not in type_store().types:
+            package = topic.message_type.split("/")[0] + "/"
+            known = tuple(sorted(name for name in type_store().types if name.startswith(package)))
+            raise UnknownNameError("message type", topic.message_type, known)
 
     def _opened(self) -> SurvivingWriter:
         if self._writer is None:

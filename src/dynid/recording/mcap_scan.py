@@ -21,7 +21,7 @@ from rosbags.rosbag2.storage_mcap import decompress, get_qos
 from dynid.errors import DataError
 
 MAGIC = b"\x89MCAP0\r\n"
-_HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _DATA_END = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x0F
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
 _RECORD = Struct("<BQ")
 _MESSAGE_HEAD = Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CHUNK_HEAD = Struct("<QQQII")  # first, last, size, crc, length of the compression's name
@@ -115,8 +115,8 @@ def _scan_records(
             schemas[_U16.unpack_from(view, start)[0]] = _string(view, start + 2)[0]
         elif kind == _CHANNEL:
             _add_channel(view[start:end], scan, schemas)
-        elif kind == _DATA_END and top:
-            scan.complete = bytes(view[-len(MAGIC) :]) == MAGIC and end < size - len(MAGIC)
+        elif kind == _FOOTER and top:
+            scan.complete = bytes(view[end:]) == MAGIC
             return end
         position = end
     if not top and position != size:

@@ -60,19 +60,23 @@ def from_list(log_ns: Sequence[int], messages: Sequence[bytes]) -> RawMessages:
 
 def from_blocks(blocks: Sequence[Block]) -> RawMessages:
     """Messages from the blocks of an MCAP scan."""
-    parts, log_ns, sizes = [], [], []
+    log_ns = np.concatenate([np.array(block.log_ns, dtype=np.int64) for block in blocks] or [np.empty(0, np.int64)])
+    sizes = np.empty(len(log_ns), dtype=np.int64)
+    data = np.empty(sum(sum(block.ends) - sum(block.starts) for block in blocks), dtype=np.uint8)
+    first = position = 0
     for block in blocks:
-        starts, ends = np.array(block.starts, dtype=np.int64), np.array(block.ends, dtype=np.int64)
-        lengths = ends - starts
+        starts = np.array(block.starts, dtype=np.int64)
+        lengths = np.array(block.ends, dtype=np.int64) - starts
+        sizes[first : first + len(starts)] = lengths
+        first += len(starts)
+        end = position + int(lengths.sum())
         if (lengths == lengths[0]).all():
-            parts.append(gather(block.buffer, starts, int(lengths[0])).ravel())
+            data[position:end].reshape(len(starts), -1)[:] = gather(block.buffer, starts, int(lengths[0]))
         else:
-            parts += [block.buffer[a:b] for a, b in zip(block.starts, block.ends, strict=True)]
-        log_ns.append(np.array(block.log_ns, dtype=np.int64))
-        sizes.append(lengths)
-    if not parts:
-        return from_list([], [])
-    return _ordered(np.concatenate(log_ns), np.concatenate(parts), np.concatenate(sizes))
+            pieces = [block.buffer[a:b] for a, b in zip(block.starts, block.ends, strict=True)]
+            np.concatenate(pieces, out=data[position:end])
+        position = end
+    return _ordered(log_ns, data, sizes)
 
 
 def joined(pieces: Sequence[RawMessages]) -> RawMessages:

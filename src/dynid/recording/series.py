@@ -69,27 +69,14 @@ def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = No
     if not len(raw):
         raise DataError(f"topic '{content.name}' holds no messages")
     first = _decoded(raw, 0, content)
-    own_names = tuple(first.names)
-    wanted = own_names if joint_names is None else joint_names
-    lengths = {name: len(first.values[name]) for name in _FIELDS[content.message_type]}
-    fields = [name for name, length in lengths.items() if length == len(own_names)]
+    wanted = first.names if joint_names is None else joint_names
+    fields = [name for name in _FIELDS[content.message_type] if len(first.values[name]) == len(first.names)]
     stamps = np.empty(len(raw), dtype=np.int64)
     values = {name: np.empty((len(raw), len(wanted))) for name in fields}
-    done = np.zeros(len(raw), dtype=bool)
-    layout = _layout(content.message_type, own_names, first.frame_id, tuple(lengths.values()))
-    columns = _columns(own_names, wanted, content.name)
-    for size in range(layout.size, layout.size + LONGEST_TAIL + 1, 4):
-        indices, rows = raw.rows(size)
-        if len(indices):
-            matching = layout.matches(rows)
-            indices, found = indices[matching], layout.view(rows[matching] if not matching.all() else rows)
-            stamps[indices] = stamps_of(found)
-            for name in fields:
-                values[name][indices] = found[name][:, columns]
-            done[indices] = True
+    done = _decode_alike(content, first, wanted, stamps, values)
     for index in np.flatnonzero(~done):
         message = _decoded(raw, int(index), content)
-        order = _columns(tuple(message.names), wanted, content.name)
+        order = _columns(message.names, wanted, content.name)
         stamps[index] = message.stamp_ns
         for name in fields:
             if len(message.values[name]) != len(message.names):
@@ -125,11 +112,36 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent) -> _Message:
     return _Message(stamp, message.header.frame_id, tuple(names), values)
 
 
-def _layout(message_type: str, names: tuple[str, ...], frame_id: str, lengths: tuple[int, ...]) -> Layout:
+def _decode_alike(
+    content: TopicContent,
+    first: _Message,
+    wanted: tuple[str, ...],
+    stamps: NDArray[np.int64],
+    values: dict[str, FloatArray],
+) -> NDArray[np.bool_]:
+    """Decode all messages of the first one's layout into stamps and values; which those are, (N,)."""
+    raw = content.messages
+    layout = _layout(content.message_type, first)
+    columns = _columns(first.names, wanted, content.name)
+    done = np.zeros(len(raw), dtype=bool)
+    for size in range(layout.size, layout.size + LONGEST_TAIL + 1, 4):
+        indices, rows = raw.rows(size)
+        matching = layout.matches(rows)
+        if matching.any():
+            indices, rows = (indices, rows) if matching.all() else (indices[matching], rows[matching])
+            found = layout.view(rows)
+            stamps[indices] = stamps_of(found)
+            for name, target in values.items():
+                target[indices] = found[name][:, columns]
+            done[indices] = True
+    return done
+
+
+def _layout(message_type: str, first: _Message) -> Layout:
     if message_type == JOINT_TRAJECTORY:
-        return reference_layout(names, frame_id)
-    position, velocity, effort = lengths
-    return joint_state_layout(names, frame_id, (position, velocity, effort))
+        return reference_layout(first.names, first.frame_id)
+    position, velocity, effort = (len(first.values[name]) for name in _FIELDS[JOINT_STATE])
+    return joint_state_layout(first.names, first.frame_id, (position, velocity, effort))
 
 
 def _columns(names: tuple[str, ...], wanted: tuple[str, ...], topic: str) -> Any:

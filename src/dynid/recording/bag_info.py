@@ -1,0 +1,135 @@
+"""What is in a bag, and what is missing from it: topics, rates, gaps, dropped cycles, hashes."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.recording.bag_reader import Bag, TopicContent, read_bag, sha256_of
+from dynid.recording.recording import HARDWARE_SETTINGS, JOINT_STATES
+from dynid.recording.series import joint_series, strings
+from dynid.recording.settings import HardwareSettings, parse_settings
+
+
+@dataclass(frozen=True)
+class Drops:
+    """Cycles without a message, found from stamps.
+
+    Attributes:
+        expected: cycles from the first to the last stamp, both included.
+        missed: cycles of them without a message.
+        gaps: (start [s since the first stamp], missed cycles) of each gap.
+        cycle_s: the cycle [s].
+    """
+
+    expected: int
+    missed: int
+    gaps: tuple[tuple[float, int], ...]
+    cycle_s: float
+
+    @property
+    def missed_fraction(self) -> float:
+        """Share of the cycles that is missing."""
+        return self.missed / self.expected if self.expected else 0.0
+
+
+@dataclass(frozen=True)
+class TopicSummary:
+    """One topic: counts, and by log time its mean rate [Hz] and longest gap [s]; None with fewer than two messages."""
+
+    name: str
+    message_type: str
+    count: int
+    rate_hz: float | None
+    longest_gap_s: float | None
+    drops: Drops | None = None
+
+
+@dataclass(frozen=True)
+class FileSummary:
+    """A data file: name, bytes, SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class BagInfo:
+    """Summary of a bag; findings say what is not in order, and are empty otherwise."""
+
+    path: str
+    storage: str
+    start_ns: int | None
+    duration_s: float
+    files: tuple[FileSummary, ...]
+    topics: tuple[TopicSummary, ...]
+    findings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
+    """Find gaps in stamps (N,) [ns] that are longer than 1.5 cycles.
+
+    The number of cycles in a gap is its length rounded to whole cycles: stamps may jitter by less than half a cycle.
+    """
+    steps = np.diff(stamp_ns) / (cycle_s * 1e9)
+    at = np.flatnonzero(steps > 1.5)
+    missed = np.rint(steps[at]).astype(int) - 1
+    starts = (stamp_ns[at] - stamp_ns[0]) / 1e9 if len(stamp_ns) else np.empty(0)
+    gaps = tuple((float(start), int(count)) for start, count in zip(starts, missed, strict=True))
+    total = int(missed.sum())
+    return Drops(len(stamp_ns) + total, total, gaps, cycle_s)
+
+
+def bag_info(path: Path | str) -> BagInfo:
+    """Summarise a bag.
+
+    Raises:
+        InputNotFoundError: no such path.
+        DataError: not a bag.
+    """
+    bag = read_bag(path)
+    findings = list(bag.findings)
+    topics = tuple(_summary(topic, bag, findings) for topic in bag.topics.values())
+    logs = [topic.messages.log_ns for topic in bag.topics.values() if len(topic.messages)]
+    start = min((int(log[0]) for log in logs), default=None)
+    end = max((int(log[-1]) for log in logs), default=None)
+    duration = 0.0 if start is None or end is None else (end - start) / 1e9
+    files = tuple(FileSummary(file.name, file.stat().st_size, sha256_of([file])) for file in bag.files)
+    return BagInfo(str(bag.path), bag.storage, start, duration, files, topics, tuple(findings))
+
+
+def _summary(topic: TopicContent, bag: Bag, findings: list[str]) -> TopicSummary:
+    log = topic.messages.log_ns
+    rate = gap = None
+    if len(log) > 1:
+        span = (log[-1] - log[0]) / 1e9
+        rate = float((len(log) - 1) / span) if span > 0 else None
+        gap = float(np.diff(log).max() / 1e9)
+    drops = None
+    if topic.name.split("/")[-1] == JOINT_STATES and len(log) > 1:
+        try:
+            drops = _drops(topic, bag)
+        except DataError as error:
+            findings.append(str(error))
+    return TopicSummary(topic.name, topic.message_type, len(log), rate, gap, drops)
+
+
+def _drops(states: TopicContent, bag: Bag) -> Drops:
+    series = joint_series(states)
+    beside = states.name[: -len(JOINT_STATES)] + HARDWARE_SETTINGS
+    texts = strings(bag[beside]) if beside in bag.topics else []
+    if texts:
+        cycle = parse_settings(beside, texts[-1], HardwareSettings).cycle_s
+    else:
+        cycle = float(np.median(np.diff(series.stamp_ns))) / 1e9
+    if cycle <= 0:
+        raise DataError(f"topic '{states.name}': its stamps do not advance, so dropped cycles cannot be counted")
+    return missed_cycles(series.stamp_ns, cycle)

@@ -1,0 +1,310 @@
+"""Bags against rosbags' own reader, and what is left of them after the recorder is killed."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from rosbags.interfaces import QosDurability, QosReliability
+from rosbags.rosbag2 import Reader
+
+from dynid.errors import ConfigurationError, DataError, OutputExistsError, UnknownNameError
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.bag_repair import repair_bag
+from dynid.recording.bag_writer import BagWriteError, BagWriter, Topic
+from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string, type_store
+from dynid.recording.recording import load_recording
+
+STATES = Topic("/joint_states", JOINT_STATE)
+NOTES = Topic("/notes", STRING, "latched", 1)
+RAW = JointStateEncoder(["a", "b"]).encode(5, position=[1, 2], velocity=[3, 4], effort=[5, 6])
+
+RECORDER = """
+import sys
+from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.messages import JOINT_STATE, JointStateEncoder
+raw = JointStateEncoder([f"joint_{k}" for k in range(40)], fields=["effort"]).encode(1, effort=[0.0] * 40)
+writer = BagWriter(sys.argv[1], [Topic("/joint_states", JOINT_STATE)], sys.argv[2], flush_interval_s=3600)
+writer.open()
+print(0, flush=True)
+stamp = 0
+while True:
+    for _ in range(int(sys.argv[3])):
+        stamp += 1
+        writer.write("/joint_states", stamp, raw)
+    if len(sys.argv) > 4:
+        print("unflushed", flush=True)
+    writer.flush()
+    print(stamp, flush=True)
+"""
+
+
+def kill_recorder(bag: Path, storage: str, messages: int, lines: int, *more: str) -> str:
+    """Run a recorder, kill it after it printed some lines; the last of them."""
+    command = [sys.executable, "-c", RECORDER, str(bag), storage, str(messages), *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        last = [process.stdout.readline() for _ in range(lines)][-1]
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    return last.strip()
+
+
+def test_rosbags_reads_what_was_written(experiment, storage: str, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag", storage)
+    with Reader(bag) as reader:
+        found: dict[str, list[tuple[int, bytes]]] = {}
+        for connection, stamp, raw in reader.messages():
+            found.setdefault(connection.topic.strip("/"), []).append((stamp, bytes(raw)))
+        by_topic = {connection.topic: connection for connection in reader.connections}
+    assert found == experiment.messages
+    text, digest = by_topic["/joint_states"].msgdef.data, type_store().hash_rihs01(JOINT_STATE)
+    assert "float64[] effort" in text and "MSG: std_msgs/Header" in text
+    assert by_topic["/joint_states"].digest == digest
+    latched = by_topic["/robot_description"].ext.offered_qos_profiles[0]
+    assert (latched.durability, latched.reliability, latched.depth) == (
+        QosDurability.TRANSIENT_LOCAL,
+        QosReliability.RELIABLE,
+        1,
+    )
+    assert by_topic["/joint_states"].ext.offered_qos_profiles[0].durability == QosDurability.VOLATILE
+    information = yaml.safe_load((bag / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    assert information["version"] == 9 and information["storage_identifier"] == storage
+    assert information["message_count"] == sum(map(len, experiment.messages.values()))
+
+
+def test_refusals(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OutputExistsError, match="there exists"):
+        BagWriter(tmp_path / "there")
+    with pytest.raises(ConfigurationError, match="unknown bag storage 'zip'; expected one of mcap, sqlite3"):
+        BagWriter(tmp_path / "bag", storage="zip")  # type: ignore[arg-type]
+    with pytest.raises(UnknownNameError, match="unknown message type 'std_msgs/msg/Strong'; known: std_msgs/msg/Bool"):
+        BagWriter(tmp_path / "bag", [Topic("/x", "std_msgs/msg/Strong")])
+    with pytest.raises(ConfigurationError, match="topic '/joint_states' is in the bag"):
+        BagWriter(tmp_path / "bag", [STATES, STATES])
+    assert not (tmp_path / "bag").exists()
+    writer = BagWriter(tmp_path / "bag", [STATES])
+    with pytest.raises(BagWriteError, match="is not open"):
+        writer.write("/joint_states", 1, RAW)
+    writer.open()
+    with pytest.raises(UnknownNameError, match="unknown topic '/nothing'; known: /joint_states"):
+        writer.write("/nothing", 1, RAW)
+    with pytest.raises(BagWriteError, match="is open already"):
+        writer.open()
+    writer.close()
+    writer.close()
+    assert not writer.is_open and writer.counts == {"/joint_states": 0}
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BagWriteError, match="cannot write a bag"):
+        BagWriter(tmp_path / "file" / "bag").open()
+
+
+def test_folder_that_appears_before_opening_stays(tmp_path: Path) -> None:
+    writer = BagWriter(tmp_path / "bag")
+    (tmp_path / "bag").mkdir()
+    with pytest.raises(OutputExistsError):
+        writer.open()
+    assert list((tmp_path / "bag").iterdir()) == []
+
+
+@pytest.mark.parametrize("interval_s", [0.0, 3600.0])
+def test_flushes_by_itself(storage: str, tmp_path: Path, interval_s: float) -> None:
+    writer = BagWriter(tmp_path / "bag", [STATES, NOTES], storage, interval_s)  # type: ignore[arg-type]
+    writer.open()
+    try:
+        for stamp in range(1, 30):
+            writer.write("/joint_states", stamp, RAW)
+        flushed = 29 if interval_s == 0 else 0
+        seen = read_bag(tmp_path / "bag").counts
+        assert seen == {"/joint_states": flushed, "/notes": 0}
+        with Reader(tmp_path / "bag") as reader:  # also without any repair
+            assert len(list(reader.messages())) == flushed
+    finally:
+        writer.close()
+
+
+def test_topics_and_small_messages_between_flushes(storage: str, tmp_path: Path) -> None:
+    """Every chunk replaces the index of the flush before it, whatever their sizes."""
+    writer = BagWriter(tmp_path / "bag", [STATES], storage)  # type: ignore[arg-type]
+    writer.open()
+    stamp = 0
+    for size in (300, 1, 0, 2500, 1):
+        for _ in range(size):
+            stamp += 1
+            writer.write("/joint_states", stamp, RAW)
+        writer.flush()
+        writer.flush()
+    writer.add_topic(NOTES)
+    writer.flush()
+    writer.write("/notes", stamp + 1, encode_string("late"))
+    writer.close()
+    bag = read_bag(tmp_path / "bag")
+    assert bag.counts == writer.counts == {"/joint_states": 2802, "/notes": 1} and bag.findings == ()
+    with Reader(tmp_path / "bag") as reader:
+        assert [stamp for _, stamp, _ in reader.messages()] == list(range(1, 2804))
+
+
+@pytest.mark.parametrize("lines", [1, 4])
+def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, lines: int) -> None:
+    bag = tmp_path / "bag"
+    flushed = int(kill_recorder(bag, storage, 700, lines))
+    files = {file.name: file.read_bytes() for file in bag.iterdir()}
+    unrepaired = read_bag(bag)
+    count = unrepaired.counts["/joint_states"]
+    assert count >= flushed and count % 700 == 0
+    assert any("provisional" in finding for finding in unrepaired.findings)
+    assert {file.name: file.read_bytes() for file in bag.iterdir()} == files, "reading changed the bag"
+    repaired = repair_bag(bag)
+    assert repaired.counts == {"/joint_states": count} and "metadata.yaml written" in repaired.actions
+    assert read_bag(bag).findings == () and repair_bag(bag).actions == ()
+    with Reader(bag) as reader:
+        assert reader.message_count == count == len(list(reader.messages()))
+
+
+def test_killed_within_a_transaction(tmp_path: Path) -> None:
+    """More than sqlite's cache holds: a part of the transaction is in the file, and must be rolled back."""
+    bag = tmp_path / "bag"
+    assert kill_recorder(bag, "sqlite3", 30_000, 2, "announce") == "unflushed"
+    assert (bag / "bag.db3-journal").stat().st_size > 0
+    files = {file.name: file.read_bytes() for file in bag.iterdir()}
+    found = read_bag(bag)
+    assert found.counts["/joint_states"] % 30_000 == 0
+    assert any("unfinished transaction" in finding for finding in found.findings)
+    assert {file.name: file.read_bytes() for file in bag.iterdir()} == files, "reading changed the bag"
+    assert repair_bag(bag).actions == ("bag.db3 rolled back to its last commit", "metadata.yaml written")
+    assert read_bag(bag).counts == found.counts and read_bag(bag).findings == ()
+
+
+def test_mcap_cut_anywhere(experiment, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag")
+    path = bag / "bag.mcap"
+    whole = path.read_bytes()
+    (bag / "metadata.yaml").unlink()
+    complete = read_bag(bag)
+    assert complete.findings == ("metadata.yaml is missing",)
+    last = -1
+    for end in [8, 20, *range(30, len(whole), len(whole) // 40), len(whole) - 1]:
+        path.write_bytes(whole[:end])
+        found = read_bag(bag)
+        assert any("cut off" in finding for finding in found.findings)
+        total = sum(found.counts.values())
+        assert total >= last
+        last = total
+        for name, topic in found.topics.items():
+            assert list(topic.messages) == list(complete[name].messages)[: len(topic.messages)]
+    assert last == sum(complete.counts.values())
+
+
+def test_repair_of_a_cut_mcap(experiment, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag")
+    path = bag / "bag.mcap"
+    expected = load_recording(bag)
+    cut = path.read_bytes()[:-20]
+    path.write_bytes(cut)
+    assert any("cut off" in note for note in load_recording(bag).notes)
+    (bag / "bag.mcap.damaged").write_text("taken")
+    with pytest.raises(OutputExistsError, match="damaged"):
+        repair_bag(bag)
+    assert path.read_bytes() == cut
+    (bag / "bag.mcap.damaged").unlink()
+    actions = repair_bag(bag).actions
+    assert actions == ("bag.mcap written anew with an index; the old file is bag.mcap.damaged",)
+    assert (bag / "bag.mcap.damaged").read_bytes() == cut
+    repaired = load_recording(bag)
+    assert repaired.notes == () and repaired.counts == expected.counts
+    assert (repaired.q == expected.q).all() and repaired.experiments == expected.experiments
+    with Reader(bag) as reader:
+        latched = next(c for c in reader.connections if c.topic == "/robot_description")
+        assert latched.ext.offered_qos_profiles[0].durability == QosDurability.TRANSIENT_LOCAL
+
+
+def test_repair_refuses(tmp_path: Path, storage: str) -> None:
+    with pytest.raises(DataError, match="not a rosbag2 bag"):
+        repair_bag(tmp_path)
+    writer = BagWriter(tmp_path / "bag", [STATES], storage)  # type: ignore[arg-type]
+    writer.open()
+    writer.write("/joint_states", 1, RAW)
+    writer.flush()
+    with pytest.raises(DataError, match="still being recorded"):
+        repair_bag(tmp_path / "bag")
+    writer.close()
+    assert repair_bag(tmp_path / "bag").actions == ()
+    with pytest.raises(DataError, match="is a single file"):
+        repair_bag(next((tmp_path / "bag").glob("bag.*")))
+
+
+def test_a_full_disk_is_named_and_loses_nothing_written_before(storage: str, tmp_path: Path) -> None:
+    writer = BagWriter(tmp_path / "bag", [STATES], storage)  # type: ignore[arg-type]
+    writer.open()
+    writer.write("/joint_states", 1, RAW)
+    writer.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, hard))
+    try:
+        with pytest.raises(BagWriteError, match=r"cannot (flush|write)"):
+            for stamp in range(2, 3000):
+                writer.write("/joint_states", stamp, RAW)
+            writer.flush()
+        kept = read_bag(tmp_path / "bag")
+        assert kept.counts["/joint_states"] >= 1 and not any("cut off" in finding for finding in kept.findings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    writer.close()
+    assert read_bag(tmp_path / "bag").counts["/joint_states"] >= kept.counts["/joint_states"]
+    with Reader(tmp_path / "bag") as reader:
+        assert len(list(reader.messages())) >= 1
+
+
+def test_metadata_cannot_lead_outside(experiment, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag")
+    experiment.write(tmp_path / "other")
+    text = (bag / "metadata.yaml").read_text()
+    (bag / "metadata.yaml").write_text(text.replace("bag.mcap", "../other/other.mcap"))
+    with pytest.raises(DataError, match=r"lacks the data file other\.mcap"):
+        read_bag(bag)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("metadata.yaml", "- 1", "is not the metadata of a rosbag2 bag"),
+        ("metadata.yaml", "a: [", "is not the metadata of a rosbag2 bag"),
+        ("bag.mcap", "hello, this is no mcap", "is not an MCAP file"),
+        ("bag.mcap", "", "is not an MCAP file"),
+    ],
+)
+def test_damaged_files(experiment, tmp_path: Path, name: str, content: str, message: str) -> None:
+    bag = experiment.write(tmp_path / "bag")
+    (bag / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_bag(bag)
+
+
+def test_damaged_sqlite(experiment, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag", "sqlite3")
+    (bag / "bag.db3").write_text("no database, but long enough to be looked at")
+    with pytest.raises(DataError, match=r"bag\.db3 is not a rosbag2 sqlite3 file"):
+        read_bag(bag)
+
+
+def test_single_files_and_split_bags(experiment, storage: str, tmp_path: Path) -> None:
+    bag = experiment.write(tmp_path / "bag", storage)
+    data = next(file for file in bag.iterdir() if file.suffix in (".mcap", ".db3"))
+    expected = read_bag(bag)
+    assert read_bag(data).counts == expected.counts
+    second = bag / f"bag_1{data.suffix}"
+    second.write_bytes(data.read_bytes())
+    (bag / "metadata.yaml").unlink()
+    both = read_bag(bag)
+    assert both.counts == {name: 2 * count for name, count in expected.counts.items()}
+    assert (both["/joint_states"].messages.log_ns[1:] >= both["/joint_states"].messages.log_ns[:-1]).all()
+    assert os.listdir(bag)
+    with pytest.raises(DataError, match="split into 2 files"):
+        repair_bag(bag)
