@@ -40,7 +40,7 @@ class ServoBus:
         parser: of the replies that do not go through the SDK, with counters of its own.
     """
 
-    def __init__(self, port: str, baudrate: int, servo_ids: Sequence[int], *, reply_margin_s: float = 0.004) -> None:
+    def __init__(self, port: str, baudrate: int, servo_ids: Sequence[int], *, reply_margin_s: float = 0.006) -> None:
         self.port, self.baudrate, self.servo_ids = port, baudrate, tuple(servo_ids)
         self.reply_margin_s = reply_margin_s
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}

@@ -17,6 +17,7 @@ from dynid.hardware.state_cycle import CycleCounters, StateCycle
 from dynid.robot import FloatArray, Robot
 
 CONFIRM_ATTEMPTS = 3
+UNKNOWN = -2
 _SLOW_BLOCKS = (
     (table.TORQUE_ENABLE.address, table.HARDWARE_ERROR_STATUS.end - table.TORQUE_ENABLE.address),
     (table.BUS_WATCHDOG.address, table.BUS_WATCHDOG.size),
@@ -51,7 +52,7 @@ class ArmSample:
 
 @dataclass
 class SlowState:
-    """What `slow_poll` has gathered, each (n,), joint order; NaN or -2 where a servo was not polled yet."""
+    """What `slow_poll` has gathered, each (n,), joint order; NaN or `UNKNOWN` where a servo was not polled yet."""
 
     voltage_v: FloatArray
     temperature_deg_c: FloatArray
@@ -89,7 +90,7 @@ class DynamixelArm:
         allow_real_port: bool = False,
         baudrate: int | None = None,
         watchdog_s: float = 0.1,
-        reply_margin_s: float = 0.004,
+        reply_margin_s: float = 0.006,
     ) -> None:
         if not allow_real_port and not is_pseudo_terminal(port):
             raise SafetyError(
@@ -106,7 +107,7 @@ class DynamixelArm:
         self._cycle = StateCycle(self.bus)
         self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
         self._slow_turn = 0
-        unknown = np.full(robot.size, -2, dtype=np.int64)
+        unknown = np.full(robot.size, UNKNOWN, dtype=np.int64)
         nan = np.full(robot.size, np.nan)
         self.slow = SlowState(nan, nan.copy(), unknown, unknown.copy(), unknown.copy())
 
@@ -153,6 +154,7 @@ class DynamixelArm:
         self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
         self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
         self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
+        self.slow.torque_enable[:] = self.slow.watchdog[:] = UNKNOWN  # what was polled before says nothing now
         unconfirmed = self._unconfirmed(1)
         if unconfirmed:
             self.disable()

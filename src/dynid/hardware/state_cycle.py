@@ -23,6 +23,7 @@ FAST_BLOCK_OVERHEAD = 4
 EARLY_FRACTION = 0.9
 FAST_FAILURES_BEFORE_PLAIN = 3
 PLAIN_READS_BEFORE_FAST = 1000
+LONGEST_QUARANTINE_S = 0.016
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
 
@@ -31,13 +32,12 @@ class CycleCounters:
     """What went wrong in the reads so far; `missing_by_servo` is (n,).
 
     A read that was not fully answered in time is a timeout, one that was answered sooner than the wire allows is
-    stale, one that was left out for fear of a late reply is quarantined.
+    stale.
     """
 
     missing_by_servo: NDArray[np.int64]
     timeouts: int = 0
     stale: int = 0
-    quarantined: int = 0
     duplicates: int = 0
     wrong_ids: int = 0
     status_errors: int = 0
@@ -72,7 +72,8 @@ class StateCycle:
     Args:
         bus: an open bus.
         quarantine_s: after a read that was not answered in time, how long no new one is sent, so that a late reply
-            cannot pass as the answer to the next; at least the adapter's worst latency.
+            cannot pass as the answer to the next; at least the adapter's worst latency. It doubles, up to
+            `LONGEST_QUARANTINE_S`, with every further read that nobody answers.
 
     Attributes:
         fast_read: whether the fast sync read is used; False until `probe` found that all servos know it.
@@ -104,7 +105,7 @@ class StateCycle:
             valid=np.zeros(size, dtype=np.bool_),
         )
         self._quarantine_until_ns = 0
-        self._fast_failures = self._plain_reads_left = 0
+        self._fast_failures = self._plain_reads_left = self._silent_reads = 0
 
     def probe(self) -> bool:
         """Find out whether all servos know the fast sync read, and whether the line keeps the wire's timing.
@@ -130,19 +131,16 @@ class StateCycle:
     def read(self) -> StateReading:
         """Current, velocity and position of all servos.
 
-        Never raises for what a servo did or did not answer: see `StateReading.valid`. The returned object is
-        overwritten by the next call.
+        Waits out the quarantine first, if the read before was not answered in time. Never raises for what a servo
+        did or did not answer: see `StateReading.valid`. The returned object is overwritten by the next call.
 
         Raises:
             BusError: the port is lost.
         """
         with self.bus.line():
-            if time.monotonic_ns() < self._quarantine_until_ns:
-                self.counters.quarantined += 1
-                self._reading.valid[:] = False
-                self._reading.complete = False
-                self._reading.stamp_ns = time.time_ns()
-                return self._reading
+            quarantine_s = (self._quarantine_until_ns - time.monotonic_ns()) * 1e-9
+            if quarantine_s > 0:
+                time.sleep(quarantine_s)
             fast = self.fast_read and self._plain_reads_left == 0
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
             complete = self._exchange(fast)
@@ -185,11 +183,14 @@ class StateCycle:
         too_early = (ended_ns - started_ns) * 1e-9 < EARLY_FRACTION * self._wire_s(fast)
         if len(seen) < len(self.bus.servo_ids):
             self.counters.timeouts += 1
-            self._quarantine_until_ns = ended_ns + int(self.quarantine_s * 1e9)
+            self._silent_reads = 0 if seen else self._silent_reads + 1
+            self._quarantine(ended_ns)
         elif self.wire_timed and too_early:
             self.counters.stale += 1
-            self._quarantine_until_ns = ended_ns + int(self.quarantine_s * 1e9)
+            self._quarantine(ended_ns)
             reading.valid[:] = False
+        else:
+            self._silent_reads = 0
         reading.complete = bool(reading.valid.all())
         if not reading.complete:
             self.counters.missing_by_servo += ~reading.valid
@@ -197,6 +198,10 @@ class StateCycle:
         np.copyto(reading.velocity_count, self._state["velocity"], where=reading.valid)
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
+
+    def _quarantine(self, now_ns: int) -> None:
+        duration_s = min(self.quarantine_s * 2 ** max(0, self._silent_reads - 1), LONGEST_QUARANTINE_S)
+        self._quarantine_until_ns = now_ns + int(duration_s * 1e9)
 
     def _accept(self, packet: Packet, fast: bool, seen: set[int]) -> None:
         if packet.instruction != Instruction.STATUS:

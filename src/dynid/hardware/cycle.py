@@ -1,0 +1,281 @@
+"""The 1 kHz loop: read, guard, write, hand over; in a thread of its own, paced by absolute deadlines.
+
+No ROS here: a node starts the loop, gives it commands, and publishes what the callback receives.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import BusError, SafetyError
+from dynid.hardware.cycle_meter import CycleMeter, LoopStatistics
+from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.realtime import bounded_timer_slack, fifo_scheduling, quiet_interpreter
+from dynid.hardware.safety import GuardEvent, GuardResult, GuardState, SafetyGuard
+from dynid.robot import FloatArray
+
+LONGEST_CATCH_UP_S = 0.010
+
+
+class ControlLoop:
+    """Runs an arm cyclically.
+
+    Args:
+        arm: an open arm; the loop is the only one to use it while it runs.
+        guard: decides which currents flow.
+        on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] that were
+            written in answer to it, (n,); all zero while torque is off. Must be quick. An exception ends the loop.
+        on_end: called in the loop's thread when it has ended, with the error that ended it or None.
+        realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
+        slow_poll_every: one piece of slow data is read every so many cycles; 0 never.
+        feedback_timeout_s: so long without a complete sample is a fault, while enabled.
+
+    Attributes:
+        error: what ended the loop, None while it runs or if it was stopped.
+        fifo: whether SCHED_FIFO is in force.
+        last_result: the guard's last decision.
+    """
+
+    def __init__(
+        self,
+        arm: DynamixelArm,
+        guard: SafetyGuard,
+        *,
+        on_cycle: Callable[[ArmSample, FloatArray], None] | None = None,
+        on_end: Callable[[BaseException | None], None] | None = None,
+        realtime_priority: int | None = None,
+        slow_poll_every: int = 20,
+        feedback_timeout_s: float = 0.05,
+    ) -> None:
+        self.arm, self.guard = arm, guard
+        self.error: BaseException | None = None
+        self.fifo = False
+        self.last_result = GuardResult(np.zeros(arm.robot.size), ())
+        self._on_cycle, self._on_end = on_cycle, on_end
+        self._realtime_priority = realtime_priority
+        self._slow_poll_every, self._feedback_timeout_s = slow_poll_every, feedback_timeout_s
+        self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
+        self._command: tuple[FloatArray, float] | None = None
+        self._requests: deque[tuple[GuardEvent, Future[None]]] = deque()
+        self._stop_requested = False
+        self._thread: threading.Thread | None = None
+        self._torque_on = False
+        self._torque_off_waiters: list[Future[None]] = []
+        self._last_complete_ns = 0
+        self._meter = CycleMeter(self._period_ns)
+
+    # -- for other threads -------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> bool:
+        """Whether the loop's thread is alive."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Start the loop; torque stays off until `enable`. A loop runs once."""
+        if self._thread is not None:
+            raise SafetyError("this control loop was started before; make a new one")
+        self._thread = threading.Thread(target=self._run, name="control loop", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Stop the arm damped, switch torque off, and end the loop; more than once does no harm.
+
+        The error that ended the loop, if any, is in `error`.
+
+        Raises:
+            SafetyError: the loop did not end in time.
+        """
+        self._stop_requested = True
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                raise SafetyError(f"the control loop did not end within {timeout_s} s; switch the arm's power off")
+
+    def set_command(self, tau: FloatArray, stamp_s: float | None = None) -> None:
+        """Hand over joint torques, (n,) [N m]; the newest one counts.
+
+        Args:
+            tau: the torques; what is not n finite numbers is refused by the guard.
+            stamp_s: when the command was given, on `time.monotonic` [s]; None is now.
+        """
+        self._command = (np.array(tau, dtype=np.float64), time.monotonic() if stamp_s is None else stamp_s)
+
+    def enable(self, timeout_s: float = 5.0) -> None:
+        """Switch torque on and follow commands; returns when it is on.
+
+        Raises:
+            SafetyError: not possible in the present state, or no complete reading of the arm.
+            BusError: a servo did not switch its torque on.
+        """
+        self._request(GuardEvent.ENABLE, timeout_s)
+
+    def disable(self, timeout_s: float = 10.0) -> None:
+        """Stop the arm damped and switch torque off; returns when it is off."""
+        self._request(GuardEvent.DISABLE, timeout_s)
+
+    def clear_fault(self, timeout_s: float = 5.0) -> None:
+        """Leave the fault state; SafetyError while the arm is still being stopped."""
+        self._request(GuardEvent.CLEAR, timeout_s)
+
+    def statistics(self) -> LoopStatistics:
+        """Counters and times so far."""
+        return self._meter.statistics(time.monotonic_ns())
+
+    def _request(self, event: GuardEvent, timeout_s: float) -> None:
+        if not self.running:
+            raise SafetyError(f"cannot {event.value}: the control loop is not running")
+        done: Future[None] = Future()
+        self._requests.append((event, done))
+        try:
+            done.result(timeout_s)
+        except FutureTimeoutError:
+            raise SafetyError(f"the control loop did not {event.value} within {timeout_s} s") from None
+
+    # -- the loop's thread -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with (
+                quiet_interpreter(),
+                bounded_timer_slack(),
+                fifo_scheduling(self._realtime_priority) as self.fifo,
+            ):
+                self._loop()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Zero current and torque off, whatever happened before; everybody who waits is told."""
+        try:
+            self.arm.disable()
+        except BusError as error:
+            self.error = self.error or error
+        self._torque_on = False
+        failure = self.error or SafetyError("the control loop was stopped")
+        for waiter in self._torque_off_waiters:
+            if self.error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(failure)
+        for _, waiter in self._requests:
+            waiter.set_exception(failure)
+        if self._on_end is not None:
+            self._on_end(self.error)
+
+    def _loop(self) -> None:
+        self._meter.started_ns = self._last_complete_ns = next_ns = time.monotonic_ns()
+        while True:
+            ahead_ns = next_ns - time.monotonic_ns()
+            if ahead_ns > 0:
+                time.sleep(ahead_ns * 1e-9)
+            late_ns = time.monotonic_ns() - next_ns
+            if late_ns > LONGEST_CATCH_UP_S * 1e9:
+                lost = late_ns // self._period_ns
+                self._meter.skipped += lost
+                next_ns += lost * self._period_ns
+            began_ns = time.monotonic_ns()
+            complete = self._cycle()
+            self._meter.add(time.monotonic_ns() - began_ns, late_ns, complete)
+            next_ns += self._period_ns
+            if not self._serve_requests():
+                return
+
+    def _cycle(self) -> bool:
+        """One cycle; whether its sample was complete."""
+        sample = self.arm.read()
+        self._watch(sample)
+        command = self._command
+        tau, age_s = (None, 0.0) if command is None else (command[0], time.monotonic() - command[1])
+        result = self.last_result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid)
+        applied = self.arm.write_currents(result.current_a) if self._torque_on else result.current_a
+        if self._on_cycle is not None:
+            self._on_cycle(sample, applied)
+        if self._slow_poll_every and self._meter.cycles % self._slow_poll_every == 0:
+            self.arm.slow_poll()
+            self._watch_slow()
+        return sample.complete
+
+    def _watch(self, sample: ArmSample) -> None:
+        """Turn what the sample tells about the servos into faults."""
+        now_ns = time.monotonic_ns()
+        if sample.complete:
+            self._last_complete_ns = now_ns
+        if not self._torque_on or self.guard.state is GuardState.FAULT:
+            return
+        if now_ns - self._last_complete_ns > self._feedback_timeout_s * 1e9:
+            self.guard.fault(f"no reply for {self._feedback_timeout_s} s from {self._names(~sample.valid)}")
+        elif sample.alert.any():
+            self.guard.fault(f"hardware error at {self._names(sample.alert)}")
+
+    def _watch_slow(self) -> None:
+        if not self._torque_on or self.guard.state is GuardState.FAULT:
+            return
+        slow = self.arm.slow
+        for text, wrong in (
+            ("bus watchdog tripped", slow.watchdog == -1),
+            ("hardware error", slow.hardware_error > 0),
+            ("torque switched itself off", slow.torque_enable == 0),
+        ):
+            if wrong.any():
+                self.guard.fault(f"{text} at {self._names(wrong)}")
+
+    def _names(self, axes: NDArray[np.bool_]) -> str:
+        joints = self.arm.robot.file.joints
+        return ", ".join(f"servo {j.servo_id} ({j.name})" for j, one in zip(joints, axes, strict=True) if one)
+
+    def _serve_requests(self) -> bool:
+        """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
+        while self._requests:
+            event, done = self._requests.popleft()
+            try:
+                self._serve(event, done)
+            except (SafetyError, BusError) as error:
+                done.set_exception(error)
+        if self._stop_requested and self.guard.state is GuardState.ENABLED:
+            self.guard.handle(GuardEvent.DISABLE)
+        if self._torque_on and not self.guard.torque_needed:
+            self.arm.disable()
+            self._torque_on = False
+            if self.guard.state is GuardState.STOPPING:
+                self.guard.handle(GuardEvent.STOPPED)
+        if not self._torque_on:
+            for waiter in self._torque_off_waiters:
+                waiter.set_result(None)
+            self._torque_off_waiters.clear()
+        return self._torque_on or not self._stop_requested
+
+    def _serve(self, event: GuardEvent, done: "Future[None]") -> None:
+        if event is GuardEvent.DISABLE:
+            self.guard.handle(event)
+            self._torque_off_waiters.append(done)
+            return
+        if event is GuardEvent.ENABLE:
+            self._enable()
+        else:
+            self.guard.handle(event)
+        done.set_result(None)
+
+    def _enable(self) -> None:
+        if self._stop_requested or self._last_complete_ns + self._feedback_timeout_s * 1e9 < time.monotonic_ns():
+            raise SafetyError("cannot enable: the loop is ending, or not all servos answer")
+        before = self.guard.state
+        self.guard.handle(GuardEvent.ENABLE)
+        if before is GuardState.ENABLED:
+            return
+        self._command = None
+        try:
+            self.arm.enable()
+            self._torque_on = True
+        except BaseException:
+            self.guard.handle(GuardEvent.DISABLE)
+            self.guard.handle(GuardEvent.STOPPED)
+            raise

@@ -1,0 +1,82 @@
+"""Counts and times the control loop's cycles."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+WINDOW = 4096
+LATE_FRACTION = 0.5
+
+
+@dataclass(frozen=True)
+class LoopStatistics:
+    """What the loop did since its start.
+
+    Attributes:
+        seconds: time since the start [s].
+        cycles: cycles that ran.
+        incomplete: cycles whose read missed at least one servo.
+        skipped: planned cycles that never ran, because the loop was too late to catch up.
+        missed: planned cycles without a complete sample: incomplete and skipped ones.
+        late: cycles that began more than half a period after their time.
+        rate_hz: complete samples per second.
+        cycle_p50_us: median duration of a cycle (read, guard, write, callback), of the last 4096.
+        cycle_p99_us: 99th percentile of the same.
+        late_p99_us: 99th percentile of the delay with which a cycle began.
+    """
+
+    seconds: float
+    cycles: int
+    incomplete: int
+    skipped: int
+    missed: int
+    late: int
+    rate_hz: float
+    cycle_p50_us: float
+    cycle_p99_us: float
+    late_p99_us: float
+
+
+class CycleMeter:
+    """Gathers what `LoopStatistics` reports; written by the loop's thread, read by any.
+
+    Args:
+        period_ns: planned time between cycles [ns].
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self.cycles = self.incomplete = self.skipped = self.late = 0
+        self.started_ns = 0
+        self._period_ns = period_ns
+        self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
+        self._late_ns = np.zeros(WINDOW, dtype=np.int64)
+
+    def add(self, busy_ns: int, late_ns: int, complete: bool) -> None:
+        """Count one cycle: how long it took, how late it began [ns], and whether its sample was complete."""
+        slot = self.cycles % WINDOW
+        self._busy_ns[slot] = busy_ns
+        self._late_ns[slot] = late_ns
+        self.late += late_ns > LATE_FRACTION * self._period_ns
+        self.incomplete += not complete
+        self.cycles += 1
+
+    def statistics(self, now_ns: int) -> LoopStatistics:
+        """The figures up to a time on the monotonic clock [ns]."""
+        seconds = (now_ns - self.started_ns) * 1e-9 if self.started_ns else 0.0
+        filled = min(self.cycles, WINDOW)
+        p50 = p99 = late_p99 = 0.0
+        if filled:
+            p50, p99 = np.percentile(self._busy_ns[:filled] * 1e-3, (50, 99)).tolist()
+            late_p99 = float(np.percentile(self._late_ns[:filled] * 1e-3, 99))
+        return LoopStatistics(
+            seconds=seconds,
+            cycles=self.cycles,
+            incomplete=self.incomplete,
+            skipped=self.skipped,
+            missed=self.incomplete + self.skipped,
+            late=self.late,
+            rate_hz=(self.cycles - self.incomplete) / seconds if seconds else 0.0,
+            cycle_p50_us=p50,
+            cycle_p99_us=p99,
+            late_p99_us=late_p99,
+        )

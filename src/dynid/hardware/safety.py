@@ -1,0 +1,251 @@
+"""What stands between a commanded torque and the motors: pure decisions, no I/O, no clock.
+
+`SafetyGuard.filter` is called once per control cycle and returns the motor currents that may flow, with the reasons
+for every change. The states and the one table of transitions decide whether any current flows at all.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from dynid.errors import SafetyError
+from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
+
+
+class GuardState(Enum):
+    """DISABLED: no torque. ENABLED: commands pass. STOPPING: damped stop. FAULT: damped stop, latched until cleared."""
+
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    STOPPING = "stopping"
+    FAULT = "fault"
+
+
+class GuardEvent(Enum):
+    """What moves the guard from state to state."""
+
+    ENABLE = "enable"
+    DISABLE = "disable"
+    STOPPED = "stopped"
+    FAULT = "fault"
+    CLEAR = "clear a fault"
+
+
+TRANSITIONS: dict[tuple[GuardState, GuardEvent], GuardState] = {
+    (GuardState.DISABLED, GuardEvent.ENABLE): GuardState.ENABLED,
+    (GuardState.DISABLED, GuardEvent.DISABLE): GuardState.DISABLED,
+    (GuardState.DISABLED, GuardEvent.CLEAR): GuardState.DISABLED,
+    (GuardState.DISABLED, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.ENABLED, GuardEvent.ENABLE): GuardState.ENABLED,
+    (GuardState.ENABLED, GuardEvent.DISABLE): GuardState.STOPPING,
+    (GuardState.ENABLED, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.STOPPING, GuardEvent.DISABLE): GuardState.STOPPING,
+    (GuardState.STOPPING, GuardEvent.STOPPED): GuardState.DISABLED,
+    (GuardState.STOPPING, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.DISABLE): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.STOPPED): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.CLEAR): GuardState.DISABLED,
+}
+
+
+class Reason(Enum):
+    """Why the currents are not simply the commanded torque over the torque constant."""
+
+    DISABLED = "disabled"
+    STOPPING = "stopping"
+    FAULT = "fault"
+    NO_COMMAND = "no command yet"
+    STALE_COMMAND = "command too old"
+    BAD_COMMAND = "command of wrong size or not finite"
+    JOINT_LIMIT = "joint limit"
+    VELOCITY_LIMIT = "velocity limit"
+    CURRENT_LIMIT = "current limit"
+
+
+class SafetySettings(Strict):
+    """Settings of the guard.
+
+    Attributes:
+        command_timeout_s: a command older than this is not followed any more.
+        soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
+        damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit.
+        release_s: time constant with which the last good command fades when commands end.
+        stop_velocity_rad_s: below this velocity a joint stands still.
+        stop_dwell_s: how long all joints must stand still for a stop to be complete.
+        stop_time_s: after this time a stop is complete whatever the joints do.
+    """
+
+    command_timeout_s: Positive = 0.020
+    soft_zone_rad: NonNegative = 0.05
+    damping_fraction: float = Field(default=1.0, ge=0.0, le=1.0)
+    release_s: Positive = 0.05
+    stop_velocity_rad_s: Positive = 0.05
+    stop_dwell_s: Positive = 0.1
+    stop_time_s: Positive = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardResult:
+    """What may flow in this cycle.
+
+    Attributes:
+        current_a: motor currents, (n,) [A].
+        reasons: what changed them, each at most once; empty when the command passed as it was.
+    """
+
+    current_a: FloatArray
+    reasons: tuple[Reason, ...]
+
+
+class SafetyGuard:
+    """Decides, cycle by cycle, which currents may flow.
+
+    Args:
+        robot: joint, velocity and current limits, torque constants, cycle time.
+        settings: thresholds; None is the defaults.
+
+    Attributes:
+        state: see `GuardState`; changed by `handle` and `fault` only.
+        fault_text: what the latched fault is, empty without one.
+    """
+
+    def __init__(self, robot: Robot, settings: SafetySettings | None = None) -> None:
+        self.settings = settings or SafetySettings()
+        self.state = GuardState.DISABLED
+        self.fault_text = ""
+        self._size = robot.size
+        self._torque_constants = robot.torque_constants
+        self._caps = robot.current_limits
+        self._velocity_limits = robot.velocity_limits
+        self._soft_lower = robot.lower + self.settings.soft_zone_rad
+        self._soft_upper = robot.upper - self.settings.soft_zone_rad
+        self._damping = self.settings.damping_fraction * self._caps / self._velocity_limits
+        self._cycle_s = robot.file.bus.cycle_s
+        self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
+        self._held = np.zeros(self._size)
+        self._commanded = False
+        self._settled = True
+        self._stop_cycles = self._still_cycles = 0
+
+    @property
+    def torque_needed(self) -> bool:
+        """Whether torque must stay on: while enabled, and while a stop is under way."""
+        return self.state is GuardState.ENABLED or not self._settled
+
+    def handle(self, event: GuardEvent) -> GuardState:
+        """Move to the next state.
+
+        Returns:
+            The new state.
+
+        Raises:
+            SafetyError: the event is not possible now; the state stays.
+        """
+        following = TRANSITIONS.get((self.state, event))
+        if following is None or (event is GuardEvent.CLEAR and not self._settled):
+            detail = f": {self.fault_text}" if self.fault_text else ""
+            raise SafetyError(f"cannot {event.value} while {self.state.value}{detail}")
+        stops = following in (GuardState.STOPPING, GuardState.FAULT) and self.state is GuardState.ENABLED
+        if stops:
+            self._settled = False
+            self._stop_cycles = self._still_cycles = 0
+        if following is GuardState.DISABLED:
+            self.fault_text = ""
+            self._settled = True
+        if following is not self.state and following is GuardState.ENABLED:
+            self._held[:] = 0.0
+            self._commanded = False
+        self.state = following
+        return following
+
+    def fault(self, text: str) -> None:
+        """Latch a fault from any state; the first one's text stays until it is cleared."""
+        self.fault_text = self.fault_text or text
+        self.handle(GuardEvent.FAULT)
+
+    def filter(
+        self,
+        command_tau: FloatArray | None,
+        command_age_s: float,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None = None,
+    ) -> GuardResult:
+        """The currents that may flow in this cycle; to be called once per cycle.
+
+        Args:
+            command_tau: commanded torques, (n,) [N m]; None if there was none yet.
+            command_age_s: time since the command was given [s].
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: which of q and dq are of this cycle, (n,); None is all. The others get no damping.
+        """
+        if not self.torque_needed:
+            reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
+            return GuardResult(np.zeros(self._size), (reason,))
+        known_dq = np.where(np.isfinite(dq) if valid is None else valid & np.isfinite(dq), dq, 0.0)
+        reasons: list[Reason] = []
+        if self.state is GuardState.ENABLED:
+            current = self._follow(command_tau, command_age_s, known_dq, reasons)
+        else:
+            reasons.append(Reason.FAULT if self.state is GuardState.FAULT else Reason.STOPPING)
+            current = self._release(known_dq)
+            self._count_stop(known_dq, valid)
+        current = self._limit_velocity(current, known_dq, reasons)
+        current = self._limit_position(current, q, known_dq, reasons)
+        limited = np.clip(current, -self._caps, self._caps)
+        if (limited != current).any():
+            reasons.append(Reason.CURRENT_LIMIT)
+        return GuardResult(limited, tuple(reasons))
+
+    def _follow(self, tau: FloatArray | None, age_s: float, dq: FloatArray, reasons: list[Reason]) -> FloatArray:
+        if tau is None:
+            reasons.append(Reason.NO_COMMAND)
+        elif np.shape(tau) != (self._size,) or not np.isfinite(tau).all():
+            reasons.append(Reason.BAD_COMMAND)
+        elif not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
+            reasons.append(Reason.STALE_COMMAND)
+        else:
+            current: FloatArray = tau / self._torque_constants
+            self._held[:] = np.clip(current, -self._caps, self._caps)
+            return current
+        return self._release(dq)
+
+    def _release(self, dq: FloatArray) -> FloatArray:
+        """The last good command fading out, and damping: an arm let go at once would drop."""
+        self._held *= self._fade
+        return self._held - self._damping * dq
+
+    def _limit_velocity(self, current: FloatArray, dq: FloatArray, reasons: list[Reason]) -> FloatArray:
+        """Beyond the velocity limit, no current in the direction of motion, and damping."""
+        fast = np.abs(dq) > self._velocity_limits
+        if not fast.any():
+            return current
+        reasons.append(Reason.VELOCITY_LIMIT)
+        braking = np.where(current * dq > 0.0, 0.0, current) - self._damping * dq
+        return np.where(fast, braking, current)
+
+    def _limit_position(
+        self, current: FloatArray, q: FloatArray, dq: FloatArray, reasons: list[Reason]
+    ) -> FloatArray:
+        """In a soft zone, no current that leads outwards, and damping of motion that does."""
+        low, high = q < self._soft_lower, q > self._soft_upper
+        if not (low.any() or high.any()):
+            return current
+        reasons.append(Reason.JOINT_LIMIT)
+        inwards = np.where(low, np.maximum(current, 0.0), np.where(high, np.minimum(current, 0.0), current))
+        outward_dq = np.where(low, np.minimum(dq, 0.0), np.where(high, np.maximum(dq, 0.0), 0.0))
+        return inwards - self._damping * outward_dq
+
+    def _count_stop(self, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
+        self._stop_cycles += 1
+        seen = valid is None or bool(valid.all())
+        still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
+        self._still_cycles = self._still_cycles + 1 if still else 0
+        dwelt = self._still_cycles * self._cycle_s >= self.settings.stop_dwell_s
+        if dwelt or self._stop_cycles * self._cycle_s >= self.settings.stop_time_s:
+            self._settled = True
