@@ -1,0 +1,97 @@
+"""Settings of the identification of one robot, from `config/<robot>/identification.yaml`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dynid.resources import load_validated
+from dynid.robot import NonNegative, Positive, Robot, Strict
+
+Share = Annotated[float, Field(ge=0, le=1)]
+TorqueSource = Literal["present", "goal"]
+
+
+class FilterSettings(Strict):
+    """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half."""
+
+    order: Annotated[int, Field(ge=1, le=8)] = 4
+    cutoff_of_nyquist: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    maximum_cutoff_hz: Positive | None = None
+    settling_periods: NonNegative = 2.0  # of the cut-off frequency; samples nearer to an end of the data are dropped
+
+    def cutoff_hz(self, interval_s: float) -> float:
+        """Cut-off frequency [Hz] for a target sampling interval [s]."""
+        cutoff = self.cutoff_of_nyquist / (2.0 * interval_s)
+        return cutoff if self.maximum_cutoff_hz is None else min(cutoff, self.maximum_cutoff_hz)
+
+
+class DataLimits(Strict):
+    """What a recording must satisfy; each limit is a check in the data-quality verdict."""
+
+    missed_cycles_share: Share = 0.001
+    longest_gap_s: Positive = 0.01  # samples around a longer gap are dropped
+    dropped_samples_share: Share = 0.02
+    jitter_of_period: Positive = 0.25
+    saturated_share: Share = 0.01
+    saturation_of_limit: Share = 0.98
+    joint_range_rad: Positive = 0.05
+    torque_of_limit: Positive = 0.005  # the largest torque as a part of the joint's limit, over all joints
+    velocity_ratio: Positive = 0.1  # deviation from 1 of recorded velocity over derived velocity
+    minimum_samples: Annotated[int, Field(ge=10)] = 100
+
+
+class Acceptance(Strict):
+    """What an identified model must satisfy."""
+
+    lambda_min_kg_m2: Positive = 1e-4
+    fresh_poses: Annotated[int, Field(gt=0)] = 1_000_000
+    relative_torque_error: Positive = 0.2
+    condition_number: Positive = 1000.0
+
+
+class Projection(Strict):
+    """Margins of the positive-definiteness projections (paper eqs. 8 and 12)."""
+
+    ladder_kg_m2: tuple[NonNegative, ...] = (0.001, 0.002, 0.005, 0.01)
+    rescue_margin_kg_m2: NonNegative = 2e-4
+    maximum_rounds: Annotated[int, Field(gt=0)] = 60
+
+
+class Audit(Strict):
+    """Effort of an audit inside the pipeline; the acceptance has its own number of fresh poses."""
+
+    poses: Annotated[int, Field(gt=0)] = 65_536
+    searches: Annotated[int, Field(gt=0)] = 16
+    seed: int = 1
+
+
+class IdentificationSettings(Strict):
+    """The schema of identification.yaml.
+
+    sampling_interval_s: target sampling interval of the plain pipeline.
+    campaign_intervals_s: the target sampling intervals of a campaign.
+    torque_source: which current the regression uses.
+    goal_delay_s: from the stamp of a written torque to the middle of its effect: transmission and half the hold.
+    """
+
+    schema_version: Literal[1]
+    estimator: str = "ols"
+    sampling_interval_s: Positive = 0.04
+    campaign_intervals_s: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.02, 0.04, 0.08)
+    torque_source: TorqueSource = "present"
+    goal_delay_s: NonNegative = 0.0015
+    filter: FilterSettings = FilterSettings()
+    data: DataLimits = DataLimits()
+    acceptance: Acceptance = Acceptance()
+    projection: Projection = Projection()
+    audit: Audit = Audit()
+
+
+def load_identification(robot: Robot) -> IdentificationSettings:
+    """The robot's identification settings.
+
+    Raises:
+        InputNotFoundError: the robot's folder has no identification.yaml.
+        ConfigurationError: it is not valid.
+    """
+    return load_validated(robot.folder / "identification.yaml", IdentificationSettings)

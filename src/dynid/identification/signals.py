@@ -1,0 +1,172 @@
+"""Raw signals of an experiment, their time axis, and what must hold before anything is computed from them.
+
+What cannot be used at all is refused with a sentence; what is doubtful becomes a named check in a verdict.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.settings import IdentificationSettings, TorqueSource
+from dynid.identification.verdict import Check, Verdict
+from dynid.robot import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """Raw signals of one experiment, columns in the order of `joint_names`.
+
+    Attributes:
+        joint_names: (n,).
+        time: stamps of the positions, (N,) [s].
+        q: (N, n) [rad].
+        torque_time: stamps of the torques, (M,) [s].
+        tau: (M, n) [N m].
+        torque_limits: what each joint's driver can give at most, (n,) [N m].
+        window: begin and end of the motion to identify from [s]; None is everything.
+        dq: recorded velocities (N, n) [rad/s], used for a plausibility check only; None if not recorded.
+        torque_delay_s: from the stamp of a torque to its effect.
+        torque_source: which current `tau` is.
+    """
+
+    joint_names: tuple[str, ...]
+    time: FloatArray
+    q: FloatArray
+    torque_time: FloatArray
+    tau: FloatArray
+    torque_limits: FloatArray
+    window: tuple[float, float] | None = None
+    dq: FloatArray | None = None
+    torque_delay_s: float = 0.0
+    torque_source: TorqueSource = "present"
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """What the stamps say: the cycle [s], stamps' scatter about it [s], missing cycles, gaps as (begin, end) [s]."""
+
+    period: float
+    jitter: float
+    missed: int
+    cycles: int
+    gaps: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, time: FloatArray) -> "TimeAxis":
+        """The axis behind jittery stamps (N,) [s]."""
+        steps = np.diff(time)
+        period = float(np.median(steps))
+        # counting cycles along the way, not by one global line, tolerates a clock that drifts
+        count = np.rint(steps / period).astype(int)
+        late = np.flatnonzero(count > 1)
+        # a late cycle followed by an early one is jitter, not a loss
+        made_up = np.array([count[i + 1] == 0 if i + 1 < len(count) else False for i in late], dtype=int)
+        lost = np.maximum(count[late] - 1 - made_up, 0)
+        gaps = tuple((float(time[i]), float(time[i + 1])) for i, n in zip(late, lost, strict=True) if n)
+        regular = np.abs(steps - period) < 0.5 * period
+        jitter = float(np.std(steps[regular]) / np.sqrt(2.0)) if regular.any() else period
+        return cls(period, jitter, int(lost.sum()), len(steps) + int(lost.sum()), gaps)
+
+
+def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
+    """Values (N, n) at time (N,), linearly interpolated at the instants `fine` (K,): (K, n)."""
+    return np.stack([np.interp(fine, time, column) for column in values.T], axis=1)
+
+
+def refuse_unusable(signals: Signals) -> None:
+    """Raise DataError for signals from which nothing can be identified."""
+    n = len(signals.joint_names)
+    for name, time, values in (("position", signals.time, signals.q), ("torque", signals.torque_time, signals.tau)):
+        if values.ndim != 2 or values.shape != (len(time), n):
+            raise DataError(f"{name}s have shape {values.shape}, expected ({len(time)}, {n}): one column per joint")
+        if len(time) < 10:
+            raise DataError(f"only {len(time)} {name} samples; a motion needs many more: record longer")
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            row, joint = bad[0]
+            where = f"{signals.joint_names[joint]} is {values[row, joint]} at {time[row]:.3f} s"
+            raise DataError(f"{name} of {where} ({len(bad)} such values); remove or repair these samples")
+        back = np.flatnonzero(~(np.diff(time) > 0)) if name == "position" else np.flatnonzero(~(np.diff(time) >= 0))
+        if len(back) or not np.isfinite(time).all():
+            at = int(back[0]) if len(back) else int(np.flatnonzero(~np.isfinite(time))[0])
+            after = time[min(at + 1, len(time) - 1)]
+            raise DataError(f"{name} stamps are not sorted: after {time[at]} s comes {after} s")
+    _refuse_units(signals)
+    if np.ptp(signals.q, axis=0).max() == 0.0:
+        raise DataError("no joint moves: every position is constant; was the arm enabled, and is this the right topic?")
+
+
+def _refuse_units(signals: Signals) -> None:
+    """Raise DataError where a value is far beyond what its SI unit allows."""
+    largest = np.abs(signals.q).max(axis=0)
+    joint = int(np.argmax(largest))
+    if largest[joint] > 2.0 * np.pi:
+        raise DataError(
+            f"position of {signals.joint_names[joint]} reaches {largest[joint]:.4g} rad, more than a turn; expected "
+            "rad (degrees or encoder counts?)"
+        )
+    ratio = np.abs(signals.tau).max(axis=0) / signals.torque_limits
+    joint = int(np.argmax(ratio))
+    if ratio[joint] > 3.0:
+        raise DataError(
+            f"torque of {signals.joint_names[joint]} reaches {np.abs(signals.tau[:, joint]).max():.4g} N m, the driver "
+            f"gives at most {signals.torque_limits[joint]:.3g} N m; expected N m (mA or raw counts?)"
+        )
+
+
+def data_quality(
+    signals: Signals, axis: TimeAxis, settings: IdentificationSettings, dropped_share: float,
+    derived: tuple[FloatArray, FloatArray],
+) -> Verdict:  # fmt: skip
+    """Named checks of raw signals.
+
+    Args:
+        signals: raw signals.
+        axis: their time axis.
+        settings: limits.
+        dropped_share: part of the samples that lie near a gap.
+        derived: instants (K,) [s] and velocities (K, n) [rad/s] from the positions, against the recorded ones.
+    """
+    limits = settings.data
+    begin, end = signals.window or (signals.time[0], signals.time[-1])
+    inside = (signals.time >= begin) & (signals.time <= end)
+    inside_torque = (signals.torque_time >= begin) & (signals.torque_time <= end)
+    ranges = np.ptp(signals.q[inside], axis=0)
+    torques = np.abs(signals.tau[inside_torque]) / signals.torque_limits
+    saturated = (torques >= limits.saturation_of_limit).mean(axis=0)
+    gap = max((b - a for a, b in axis.gaps), default=0.0)
+    still, clipped = int(np.argmin(ranges)), int(np.argmax(saturated))
+    names = signals.joint_names
+    checks = [
+        Check(name="missed cycles", value=axis.missed / axis.cycles, limit=limits.missed_cycles_share,
+              detail=f"{axis.missed} of {axis.cycles}, longest gap {gap * 1e3:.3g} ms"),
+        Check(name="stamp jitter", value=axis.jitter / axis.period, limit=limits.jitter_of_period,
+              detail=f"of the cycle of {axis.period * 1e3:.4g} ms"),
+        Check(name="samples dropped near gaps", value=dropped_share, limit=limits.dropped_samples_share),
+        Check(name="smallest joint motion", value=ranges[still], limit=limits.joint_range_rad, sense="at least",
+              unit="rad", detail=names[still]),
+        Check(name="largest torque of its limit", value=torques.max(), limit=limits.torque_of_limit,
+              sense="at least"),
+        Check(name="saturated current", value=saturated[clipped], limit=limits.saturated_share,
+              detail=f"share of the time at the limit, {names[clipped]}"),
+    ]  # fmt: skip
+    if signals.dq is not None:
+        deviation, joint = _velocity_deviation(signals, derived, ranges >= limits.joint_range_rad)
+        checks.append(Check(name="recorded over derived velocity", value=deviation, limit=limits.velocity_ratio,
+                            detail=f"deviation from 1, {joint}"))  # fmt: skip
+    return Verdict(tuple(checks))
+
+
+def _velocity_deviation(
+    signals: Signals, derived: tuple[FloatArray, FloatArray], moving: FloatArray
+) -> tuple[float, str]:
+    """Largest deviation from 1 of recorded over derived velocity, and its joint: finds wrong units and time scales."""
+    if signals.dq is None or not np.any(moving):
+        return float("nan"), "no joint moves"
+    recorded = interpolate(derived[0], signals.time, signals.dq)
+    strength = (derived[1] ** 2).sum(axis=0)
+    slope = (recorded * derived[1]).sum(axis=0) / np.where(strength > 0, strength, np.inf)
+    deviation = np.where(moving, np.abs(slope - 1.0), 0.0)
+    joint = int(np.argmax(deviation))
+    return float(deviation[joint]), signals.joint_names[joint]
