@@ -1,0 +1,177 @@
+"""The arm's equations of motion, written once and run on CasADi symbols (paper eq. 3).
+
+The recursive Newton-Euler algorithm and the composite-rigid-body inertia matrix in the modified DH frames. A link
+carries the base parameters where their representatives sit among its ten standard parameters and zeros elsewhere, so
+the structural zeros vanish from the expressions and tau is that of phi. sin q and cos q are symbols of their own.
+"""
+
+from dataclasses import dataclass
+
+import casadi as ca
+import numpy as np
+
+from dynid.model.dynamics import ArmModel
+
+Vector = ca.SX  # (3, 1)
+ROUNDING = 1e-12  # sines and cosines of constant angles below this are exact zeros
+
+
+def _clean(value: float) -> float:
+    return 0.0 if abs(value) < ROUNDING else float(value)
+
+
+@dataclass
+class LinkBody:
+    """Inertia about the frame's origin (3, 3), first moments (3, 1) and mass of a link or of several."""
+
+    inertia: ca.SX
+    moment: ca.SX
+    mass: ca.SX
+
+    def force(self, dw: Vector, w: Vector, a: Vector) -> Vector:
+        """The force that the motion (dw, w, a) takes; a is the origin's acceleration minus gravity."""
+        return self.mass * a + ca.cross(dw, self.moment) + ca.cross(w, ca.cross(w, self.moment))
+
+    def torque(self, dw: Vector, w: Vector, a: Vector) -> Vector:
+        """The torque about the origin that the motion takes."""
+        return self.inertia @ dw + ca.cross(w, self.inertia @ w) + ca.cross(self.moment, a)
+
+    def moved(self, rotation: ca.SX, position: ca.DM) -> "LinkBody":
+        """The same body in the frame before, where this frame sits at (rotation, position)."""
+        moment = rotation @ self.moment
+        lever, turned = ca.skew(position), ca.skew(moment)
+        inertia = rotation @ self.inertia @ rotation.T - lever @ turned - turned @ lever - self.mass * lever @ lever
+        return LinkBody(inertia, moment + self.mass * position, self.mass)
+
+    def plus(self, other: "LinkBody") -> "LinkBody":
+        """Both bodies as one."""
+        return LinkBody(self.inertia + other.inertia, self.moment + other.moment, self.mass + other.mass)
+
+
+class SymbolicArm:
+    """Symbols and equations of an `ArmModel`; c chain joints, n axes, p base parameters.
+
+    Attributes:
+        sines, cosines: of the chain joints' positions, (c, 1).
+        dq, ddq, tau: of all axes, (n, 1).
+        phi: base parameters, (p, 1).
+    """
+
+    def __init__(self, model: ArmModel) -> None:
+        self.model = model
+        c, n = model.chain_size, model.axes
+        self.sines, self.cosines = ca.SX.sym("sin", c), ca.SX.sym("cos", c)
+        self.dq, self.ddq, self.tau = (ca.SX.sym(name, n) for name in ("dq", "ddq", "tau"))
+        self.phi = ca.SX.sym("phi", len(model.names))
+        self.positions = [ca.DM([_clean(x) for x in row]) for row in model.mdh.relative_positions()]
+        self.rotations = [self._rotation(j) for j in range(c)]
+        self.bodies = [self._body(j) for j in range(c)]
+        self._gravity = ca.DM([_clean(x) for x in -model.mdh.base[:3, :3].T @ model.gravity])
+
+    def _rotation(self, j: int) -> ca.SX:
+        """Rotation of frame j in frame j-1."""
+        mdh = self.model.mdh
+        ca_, sa = _clean(np.cos(mdh.alpha[j])), _clean(np.sin(mdh.alpha[j]))
+        co, so = _clean(np.cos(mdh.offset[j])), _clean(np.sin(mdh.offset[j]))
+        cq, sq = self.cosines[j], self.sines[j]
+        ct, st = cq * co - sq * so, sq * co + cq * so
+        return ca.vertcat(
+            ca.horzcat(ct, -st, 0), ca.horzcat(ca_ * st, ca_ * ct, -sa), ca.horzcat(sa * st, sa * ct, ca_)
+        )
+
+    def _body(self, j: int) -> LinkBody:
+        """Link j with phi in the places of the representatives."""
+        values = [ca.SX(0)] * 10
+        regrouping = self.model.regrouping
+        for k, place in enumerate(regrouping.representatives[: regrouping.link_count]):
+            if place // 10 == j:
+                values[place % 10] = self.phi[k]
+        xx, xy, xz, yy, yz, zz, mx, my, mz, mass = values
+        inertia = ca.vertcat(ca.horzcat(xx, xy, xz), ca.horzcat(xy, yy, yz), ca.horzcat(xz, yz, zz))
+        return LinkBody(inertia, ca.vertcat(mx, my, mz), mass)
+
+    def _axis_terms(self, kind: str) -> ca.SX:
+        """IA, FV or FC of every axis, (n, 1); zero where the model has none."""
+        names = self.model.names
+        wanted = [f"{kind}{i + 1}" for i in range(self.model.axes)]
+        return ca.vertcat(*(self.phi[names.index(name)] if name in names else ca.SX(0) for name in wanted))
+
+    def inverse_dynamics(self, ddq: ca.SX, gravity: bool = True) -> ca.SX:
+        """Torques (n, 1) of rigid links, rotors and viscous friction at accelerations ddq (n, 1).
+
+        Coulomb friction is not part of it: its sign has no derivative and stays outside the symbols.
+        """
+        z = ca.DM([0, 0, 1])
+        w, dw = ca.SX(3, 1), ca.SX(3, 1)
+        a = ca.SX(self._gravity) if gravity else ca.SX(3, 1)
+        loads = []
+        for j, body in enumerate(self.bodies):
+            back, p = self.rotations[j].T, self.positions[j]
+            a = back @ (a + ca.cross(dw, p) + ca.cross(w, ca.cross(w, p)))
+            w, dw = back @ w, back @ dw
+            dw = dw + z * ddq[j] + ca.cross(w, z * self.dq[j])
+            w = w + z * self.dq[j]
+            loads.append((body.force(dw, w, a), body.torque(dw, w, a)))
+        tau = self._axis_terms("IA") * ddq + self._axis_terms("FV") * self.dq
+        force, torque = ca.SX(3, 1), ca.SX(3, 1)
+        for j in reversed(range(len(loads))):
+            force, torque = force + loads[j][0], torque + loads[j][1]
+            tau[j] += torque[2]
+            force = self.rotations[j] @ force
+            torque = self.rotations[j] @ torque + ca.cross(self.positions[j], force)
+        return tau
+
+    def inertia_matrix(self) -> ca.SX:
+        """M(q; phi) by composite rigid bodies, (n, n)."""
+        c, n = self.model.chain_size, self.model.axes
+        M = ca.SX(ca.diag(self._axis_terms("IA")))
+        composite = self.bodies[-1]
+        z = ca.DM([0, 0, 1])
+        for j in reversed(range(c)):
+            if j < c - 1:
+                composite = self.bodies[j].plus(composite.moved(self.rotations[j + 1], self.positions[j + 1]))
+            force, torque = ca.cross(z, composite.moment), composite.inertia[:, 2]
+            M[j, j] += torque[2]
+            for i in reversed(range(j)):
+                force = self.rotations[i + 1] @ force
+                torque = self.rotations[i + 1] @ torque + ca.cross(self.positions[i + 1], force)
+                M[i, j] = M[j, i] = torque[2]
+        assert M.shape == (n, n)
+        return M
+
+
+def ldl_pivots(matrix: ca.SX) -> tuple[list[ca.SX], ca.SX]:
+    """LDL' without permutation, from the last row up: reciprocal pivots, and U unit upper with U D U' = matrix.
+
+    Returns:
+        The pivots in the order of the rows, and U (n, n).
+    """
+    n = matrix.shape[0]
+    rest, U = ca.SX(matrix), ca.SX.eye(n)
+    pivots: list[ca.SX] = [ca.SX(0)] * n
+    for k in reversed(range(n)):
+        pivots[k] = rest[k, k]
+        if k == 0:
+            break
+        inverse = 1 / pivots[k]
+        for i in range(k):
+            U[i, k] = rest[i, k] * inverse
+        for i in range(k):
+            for j in range(i, k):
+                rest[i, j] = rest[j, i] = rest[i, j] - U[i, k] * rest[j, k]
+    return pivots, U
+
+
+def solve_ldl(pivots: list[ca.SX], U: ca.SX, right: ca.SX) -> ca.SX:
+    """x with U D U' x = right, (n, 1)."""
+    n = len(pivots)
+    x = ca.SX(right)
+    for i in reversed(range(n)):
+        for k in range(i + 1, n):
+            x[i] = x[i] - U[i, k] * x[k]
+    for i in range(n):
+        x[i] = x[i] / pivots[i]
+    for i in range(n):
+        for k in range(i):
+            x[i] = x[i] - U[k, i] * x[k]
+    return x
