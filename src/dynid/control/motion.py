@@ -17,6 +17,7 @@ from dynid.trajectory.trajectory import Trajectory, approach
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 BRAKE_RAD_S2 = 4.0  # deceleration of a cancelled motion
 FIRST_DT_S = 0.001
+SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
 ON_REFERENCE_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 
 
@@ -141,8 +142,8 @@ class MotionExecutor:
 
     def _reference(self, stamp_ns: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The reference now; a phase that is over hands over to the next at its exact planned end."""
-        while len(self._plan) > 1 and self.elapsed(stamp_ns) >= self._plan[0][1].duration:
-            end_ns = self._began_ns + round(self._plan[0][1].duration * 1e9)
+        while len(self._plan) > 1 and self.elapsed(stamp_ns) >= self._plan[0][1].duration + SETTLE_S:
+            end_ns = self._began_ns + round((self._plan[0][1].duration + SETTLE_S) * 1e9)
             self._plan.pop(0)
             self._enter(self._plan[0][0], end_ns)
         segment = self._plan[0][1]

@@ -16,6 +16,7 @@ Posture = tuple[float, ...]
 # One figure for both directions, or one towards minus and one towards plus.
 Amplitude = NonNegative | tuple[NonNegative, NonNegative]
 WRIST_SUFFIX = "_wrist"
+Reference = tuple[str, str, str, Container[str]]  # where, what kind, which name, the known names
 
 
 class WristVariant(Strict):
@@ -44,6 +45,7 @@ class Profile(Strict):
     joint_limits_deg: dict[int, tuple[float, float]] = {}
     margin_deg: NonNegative = 0.0
     wrist_offset_deg: float
+    speed_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
     amplitudes_deg: dict[str, tuple[Amplitude, ...]]
 
 
@@ -56,9 +58,9 @@ class PatternMotion(Strict):
 
 
 class Concatenation(Strict):
-    """Other trajectories of the same profile, one after the other."""
+    """Other trajectories of the same profile, or patterns without a name of their own, one after the other."""
 
-    concatenate: Annotated[tuple[str, ...], Field(min_length=1)]
+    concatenate: Annotated[tuple[str | PatternMotion, ...], Field(min_length=1)]
 
 
 class WaypointMotion(Strict):
@@ -67,7 +69,6 @@ class WaypointMotion(Strict):
     waypoints_deg: Annotated[tuple[Posture, ...], Field(min_length=2)]
     speed_factor: SpeedFactor
     dwell_s: NonNegative = 0.0
-    profiles: tuple[str, ...] | None = None
 
 
 def _kind(value: Any) -> str:
@@ -127,32 +128,28 @@ class ExcitationFile(Strict):
     def _dangling(self) -> list[str]:
         """References to names that the file does not define."""
         postures = [*self.postures_deg, *(name + WRIST_SUFFIX for name in self.postures_deg)]
-        needed: list[tuple[str, str, str, Container[str]]] = []
+        needed: list[Reference] = []
         for name, steps in self.patterns.items():
             needed += [(f"patterns.{name}", "speed set", step.speed, self.speed_factors) for step in steps]
         for name, profile in self.profiles.items():
-            needed += [
-                (f"profiles.{name}", "amplitude row", posture, profile.amplitudes_deg) for posture in postures
-            ]
+            at = f"profiles.{name}"
+            needed += [(at, "amplitude row", posture, profile.amplitudes_deg) for posture in postures]
         earlier: list[str] = []
         for name, motion in self.trajectories.items():
+            at = f"trajectories.{name}"
             if isinstance(motion, Concatenation):
-                needed += [
-                    (f"trajectories.{name}", "earlier trajectory", part, list(earlier))
-                    for part in motion.concatenate
-                ]
-            elif isinstance(motion, WaypointMotion):
-                needed += [
-                    (f"trajectories.{name}", "profile", wanted, self.profiles)
-                    for wanted in motion.profiles or ()
-                ]
-            else:
-                needed += [
-                    (f"trajectories.{name}", "posture", motion.posture, self.postures_deg),
-                    (f"trajectories.{name}", "pattern", motion.pattern, self.patterns),
-                    (f"trajectories.{name}", "level", motion.level, self.levels),
-                ]
+                parts = [part for part in motion.concatenate if isinstance(part, str)]
+                needed += [(at, "earlier trajectory", part, tuple(earlier)) for part in parts]
+                patterns = [part for part in motion.concatenate if isinstance(part, PatternMotion)]
+                needed += [reference for part in patterns for reference in self._references(at, part)]
+            elif isinstance(motion, PatternMotion):
+                needed += self._references(at, motion)
             earlier.append(name)
+        return [f"{at}: {kind} '{name}' is not defined" for at, kind, name, known in needed if name not in known]
+
+    def _references(self, at: str, motion: PatternMotion) -> list[Reference]:
         return [
-            f"{at}: {kind} '{name}' is not defined" for at, kind, name, known in needed if name not in known
+            (at, "posture", motion.posture, self.postures_deg),
+            (at, "pattern", motion.pattern, self.patterns),
+            (at, "level", motion.level, self.levels),
         ]

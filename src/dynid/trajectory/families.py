@@ -76,7 +76,7 @@ class Excitation:
             profile: one of `profiles`; only a profile within the joint limits suits a real arm.
 
         Raises:
-            UnknownNameError: no such trajectory or profile, or the trajectory does not come in this profile.
+            UnknownNameError: no such trajectory or profile.
             SafetyError: the trajectory leaves the profile's joint limits or the robot's velocity limits.
         """
         trajectory = self._build(name, profile)
@@ -95,13 +95,12 @@ class Excitation:
             raise UnknownNameError("trajectory", name, self.names)
         motion = self.file.trajectories[name]
         if isinstance(motion, Concatenation):
-            parts = [self._build(part, profile) for part in motion.concatenate]
-            return concatenate(
-                name, parts, JOINING_FACTOR * self._velocity, JOINING_FACTOR * self._acceleration
-            )
+            parts = [
+                self._build(part, profile) if isinstance(part, str) else self._pattern(name, part, profile)
+                for part in motion.concatenate
+            ]
+            return concatenate(name, parts, JOINING_FACTOR * self._velocity, JOINING_FACTOR * self._acceleration)
         if isinstance(motion, WaypointMotion):
-            if motion.profiles is not None and profile not in motion.profiles:
-                raise UnknownNameError(f"profile of trajectory {name}", profile, motion.profiles)
             points = np.deg2rad(motion.waypoints_deg)
             return self._through(name, points, [motion.speed_factor] * (len(points) - 1), motion.dwell_s)
         return self._pattern(name, motion, profile)
@@ -119,7 +118,8 @@ class Excitation:
             amplitudes = _both_sides(settings.amplitudes_deg[row])
             corners = primitive(posture, [j - 1 for j in step.joints], amplitudes, step.signs)
             points.extend(corners)
-            factors += [self.file.speed_factors[step.speed][level]] * len(corners)
+            factor = settings.speed_scale * self.file.speed_factors[step.speed][level]
+            factors += [factor] * len(corners)
         points.append(nominal)
         factors.append(factors[-1])
         return self._through(name, np.array(points), factors, 0.0)
