@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from rosbags.interfaces import QosDurability, QosReliability
@@ -21,6 +22,7 @@ from dynid.recording.recording import load_recording
 
 STATES = Topic("/joint_states", JOINT_STATE)
 NOTES = Topic("/notes", STRING, "latched", 1)
+FIELDS = ("position", "velocity", "effort")
 RAW = JointStateEncoder(["a", "b"]).encode(5, position=[1, 2], velocity=[3, 4], effort=[5, 6])
 
 RECORDER = """
@@ -147,6 +149,36 @@ def test_topics_and_small_messages_between_flushes(storage: str, tmp_path: Path)
     assert bag.counts == writer.counts == {"/joint_states": 2802, "/notes": 1} and bag.findings == ()
     with Reader(tmp_path / "bag") as reader:
         assert [stamp for _, stamp, _ in reader.messages()] == list(range(1, 2804))
+
+
+def test_bulk_writing_gives_the_messages_of_single_writing(storage: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    stamps = 10**18 + np.sort(random.integers(0, 3 * 10**9, 2000))
+    values = dict.fromkeys(FIELDS, random.standard_normal((2000, 2)))
+    states = JointStateEncoder(["a", "b"]).encode_many(stamps, **values)
+    efforts = JointStateEncoder(["a"], fields=["effort"]).encode_many(stamps[:900], effort=np.ones((900, 1)))
+    topics = [STATES, Topic("/joint_commands", JOINT_STATE), NOTES]
+    batches = {"/joint_states": (stamps, states), "/joint_commands": (stamps[:900], efforts)}
+    writer = BagWriter(tmp_path / "bulk", topics, storage)  # type: ignore[arg-type]
+    writer.open()
+    writer.write("/notes", 10**18 - 1, encode_string("first"))
+    writer.write_many(batches)
+    writer.write_many({"/joint_commands": (stamps[:0], efforts[:0])})
+    writer.write("/notes", int(stamps[-1]) + 1, encode_string("last"))
+    with pytest.raises(UnknownNameError, match="unknown topic '/x'"):
+        writer.write_many({"/x": (stamps, states)})
+    writer.close()
+    found: dict[str, list[tuple[int, bytes]]] = {}
+    with Reader(tmp_path / "bulk") as reader:
+        assert reader.message_count == 2902 and reader.start_time == 10**18 - 1
+        previous = 0
+        for connection, stamp, raw in reader.messages():
+            assert stamp >= previous
+            previous = stamp
+            found.setdefault(connection.topic, []).append((stamp, bytes(raw)))
+    for topic, (times, rows) in batches.items():
+        assert found[topic] == [(int(t), row.tobytes()) for t, row in zip(times, rows, strict=True)]
+    assert writer.counts == read_bag(tmp_path / "bulk").counts
 
 
 @pytest.mark.parametrize("lines", [1, 4])

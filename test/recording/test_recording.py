@@ -215,3 +215,29 @@ def test_robot_must_agree(experiment, tmp_path: Path) -> None:
         load_recording(bag, Other())  # type: ignore[arg-type]
 
 
+
+
+def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
+    first, second = experiment.phases[-1], experiment.phases[0].model_copy(update={"trajectory": "V01", "phases": ()})
+    stamp = first.phases[-1].stamp_ns
+    states = [second, second.entered("trajectory", stamp + 10), second.entered("trajectory", stamp + 10)]
+    states.append(states[-1].entered("cancelled", stamp + 20_000_000))
+    experiment.messages["experiment"] += [(stamp + k, encode_string(s.model_dump_json())) for k, s in enumerate(states)]
+    recording = load_recording(experiment.write(tmp_path / "bag"))
+    assert recording.experiments == (first, states[-1]) and recording.experiment.state == "cancelled"
+    start, end = recording.trajectory_span()
+    assert end - start == pytest.approx(0.02 - 1e-8)
+    assert recording.trajectory_span(first)[1] < start
+
+
+def test_span_of_a_trajectory_that_never_began(experiment, tmp_path: Path) -> None:
+    experiment.messages["experiment"] = experiment.messages["experiment"][:1]
+    with pytest.raises(DataError, match=r"the trajectory 'AG01' never began \(state: approach\)"):
+        load_recording(experiment.write(tmp_path / "bag")).trajectory_span()
+
+
+def test_phases_go_forward(experiment) -> None:
+    with pytest.raises(ValueError, match="in the order of their stamps"):
+        experiment.phases[-1].entered("done", 5)
+    assert experiment.phases[1].trajectory_span_ns() is not None
+    assert experiment.phases[0].trajectory_span_ns() is None

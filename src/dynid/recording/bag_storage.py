@@ -1,8 +1,8 @@
 """rosbags' storage writers, made to survive SIGKILL. The only place that depends on how rosbags works inside.
 
-Used of rosbags beyond its documentation: `Writer.STORAGE_PLUGINS`, `Writer.storage`, `Sqlite3Writer.conn`,
-`McapWriter.bio`, `McapWriter.chunk`, `McapWriter.close_chunk`, `PendingChunk`. test_bag_writer.py notices when they
-change.
+Used of rosbags beyond its documentation: `Writer.STORAGE_PLUGINS`, `.storage`, `.counts`, `.min_timestamp`;
+`Sqlite3Writer.conn`, `.cursor`; `McapWriter.bio`, `.chunk`, `.chunks`, `.close_chunk`, `.channel_stats`,
+`PendingChunk`. test_bag_writer.py notices when they change.
 """
 
 from collections import defaultdict
@@ -11,10 +11,17 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from rosbags.interfaces import Connection
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.rosbag2.enums import CompressionMode
 from rosbags.rosbag2.storage_mcap import McapWriter, PendingChunk
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Writer
+
+Stamps = NDArray[np.int64]
+Rows = NDArray[np.uint8]
+_CHUNK_BYTES = 2**20  # as rosbags has it
 
 
 class CommittingSqlite3Writer(Sqlite3Writer):
@@ -24,6 +31,11 @@ class CommittingSqlite3Writer(Sqlite3Writer):
         super().__init__(path, compression)
         # Survives the death of the process, not of the machine; waiting for the disk would stall the recorder.
         self.conn.execute("PRAGMA synchronous=OFF")
+
+    def write_rows(self, connection: Connection, stamps_ns: Stamps, rows: Rows) -> None:
+        """Write N messages of one size: stamps (N,) [ns], bytes (N, size)."""
+        values = ((connection.id, stamp, row.tobytes()) for stamp, row in zip(stamps_ns.tolist(), rows, strict=True))
+        self.cursor.executemany("INSERT INTO messages (topic_id, timestamp, data) VALUES(?, ?, ?)", values)
 
     def flush(self, version: int, metadata: str) -> None:
         """Commit everything written so far."""
@@ -73,6 +85,26 @@ class FlushingMcapWriter(McapWriter):
             raise
         self._end += len(content)
         self._index = b""
+
+    def write_rows(self, connection: Connection, stamps_ns: Stamps, rows: Rows) -> None:
+        """Write N messages of one size into the pending chunk: stamps (N,) [ns], bytes (N, size)."""
+        head = [("kind", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4")]
+        times = [("log", "<u8"), ("publish", "<u8")]
+        records = np.zeros(len(rows), dtype=[*head, *times, ("data", "u1", rows.shape[1])])
+        records["kind"], records["length"] = 0x05, 22 + rows.shape[1]
+        records["channel"], records["data"] = connection.id, rows
+        records["log"] = records["publish"] = stamps_ns
+        start, size = self.chunk.bio.tell(), records.itemsize
+        stamps = stamps_ns.tolist()
+        self.chunk.msgs[connection.id].extend(zip(stamps, range(start, start + size * len(rows), size), strict=True))
+        self.chunk.bio.write(records.tobytes())
+        self.channel_stats[connection.id] += len(rows)
+        first, last = min(stamps), max(stamps)
+        for span in (self, self.chunk):
+            span.message_start_time = min(first, span.message_start_time)
+            span.message_end_time = max(last, span.message_end_time)
+        if self.chunk.bio.tell() > _CHUNK_BYTES:
+            self.close_chunk()
 
     def flush(self, version: int, metadata: str) -> None:
         """Write everything so far to the file, then an index and footer that the next chunk will replace."""
@@ -139,6 +171,14 @@ class SurvivingWriter(Writer):
         """The file that holds the messages; the bag must be open."""
         assert self.storage is not None
         return self.storage.path
+
+    def write_rows(self, connection: Connection, stamps_ns: Stamps, rows: Rows) -> None:
+        """Write N messages of one size: stamps (N,) [ns], bytes (N, size)."""
+        storage: Any = self.storage
+        storage.write_rows(connection, stamps_ns, rows)
+        self.counts[connection.id] += len(rows)
+        self.min_timestamp = min(self.min_timestamp, int(stamps_ns.min()))
+        self.max_timestamp = max(self.max_timestamp, int(stamps_ns.max()))
 
     def flush(self, metadata: str) -> None:
         """Bring everything written so far into the file."""

@@ -7,11 +7,12 @@ files. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
 import fcntl
 import os
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import numpy as np
 from rosbags.interfaces import (
     Connection,
     Qos,
@@ -25,13 +26,14 @@ from rosbags.rosbag2 import StoragePlugin
 
 from dynid.errors import ConfigurationError, DynidError, UnknownNameError
 from dynid.recording.bag_metadata import BAG_VERSION, bag_information, dump_information, write_metadata
-from dynid.recording.bag_storage import SurvivingWriter
+from dynid.recording.bag_storage import Rows, Stamps, SurvivingWriter
 from dynid.recording.messages import type_store
 from dynid.resources import refuse_existing
 
 Storage = Literal["mcap", "sqlite3"]
 Reliability = Literal["reliable", "best_effort", "latched"]
 _STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
+_SLICE_NS = 200_000_000  # of topics written in bulk
 _FOREVER = QosTime(9223372036, 854775807)  # rmw's infinite duration
 
 
@@ -184,6 +186,41 @@ class BagWriter:
         self._counts[topic] += 1
         if time.monotonic() >= self._next_flush:
             self.flush()
+
+    def write_many(self, batches: Mapping[str, tuple[Stamps, Rows]]) -> None:
+        """Write many messages at once, several times faster than one by one.
+
+        Args:
+            batches: by topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such as
+                `JointStateEncoder.encode_many` gives them. Topics are interleaved in slices of time.
+
+        Raises:
+            UnknownNameError: a topic is not registered.
+            BagWriteError: the bag is not open, or the disk refuses.
+        """
+        writer = self._opened()
+        for topic in batches:
+            if topic not in self._connections:
+                raise UnknownNameError("topic", topic, tuple(self._connections))
+        filled = {topic: batch for topic, batch in batches.items() if len(batch[0])}
+        if not filled:
+            return
+        edges = np.arange(
+            min(stamps[0] for stamps, _ in filled.values()),
+            max(stamps[-1] for stamps, _ in filled.values()) + _SLICE_NS,
+            _SLICE_NS,
+        )
+        cuts = {topic: [*np.searchsorted(batch[0], edges), len(batch[0])] for topic, batch in filled.items()}
+        try:
+            for index in range(len(edges)):
+                for topic, (stamps, rows) in filled.items():
+                    part = slice(cuts[topic][index], cuts[topic][index + 1])
+                    if part.start < part.stop:
+                        writer.write_rows(self._connections[topic], stamps[part], rows[part])
+                        self._counts[topic] += part.stop - part.start
+        except Exception as error:  # as in write
+            raise BagWriteError(f"cannot write to the bag {self.folder}: {error}") from error
+        self.flush()
 
     def flush(self) -> None:
         """Bring everything written so far to the files, so that it survives a kill."""

@@ -1,0 +1,87 @@
+"""Is a bag complete? Its joint states against the driver's own counters, which travel in the same bag.
+
+The driver's diagnostics say how many states it had published up to which stamp, and how many cycles it missed. Between
+two of them the bag must hold exactly the states that were published; what is absent without being counted as missed
+was lost on the way.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.recording.bag_reader import Bag, read_bag
+from dynid.recording.messages import decode_diagnostics
+from dynid.recording.recording import DIAGNOSTICS, JOINT_STATES, find_topics
+from dynid.recording.series import joint_series
+
+DRIVER = "hardware"  # the status name under which the driver reports
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The driver's counters at one moment: states published, the stamp of the last [ns], cycles missed."""
+
+    published: int
+    stamp_ns: int
+    missed: int
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """What the bag holds between the driver's first and last report in it.
+
+    Attributes:
+        recorded: joint states in the bag.
+        published: joint states that the driver published.
+        missed: cycles that the driver counted as missed.
+    """
+
+    recorded: int
+    published: int
+    missed: int
+
+    @property
+    def lost(self) -> int:
+        """States that were published and are not in the bag."""
+        return self.published - self.recorded
+
+    @property
+    def missed_fraction(self) -> float:
+        """Missed and lost cycles as a share of all."""
+        return (self.missed + self.lost) / max(self.published + self.missed, 1)
+
+
+def completeness(path: Path | str) -> Completeness:
+    """Judge a bag by the driver's counters in it.
+
+    Raises:
+        InputNotFoundError, DataError: not a bag, without joint states, or with fewer than two reports of the driver.
+    """
+    bag = read_bag(path)
+    topics = find_topics(bag, None, (JOINT_STATES, DIAGNOSTICS))
+    reports = _reports(bag, topics[DIAGNOSTICS].name)
+    if len(reports) < 2:
+        raise DataError(
+            f"the bag {bag.path} holds {len(reports)} reports of the driver's counters on '{DIAGNOSTICS}', at least 2 are "
+            "needed to judge its completeness: record for more than two seconds"
+        )
+    first, last = reports[0], reports[-1]
+    stamps = joint_series(topics[JOINT_STATES]).stamp_ns
+    recorded = int(np.count_nonzero((stamps > first.stamp_ns) & (stamps <= last.stamp_ns)))
+    return Completeness(recorded, last.published - first.published, last.missed - first.missed)
+
+
+def _reports(bag: Bag, topic: str) -> list[Counters]:
+    """The driver's reports in order, those made while the cycle ran."""
+    found = []
+    messages = bag[topic].messages
+    for index in range(len(messages)):
+        for status in decode_diagnostics(messages[index])[1]:
+            if status.name == DRIVER and "states_published" in status.values:
+                values = status.values
+                found.append(
+                    Counters(int(values["states_published"]), int(values["last_state_stamp_ns"]), int(values["missed"]))
+                )
+    return found
