@@ -17,6 +17,7 @@ from dynid.control.controller import Controller
 from dynid.errors import DataError
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.lockstep_kernels import actuate, sense
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import Magnitudes, quantise, stamps
 from dynid.simulation.plant import ArmPlant
@@ -24,6 +25,7 @@ from dynid.trajectory.trajectory import Trajectory, approach
 
 STAMP_STREAM = 3
 SETTLE_S = 0.5
+CHECK_CYCLES = 200
 PHASES = ("approach", "settle", "trajectory", "rest", "return")
 
 
@@ -123,26 +125,33 @@ class _Recorded:
 
 
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) -> _Recorded:
-    """The 1 kHz loop."""
+    """The 1 kHz loop; torque noise is drawn once per cycle."""
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
-    out = _Recorded(*(np.empty((count, n)) for _ in range(7)))
+    out = _Recorded(*(np.zeros((count, n)) for _ in range(7)))
+    noise = plant.drive_noise.rows(count)
     late = math.ceil(nuisances.delay / cycle - 1e-9)
     steps = round(cycle / robot.file.simulation.step_s)
-    limits, constants, none = robot.current_limits, robot.torque_constants, np.zeros(n)
     intervals = np.diff(plan.stamps, prepend=plan.stamps[0] - cycle).tolist()
-    controller.reset(quantise(plant.measured_position(), nuisances.position_step))
-    for k in range(count):
-        q = quantise(plant.measured_position(), nuisances.position_step)
-        out.position[k], out.q[k], out.dq[k] = q, plant.q, plant.dq
-        out.current[k] = plant.measured_current()
-        command = controller.update(intervals[k], q, plan.q[k], plan.dq[k], plan.ddq[k])
-        out.command[k] = command
-        wanted = np.minimum(np.maximum(command / constants, -limits), limits)
-        out.goal[k] = quantise(wanted, nuisances.current_step)
-        plant.set_currents(out.goal[k - late] if k >= late else none)
-        plant.advance_steps(steps)
-        out.applied[k] = plant.torque
+    seen, half_play, resolution = plant.q.copy(), 0.5 * nuisances.backlash, nuisances.position_step
+    controller.reset(quantise(seen, resolution))
+    for k, (q_ref, dq_ref, ddq_ref) in enumerate(zip(plan.q, plan.dq, plan.ddq, strict=True)):
+        sense(k, plant.q, plant.dq, seen, half_play, resolution, out.position, out.q, out.dq)
+        wanted = controller.update(intervals[k], out.position[k], q_ref, dq_ref, ddq_ref)
+        flows = actuate(
+            k, late, wanted, robot.torque_constants, robot.current_limits, nuisances.current_step, noise,
+            out.command, out.goal, out.applied,
+        )  # fmt: skip
+        if flows or not plant.held:
+            plant.push(out.applied[k], steps)
+        else:
+            plant.advance_steps(steps)
+            out.applied[k] = 0.0
+        if k % CHECK_CYCLES == 0:
+            plant.check()
+    plant.check()
+    out.current[late + 1 :] = out.goal[: count - late - 1]
+    out.current[:] += plant.sensor_noise.rows(count)
     return out
 
 
@@ -194,7 +203,7 @@ def _assemble(robot: Robot, plan: Schedule, raw: _Recorded, nuisances: Magnitude
         joint_names=robot.joint_names,
         stamps=plan.stamps,
         q=raw.position,
-        dq=quantise(raw.dq, nuisances.velocity_step) if nuisances.velocity_step else raw.dq.copy(),
+        dq=quantise(raw.dq, nuisances.velocity_step),
         torque_present=quantise(raw.current, nuisances.current_step) * constants,
         torque_command=raw.command,
         torque_goal=raw.goal * constants,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.errors import UnknownNameError
+from dynid.errors import DataError, UnknownNameError
 from dynid.hardware.control_table import CURRENT_A_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
 from dynid.robot import FloatArray, Robot, read_only
 
@@ -80,16 +80,22 @@ def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
     )
 
 
-def quantise(values: FloatArray, step: float) -> FloatArray:
-    """The nearest multiples of `step`, any shape; unchanged where step is 0."""
-    return np.rint(values / step) * step if step else values
+def quantise(values: FloatArray, step: float, out: FloatArray | None = None) -> FloatArray:
+    """The nearest multiples of `step`, any shape, in `out` or a new array; a plain copy where step is 0."""
+    result = np.empty_like(values) if out is None else out
+    if step:
+        np.multiply(values, 1.0 / step, out=result)
+        np.rint(result, out=result)
+        np.multiply(result, step, out=result)
+    else:
+        result[...] = values
+    return result
 
 
 class NoiseStream:
     """White noise of fixed standard deviations (n,), one row per period, reproducible from (seed, stream).
 
-    Row k is the same however often and in whatever pieces rows are asked for, as long as k does not go back by more
-    than a block.
+    Row k is the same in whatever pieces time goes on; rows long past are gone.
     """
 
     def __init__(self, sigma: FloatArray, seed: int, stream: int) -> None:
@@ -99,11 +105,21 @@ class NoiseStream:
         self._rows = np.empty((NOISE_BLOCK, len(self._sigma)))
 
     def row(self, k: int) -> FloatArray:
-        """Noise of period k, (n,)."""
+        """Noise of period k, (n,).
+
+        Raises:
+            DataError: k lies before the block of the latest row.
+        """
+        if k < self._first:
+            raise DataError(f"noise of period {k} is gone; the oldest kept is {self._first}: time must not go back")
         while k >= self._first + NOISE_BLOCK:
             self._rows = self._generator.standard_normal((NOISE_BLOCK, len(self._sigma))) * self._sigma
             self._first += NOISE_BLOCK
         return self._rows[k - self._first]
+
+    def rows(self, count: int) -> FloatArray:
+        """Noise of the first `count` periods, (count, n)."""
+        return np.array([self.row(k) for k in range(count)])
 
 
 class Play:

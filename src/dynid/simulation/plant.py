@@ -66,6 +66,8 @@ class ArmPlant:
         options = PlantOptions(mount, self._friction(), stops)
         self.compiled: PlantModel = compile_plant(robot, self.standard, options)
         self._model = self.compiled.model
+        # MuJoCo would put a diverged arm back to zero and go on; here it stays NaN, and `measure` says so
+        self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self._data = mujoco.MjData(self._model)
         # views into MuJoCo's own memory; without geometry the axes are its only joints, in order
         self._q, self._dq, self._torque = self._data.qpos, self._data.qvel, self._data.qfrc_applied
@@ -74,8 +76,8 @@ class ArmPlant:
             raise DataError(f"start posture {start}: expected {robot.size} finite angles, one per axis")
         self._q[:] = start
         self._play = Play(self.nuisances.backlash, start)
-        self._drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
-        self._sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.torque_constants, seed, SENSOR_NOISE)
+        self.drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
+        self.sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.torque_constants, seed, SENSOR_NOISE)
         self._noisy = bool(self.nuisances.torque_noise.any())
         self._step = robot.file.simulation.step_s
         self._steps_per_draw = max(1, round(NOISE_PERIOD_S / self._step))
@@ -129,7 +131,7 @@ class ArmPlant:
         """Move on by a time [s] with the currents held; what is less than a step is kept for the next call.
 
         Raises:
-            DataError: a negative time, or the simulated arm has diverged.
+            DataError: a negative time.
         """
         if not 0.0 <= duration_s < np.inf:
             raise DataError(f"the simulated arm cannot move on by {duration_s} s; expected a time of at least 0 s")
@@ -145,33 +147,43 @@ class ArmPlant:
             draw, offset = divmod(self._done, self._steps_per_draw)
             chunk = min(count, self._steps_per_draw - offset)
             if self._noisy:
-                np.add(self._held_torque, self._drive_noise.row(draw), out=self._torque)
+                np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
             else:
                 self._torque[:] = self._held_torque
             mujoco.mj_step(self._model, self._data, nstep=chunk)
             self._done += chunk
             count -= chunk
 
+    def push(self, torque: FloatArray, steps: int) -> None:
+        """Move on by steps with motor torques (n,) [N m] held as they are: no torque constant, no noise, no stand."""
+        self._held = False
+        self._torque[:] = torque
+        mujoco.mj_step(self._model, self._data, nstep=steps)
+        self._done += steps
+
     def measured_position(self) -> FloatArray:
-        """What the encoders see, without their steps, (n,) [rad]; a view that the next call changes.
+        """What the encoders see, without their steps, (n,) [rad]; a view that the next call changes."""
+        return self._play.update(self._q)
+
+    def measured_current(self) -> FloatArray:
+        """What the current sensors see, without their steps, (n,) [A]."""
+        return self._current + self.sensor_noise.row(self._done // self._steps_per_draw)
+
+    def check(self) -> None:
+        """Raise DataError if the simulated arm has diverged."""
+        if not np.isfinite(self._q @ self._q):
+            raise DataError(
+                f"the simulated arm diverged before {self.time_s:.3f} s, with currents {self._current} A; check the "
+                f"standard parameters and the controller's gains"
+            )
+
+    def measure(self) -> PlantReading:
+        """The sensors' readings now.
 
         Raises:
             DataError: the simulated arm has diverged.
         """
-        position = self._play.update(self._q)
-        if not np.isfinite(position @ position):
-            raise DataError(
-                f"the simulated arm diverged at {self.time_s:.3f} s with currents {self._current} A; check the "
-                f"standard parameters and the controller's gains"
-            )
-        return position
-
-    def measured_current(self) -> FloatArray:
-        """What the current sensors see, without their steps, (n,) [A]."""
-        return self._current + self._sensor_noise.row(self._done // self._steps_per_draw)
-
-    def measure(self) -> PlantReading:
-        """The sensors' readings now."""
+        self.check()
         return PlantReading(self.measured_position().copy(), self._dq.copy(), self.measured_current())
 
 
