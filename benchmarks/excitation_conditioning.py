@@ -1,0 +1,87 @@
+"""Condition number of the regressor on every trajectory's reference motion, beside the paper's Appendix A.
+
+    python benchmarks/excitation_conditioning.py [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
+
+The paper's figures are of measured motion, ours of the noise-free reference: at low speed and short sampling intervals
+the noise in the paper's accelerations lowers its kappa. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2,
+Appendix A (CC BY 4.0), for 10, 20, 40 and 80 ms.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dynid.model.dynamics import ArmModel
+from dynid.resources import write_whole
+from dynid.robot import load_robot
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.trajectory import Trajectory
+
+PAPER = Path(__file__).with_name("paper_condition_numbers.csv")
+
+
+def condition_number(model: ArmModel, trajectory: Trajectory, interval: float) -> float:
+    """2-norm condition number of the stacked regressor sampled every `interval` seconds."""
+    samples = trajectory.sample_all(np.arange(0.0, trajectory.duration, interval))
+    return float(np.linalg.cond(model.regressor(*samples).reshape(-1, len(model.names))))
+
+
+def paper_condition_numbers(sampling_ms: int) -> dict[str, float]:
+    with PAPER.open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if int(row["sampling_ms"]) == sampling_ms]
+    if not rows:
+        raise SystemExit(f"{PAPER.name} has no figures for {sampling_ms} ms; choose 10, 20, 40 or 80")
+    return {row["trajectory"]: float(row["kappa"]) for row in rows}
+
+
+def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
+    robot = load_robot(robot_name)
+    model, excitation, paper = ArmModel.of(robot), load_excitation(robot), paper_condition_numbers(sampling_ms)
+    rows = []
+    for name in excitation.names:
+        for profile in excitation.profiles:
+            trajectory = excitation.trajectory(name, profile)
+            kappa = condition_number(model, trajectory, sampling_ms / 1000.0)
+            rows.append(
+                {
+                    "trajectory": name,
+                    "profile": profile,
+                    "duration_s": round(trajectory.duration, 2),
+                    "peak_velocity_rad_s": round(float(trajectory.peak_velocities.max()), 3),
+                    "peak_acceleration_rad_s2": round(float(trajectory.peak_accelerations.max()), 3),
+                    "kappa": round(kappa, 1),
+                    "kappa_paper": paper.get(name, ""),
+                    "ratio": round(kappa / paper[name], 3) if name in paper else "",
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--robot", default="crane_x7")
+    parser.add_argument("--sampling-ms", type=int, default=40)
+    parser.add_argument("--csv", type=Path, help="write the table here; must not exist")
+    arguments = parser.parse_args()
+    rows = compare(arguments.robot, arguments.sampling_ms)
+    table = Table(*rows[0], title=f"kappa(W) at {arguments.sampling_ms} ms")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table)
+    for profile in dict.fromkeys(str(row["profile"]) for row in rows):
+        ratios = [float(str(row["ratio"])) for row in rows if row["profile"] == profile and row["ratio"] != ""]
+        print(
+            f"{profile}: ratio ours/paper over {len(ratios)} trajectories: median {np.median(ratios):.2f}, "
+            f"smallest {min(ratios):.2f}, largest {max(ratios):.2f}"
+        )
+    if arguments.csv:
+        lines = [",".join(rows[0]), *(",".join(str(value) for value in row.values()) for row in rows)]
+        write_whole(arguments.csv, "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
