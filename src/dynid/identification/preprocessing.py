@@ -88,11 +88,14 @@ class LowPass:
     Simulated torques that are compared with filtered measured ones must pass `apply` too.
     """
 
-    def __init__(self, settings: FilterSettings, interval_s: float, grid_s: float) -> None:
+    def __init__(
+        self, settings: FilterSettings, interval_s: float, grid_s: float, recorded_s: float | None = None
+    ) -> None:
         self.cutoff_hz = settings.cutoff_hz(interval_s)
-        if self.cutoff_hz >= 0.5 / grid_s:
+        slowest = max(grid_s, recorded_s or grid_s)
+        if self.cutoff_hz >= 0.5 / slowest:
             raise DataError(
-                f"data every {grid_s:.4g} s cannot be filtered at {self.cutoff_hz:.4g} Hz for a target interval of "
+                f"data every {slowest:.4g} s cannot be filtered at {self.cutoff_hz:.4g} Hz for a target interval of "
                 f"{interval_s:.4g} s; choose a longer interval or record faster"
             )
         self.settling_s = settings.settling_periods / self.cutoff_hz
@@ -160,7 +163,7 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     refuse_unusable(signals)
     axis = TimeAxis.of(signals.time)
     grid = interval / max(1, round(interval / max(axis.period, BASE_INTERVAL_S)))
-    low_pass = LowPass(settings.filter, interval, grid)
+    low_pass = LowPass(settings.filter, interval, grid, axis.period)
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     margin = low_pass.settling_s
     covered = _covered(signals)

@@ -17,7 +17,7 @@ class FilterSettings(Strict):
     order: Annotated[int, Field(ge=1, le=8)] = 4
     cutoff_of_nyquist: Annotated[float, Field(gt=0, lt=1)] = 0.8
     maximum_cutoff_hz: Positive | None = None
-    settling_periods: NonNegative = 2.0  # of the cut-off frequency; samples nearer to an end of the data are dropped
+    settling_periods: NonNegative = 3.0  # of the cut-off frequency; samples nearer to an end of the data are dropped
 
     def cutoff_hz(self, interval_s: float) -> float:
         """Cut-off frequency [Hz] for a target sampling interval [s]."""

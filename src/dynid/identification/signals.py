@@ -12,6 +12,8 @@ from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.verdict import Check, Verdict
 from dynid.robot import FloatArray
 
+PERIOD_LAG = 20  # cycles over which the period is measured
+
 
 @dataclass(frozen=True, eq=False)
 class Signals:
@@ -56,7 +58,9 @@ class TimeAxis:
     def of(cls, time: FloatArray) -> "TimeAxis":
         """The axis behind jittery stamps (N,) [s]."""
         steps = np.diff(time)
-        period = float(np.median(steps))
+        # over several cycles jitter averages out, and the median does not see the few stretches with a loss
+        lag = min(PERIOD_LAG, len(steps))
+        period = float(np.median(time[lag:] - time[:-lag])) / lag
         # counting cycles along the way, not by one global line, tolerates a clock that drifts
         count = np.rint(steps / period).astype(int)
         late = np.flatnonzero(count > 1)
@@ -82,16 +86,16 @@ def refuse_unusable(signals: Signals) -> None:
             raise DataError(f"{name}s have shape {values.shape}, expected ({len(time)}, {n}): one column per joint")
         if len(time) < 10:
             raise DataError(f"only {len(time)} {name} samples; a motion needs many more: record longer")
+        # positions are sampled once per stamp; a torque that was written again within a stamp's resolution is harmless
+        sorted_steps = np.diff(time) > 0 if name == "position" else np.diff(time) >= 0
+        if not sorted_steps.all():  # NaN compares false
+            at = int(np.argmin(sorted_steps))
+            raise DataError(f"{name} stamps are not sorted: after {time[at]} s comes {time[at + 1]} s; record again")
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
             row, joint = bad[0]
             where = f"{signals.joint_names[joint]} is {values[row, joint]} at {time[row]:.3f} s"
             raise DataError(f"{name} of {where} ({len(bad)} such values); remove or repair these samples")
-        back = np.flatnonzero(~(np.diff(time) > 0)) if name == "position" else np.flatnonzero(~(np.diff(time) >= 0))
-        if len(back) or not np.isfinite(time).all():
-            at = int(back[0]) if len(back) else int(np.flatnonzero(~np.isfinite(time))[0])
-            after = time[min(at + 1, len(time) - 1)]
-            raise DataError(f"{name} stamps are not sorted: after {time[at]} s comes {after} s")
     _refuse_units(signals)
     if np.ptp(signals.q, axis=0).max() == 0.0:
         raise DataError("no joint moves: every position is constant; was the arm enabled, and is this the right topic?")

@@ -1,0 +1,170 @@
+"""Least squares: known truths are recovered, deviations are honest, and a poor motion is refused by name."""
+
+import numpy as np
+import pytest
+
+from dynid.errors import DataError, UnknownNameError
+from dynid.identification.estimator import Estimator, estimator, register, torque_errors
+from dynid.identification.least_squares import OrdinaryLeastSquares, Regression
+from dynid.identification.preprocessing import Samples, SampleSettings, preprocess
+from dynid.identification.settings import load_identification
+from dynid.identification.signals import Signals
+from dynid.identification.verdict import Verdict
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, load_robot
+from dynid.trajectory.families import load_excitation
+
+ROBOT = load_robot("crane_x7")
+MODEL = ArmModel.of(ROBOT)
+TRUTH = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+METHODS = ("ols", "wls", "huber")
+RECORD = SampleSettings(
+    interval_s=0.02, grid_s=0.001, filter_order=4, cutoff_hz=20, torque_source="present", torque_delay_s=0,
+    window_s=(0, 1), trimmed_s=(0, 0), missed_cycles=0, dropped_samples=0, samples=1,
+)  # fmt: skip
+
+
+def samples_of(q: FloatArray, dq: FloatArray, ddq: FloatArray, tau: FloatArray) -> Samples:
+    return Samples(ROBOT.joint_names, np.arange(len(q)) * 0.02, q, dq, ddq, tau, RECORD, Verdict(()))
+
+
+def states(count: int = 400, seed: int = 7) -> tuple[FloatArray, FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    q, dq, ddq = rng.uniform(-1.0, 1.0, (3, count, 8))
+    return 1.5 * q, 2.0 * dq, 6.0 * ddq
+
+
+Q, DQ, DDQ = states()
+TAU = MODEL.inverse_dynamics(Q, DQ, DDQ, TRUTH)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_free_states_give_the_truth(method: str) -> None:
+    estimate = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, TAU))
+    np.testing.assert_allclose(estimate.base.values, TRUTH.values, atol=1e-10)
+    assert estimate.base.names == TRUTH.names and estimate.method == method
+    assert estimate.errors.relative < 1e-10 and estimate.rank == 39
+    assert estimate.base.standard_deviations is not None and estimate.base.standard_deviations.max() < 1e-9
+
+
+def test_ols_equals_the_normal_equations_and_numpy() -> None:
+    tau = TAU + np.random.default_rng(1).normal(0.0, 0.05, TAU.shape)
+    estimate = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau))
+    W = MODEL.regressor(Q, DQ, DDQ).reshape(-1, 39)
+    expected, residual, _, singular = np.linalg.lstsq(W, tau.ravel(), rcond=None)
+    np.testing.assert_allclose(estimate.base.values, expected, atol=1e-11)
+    assert estimate.condition_number == pytest.approx(singular[0] / singular[-1], rel=1e-9)
+    covariance = residual[0] / (W.shape[0] - 39) * np.linalg.inv(W.T @ W)
+    assert estimate.base.covariance is not None
+    np.testing.assert_allclose(estimate.base.covariance, covariance, rtol=1e-6, atol=1e-15)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_standard_deviations_are_honest(method: str) -> None:
+    """Over many noises the errors in units of the stated deviations have unit variance (wls: known axis noise)."""
+    rng = np.random.default_rng(2)
+    sigma = np.full(8, 0.05) if method == "ols" else np.array([0.1, 0.2, 0.1, 0.1, 0.02, 0.02, 0.01, 0.01])
+    scores = []
+    for _ in range(12):
+        tau = TAU + rng.normal(0.0, 1.0, TAU.shape) * sigma
+        estimate = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, tau))
+        scores.append((estimate.base.values - TRUTH.values) / np.asarray(estimate.base.standard_deviations))
+    assert np.std(scores) == pytest.approx(1.0, abs=0.1)
+    np.testing.assert_allclose(estimate.residual_sigma, sigma, rtol=0.2)
+
+
+def _mean_error(method: str, noise: FloatArray) -> float:
+    estimate = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, TAU + noise))
+    return float(np.linalg.norm(estimate.base.values - TRUTH.values))
+
+
+def test_weights_help_where_axes_differ() -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.normal(0.0, 1.0, (6, *TAU.shape)) * np.array([0.1, 0.5, 0.1, 0.1, 0.005, 0.005, 0.005, 0.005])
+    assert sum(_mean_error("wls", n) for n in noise) < 0.8 * sum(_mean_error("ols", n) for n in noise)
+
+
+def test_the_robust_variant_shrugs_off_outliers() -> None:
+    rng = np.random.default_rng(4)
+    noise = rng.normal(0.0, 0.02, TAU.shape)
+    noise[rng.uniform(size=len(noise)) < 0.05] += 2.0
+    assert _mean_error("huber", noise) < 0.2 * _mean_error("ols", noise)
+    assert estimator("huber").estimate(MODEL, samples_of(Q, DQ, DDQ, TAU + noise)).settings["outlier_share"] > 0.04
+
+
+@pytest.mark.parametrize("still", [2, 7])
+def test_a_joint_that_never_moves_is_named(still: int) -> None:
+    q, dq, ddq = (np.array(v) for v in (Q, DQ, DDQ))
+    dq[:, still] = ddq[:, still] = 0.0
+    with pytest.raises(DataError, match=f"FV{still + 1}"):
+        estimator("ols").estimate(MODEL, samples_of(q, dq, ddq, TAU))
+
+
+def test_a_standing_arm_leaves_parameters_open() -> None:
+    q = np.tile(Q[:1], (100, 1))
+    with pytest.raises(DataError, match="does not excite"):
+        estimator("ols").estimate(MODEL, samples_of(q, 0 * q, 0 * q, TAU[:100]))
+
+
+def test_dependent_columns_are_named() -> None:
+    model = ArmModel(MODEL.mdh, 8, MODEL.structure, MODEL.gravity)
+    q, dq, ddq = (np.array(v) for v in (Q, DQ, DDQ))
+    dq[:, 7] = ddq[:, 7]  # friction and inertia of the hand then look the same
+    with pytest.raises(DataError, match=r"38 of 39 parameters; it cannot tell (IA8|FV8)"):
+        Regression.of(model, samples_of(q, dq, ddq, TAU))
+
+
+def test_too_few_equations_are_refused() -> None:
+    with pytest.raises(DataError, match="do not determine"):
+        estimator("ols").estimate(MODEL, samples_of(Q[:4], DQ[:4], DDQ[:4], TAU[:4]))
+
+
+def test_unknown_and_doubly_registered_estimators() -> None:
+    with pytest.raises(UnknownNameError, match="known: huber, ols, wls"):
+        estimator("magic")
+    with pytest.raises(ValueError, match="registered already"):
+        register("ols", OrdinaryLeastSquares)
+    checked: Estimator = OrdinaryLeastSquares()
+    assert checked.name == "ols"
+
+
+def test_torque_errors_by_hand() -> None:
+    tau = np.array([[1.0, 0.0], [-1.0, 2.0], [3.0, 4.0]])
+    errors = torque_errors(tau, tau + np.array([[0.5, 0.0], [-0.5, 1.0], [0.0, 1.0]]))
+    assert errors.relative == pytest.approx(np.sqrt(2.5 / 31.0))
+    np.testing.assert_allclose(errors.relative_per_axis, [np.sqrt(0.5 / 11), np.sqrt(2 / 20)])
+    assert errors.rmse == pytest.approx(np.sqrt(2.5 / 6))
+    np.testing.assert_allclose(errors.mne_per_axis, [1 / 3 / 4, 2 / 3 / 4])
+    assert errors.mne == pytest.approx(0.125)
+    with pytest.raises(DataError, match="not finite"):
+        torque_errors(tau, tau * np.nan)
+    with pytest.raises(DataError, match="shapes"):
+        torque_errors(tau, tau[:2])
+
+
+@pytest.mark.parametrize(("interval", "allowed"), [(0.02, 0.01), (0.08, 0.01)])
+def test_the_whole_way_from_raw_signals(interval: float, allowed: float) -> None:
+    """A noise-free excitation recorded at 1 kHz: the filter must not bias the parameters."""
+    trajectory = load_excitation(ROBOT).trajectory("PA01")
+    time = np.arange(-1.0, trajectory.duration + 1.0, 0.001)
+    q, dq, ddq = trajectory.sample_all(time)
+    tau = MODEL.inverse_dynamics(q, dq, ddq, TRUTH)
+    raw = Signals(
+        ROBOT.joint_names, time, q, time, tau, ROBOT.torque_constants * ROBOT.current_limits,
+        (0.0, trajectory.duration), dq,
+    )  # fmt: skip
+    samples = preprocess(raw, load_identification(ROBOT), interval)
+    assert samples.quality.accepted, samples.quality.failed
+    estimate = estimator("ols").estimate(MODEL, samples)
+    assert estimate.errors.relative < 1e-3
+    error = np.abs(estimate.base.values - TRUTH.values) / np.maximum(np.abs(TRUTH.values), _group_medians(TRUTH))
+    assert error.max() < allowed
+
+
+def _group_medians(phi: BaseParameters) -> FloatArray:
+    kinds = [name[:2] if name.startswith(("IA", "FV")) else name[0] == "M" for name in phi.names]
+    return np.array(
+        [np.median([abs(v) for k, v in zip(kinds, phi.values, strict=True) if k == kind]) for kind in kinds]
+    )
