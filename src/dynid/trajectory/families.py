@@ -1,7 +1,7 @@
 """A robot's named trajectories, built from its excitation.yaml.
 
-For CRANE-X7 these are the 43 of arXiv:2605.15949 (Table II, Appendix B) in two profiles, and the two demo
-motions.
+The structure is that of arXiv:2605.15949 (Table II, Appendix B): patterns of primitives at nominal postures and speed
+levels, their concatenations, and multi-axis motions through explicit waypoints.
 """
 
 from collections.abc import Sequence
