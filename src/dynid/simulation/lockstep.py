@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.control.controller import Controller
-from dynid.errors import DataError
+from dynid.control.motion import ON_REFERENCE_RAD, SETTLE_S, Phase
+from dynid.errors import DataError, SafetyError
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep_kernels import actuate, sense
@@ -24,37 +25,43 @@ from dynid.simulation.plant import ArmPlant
 from dynid.trajectory.trajectory import Trajectory, approach
 
 STAMP_STREAM = 3
-SETTLE_S = 0.5
 CHECK_CYCLES = 200
-PHASES = ("approach", "settle", "trajectory", "rest", "return")
+PHASES: tuple[Phase, ...] = ("approach", "trajectory", "rest", "done")
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedRun:
     """One run, N cycles of n axes; all arrays read-only, torques in N m.
 
-    The first block is what a bag holds. `q_true`, `dq_true` and `torque_applied` are the simulation's own and are for
-    tests and figures only.
+    The first block is what a bag holds, with the meaning it has there. `q_true`, `dq_true` and `torque_motor` are the
+    simulation's own and are for tests and figures only.
 
     Attributes:
+        trajectory: name of the trajectory.
+        trajectory_duration: length of the trajectory alone [s].
         joint_names: (n,).
-        stamps: when each state was read, by the recorder's clock, (N,) [s].
+        mount: name of the mount.
+        phases: the phases that were entered, with the stamp at which each began [ns].
+        stamps_ns: when each state was read, by the recorder's clock, from 0, (N,) [ns].
         q: encoder readings, (N, n) [rad].
         dq: velocity registers, (N, n) [rad/s].
         torque_present: present current times torque constant, (N, n).
-        torque_command: what the controller asked for, (N, n).
-        torque_goal: the same within the current limits and in register steps: what was sent, (N, n).
+        torque_command: what the controller answered to each state, (N, n).
+        torque_goal: what was sent to the servos right after each state, so the answer to an earlier one, (N, n).
         q_ref: reference, (N, n) [rad].
         dq_ref: reference, (N, n) [rad/s].
         ddq_ref: reference, (N, n) [rad/s^2].
-        phase: index into PHASES, (N,).
-        torque_applied: what the motors did from this stamp to the next, noise included, (N, n).
+        torque_motor: what the motors did from each state to the next, noise included, (N, n).
         q_true: joint angles, (N, n) [rad].
         dq_true: joint velocities, (N, n) [rad/s].
     """
 
+    trajectory: str
+    trajectory_duration: float
     joint_names: tuple[str, ...]
-    stamps: FloatArray
+    mount: str
+    phases: tuple[tuple[Phase, int], ...]
+    stamps_ns: NDArray[np.int64]
     q: FloatArray
     dq: FloatArray
     torque_present: FloatArray
@@ -63,52 +70,71 @@ class SimulatedRun:
     q_ref: FloatArray
     dq_ref: FloatArray
     ddq_ref: FloatArray
-    phase: NDArray[np.int8]
-    torque_applied: FloatArray
+    torque_motor: FloatArray
     q_true: FloatArray
     dq_true: FloatArray
 
     def __post_init__(self) -> None:
-        for item in fields(self)[1:]:
-            getattr(self, item.name).flags.writeable = False
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
 
     def window(self, phase: str) -> slice:
-        """The cycles of one of PHASES, which are adjacent."""
-        found = np.flatnonzero(self.phase == PHASES.index(phase))
-        return slice(int(found[0]), int(found[-1]) + 1) if len(found) else slice(0, 0)
+        """The cycles of one of PHASES; of "trajectory" without the standstill that ends it."""
+        for index, (name, begin) in enumerate(self.phases):
+            if name == phase:
+                later = self.phases[index + 1][1] if index + 1 < len(self.phases) else self.stamps_ns[-1] + 1
+                end = begin + round(self.trajectory_duration * 1e9) if phase == "trajectory" else later
+                first, last = np.searchsorted(self.stamps_ns, [begin, end])
+                return slice(int(first), int(last))
+        return slice(0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """References of all cycles: stamps (N,), q, dq, ddq (N, n) each, and phase (N,)."""
+    """References of all cycles: stamps (N,) [ns], q, dq, ddq (N, n) each, and the phases with their begin [ns]."""
 
-    stamps: FloatArray
+    stamps_ns: NDArray[np.int64]
     q: FloatArray
     dq: FloatArray
     ddq: FloatArray
-    phase: NDArray[np.int8]
+    phases: tuple[tuple[Phase, int], ...]
 
 
 def schedule(
     robot: Robot, trajectory: Trajectory, q0: FloatArray, jitter: float, seed: int, *, to_rest: bool = True
 ) -> Schedule:
-    """Approach, settle, trajectory and, with `to_rest`, the way back to the rest posture, sampled at the stamps."""
+    """What `dynid.control.motion.MotionExecutor` would follow, sampled at all stamps at once.
+
+    Args:
+        robot: the robot.
+        trajectory: the trajectory.
+        q0: measured start posture, (n,) [rad].
+        jitter: standard deviation of the stamps' errors [s].
+        seed: of the errors.
+        to_rest: go back to the rest posture; otherwise the run ends with the standstill after the trajectory.
+    """
     names = robot.joint_names
-    hold = approach(trajectory.start, trajectory.start, names, name="settle")
-    end = approach(trajectory.end, trajectory.end, names, name="rest")
-    back = approach(trajectory.end, robot.rest_posture, names, name="return")
-    parts = [(approach(q0, trajectory.start, names), 0.0), (hold, SETTLE_S), (trajectory, 0.0), (end, SETTLE_S)]
-    parts += [(back, 0.0)] if to_rest else []
+    plan = [approach(q0, trajectory.start, names), trajectory]
+    if to_rest:
+        plan.append(approach(trajectory.end, robot.rest_posture, names, name="rest"))
+    lengths = [part.duration + SETTLE_S for part in plan]
     cycle = robot.file.bus.cycle_s
-    counts = [math.ceil((part.duration + extra) / cycle - 1e-9) for part, extra in parts]
-    times = stamps(sum(counts), cycle, jitter, seed, STAMP_STREAM)
-    starts = np.concatenate([[0], np.cumsum(counts)])
+    times = stamps(math.ceil(sum(lengths) / cycle), cycle, jitter, seed, STAMP_STREAM)
+    stamps_ns = np.rint((times - times[0]) * 1e9).astype(np.int64)
+    begins = np.concatenate([[0], np.cumsum(np.rint(np.array(lengths) * 1e9)).astype(np.int64)])
+    cuts = [*np.searchsorted(stamps_ns, begins[:-1]).tolist(), len(stamps_ns)]
     samples = [
-        part.sample_all(times[first : first + count] - first * cycle)
-        for (part, _), first, count in zip(parts, starts[:-1].tolist(), counts, strict=True)
+        part.sample_all((stamps_ns[first:last] - begin) / 1e9)
+        for part, begin, first, last in zip(plan, begins[:-1].tolist(), cuts[:-1], cuts[1:], strict=True)
     ]
     q, dq, ddq = (read_only(np.concatenate(block)) for block in zip(*samples, strict=True))
-    return Schedule(times, q, dq, ddq, np.repeat(np.arange(len(parts), dtype=np.int8), counts))
+    phases = list(zip(PHASES, begins[:-1].tolist(), strict=False))
+    if to_rest:
+        end = begins[-2] + plan[-1].duration * 1e9
+        phases.append(("done", int(stamps_ns[np.searchsorted(stamps_ns, end)])))
+    return Schedule(stamps_ns, q, dq, ddq, tuple(phases))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +145,8 @@ class _Recorded:
     current: FloatArray
     command: FloatArray
     goal: FloatArray
-    applied: FloatArray
+    in_force: FloatArray
+    motor: FloatArray
     q: FloatArray
     dq: FloatArray
 
@@ -128,11 +155,11 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
     """The 1 kHz loop; torque noise is drawn once per cycle."""
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
-    out = _Recorded(*(np.zeros((count, n)) for _ in range(7)))
+    out = _Recorded(*(np.zeros((count, n)) for _ in range(8)))
     noise = plant.drive_noise.rows(count)
     late = math.ceil(nuisances.delay / cycle - 1e-9)
     steps = round(cycle / robot.file.simulation.step_s)
-    intervals = np.diff(plan.stamps, prepend=plan.stamps[0] - cycle).tolist()
+    intervals = np.diff(plan.stamps_ns / 1e9, prepend=-cycle).tolist()
     seen, half_play, resolution = plant.q.copy(), 0.5 * nuisances.backlash, nuisances.position_step
     controller.reset(quantise(seen, resolution))
     for k, (q_ref, dq_ref, ddq_ref) in enumerate(zip(plan.q, plan.dq, plan.ddq, strict=True)):
@@ -140,17 +167,17 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
         wanted = controller.update(intervals[k], out.position[k], q_ref, dq_ref, ddq_ref)
         flows = actuate(
             k, late, wanted, robot.torque_constants, robot.current_limits, nuisances.current_step, noise,
-            out.command, out.goal, out.applied,
+            out.command, out.goal, out.in_force, out.motor,
         )  # fmt: skip
         if flows or not plant.held:
-            plant.push(out.applied[k], steps)
+            plant.push(out.motor[k], steps)
         else:
             plant.advance_steps(steps)
-            out.applied[k] = 0.0
+            out.motor[k] = 0.0
         if k % CHECK_CYCLES == 0:
             plant.check()
     plant.check()
-    out.current[late + 1 :] = out.goal[: count - late - 1]
+    out.current[1:] = out.in_force[:-1]  # what a sensor reads is the current of the cycle that ends
     out.current[:] += plant.sensor_noise.rows(count)
     return out
 
@@ -168,7 +195,7 @@ def simulate(
     standard: StandardFile | None = None,
     to_rest: bool = True,
 ) -> SimulatedRun:
-    """Run one trajectory on the simulated arm, from its rest posture and, with `to_rest`, back to it.
+    """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the way to the rest posture.
 
     Args:
         robot: the robot.
@@ -178,7 +205,8 @@ def simulate(
         to_rest: return to the rest posture at the end.
 
     Raises:
-        SafetyError: the trajectory leaves the joint stops; the paper's families need wider ones.
+        SafetyError: the trajectory leaves the joint stops (the paper's families need wider ones), or the arm does not
+            follow it.
         DataError: the trajectory is for other joints, or the arm diverged.
         UnknownNameError: an unknown nuisance or mount.
     """
@@ -192,26 +220,44 @@ def simulate(
     plant = ArmPlant(
         robot, mount=mount, seed=seed, switched_off=switched_off, q0=q0, stops=walls, standard=standard
     )
-    plan = schedule(robot, trajectory, plant.q.copy(), plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
+    start = quantise(plant.q, plant.nuisances.position_step)
+    plan = schedule(robot, trajectory, start, plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
     raw = _run(plant, controller, plan, robot.file.bus.cycle_s)
-    return _assemble(robot, plan, raw, plant.nuisances)
+    _refuse_lost(robot, trajectory, plan, raw)
+    return _assemble(robot, trajectory, mount or robot.file.default_mount, plan, raw, plant.nuisances)
 
 
-def _assemble(robot: Robot, plan: Schedule, raw: _Recorded, nuisances: Magnitudes) -> SimulatedRun:
+def _refuse_lost(robot: Robot, trajectory: Trajectory, plan: Schedule, raw: _Recorded) -> None:
+    """On the real-time chain the executor gives up where the arm does not follow; so is it here."""
+    error = np.abs(raw.position - plan.q)
+    if error.max() > ON_REFERENCE_RAD:
+        k, j = (int(i) for i in np.argwhere(error > ON_REFERENCE_RAD)[0])
+        raise SafetyError(
+            f"trajectory '{trajectory.name}': {robot.joint_names[j]} is {np.rad2deg(error[k, j]):.1f} deg off its "
+            f"reference at {plan.stamps_ns[k] / 1e9:.3f} s, at most {np.rad2deg(ON_REFERENCE_RAD):.0f} deg are allowed"
+        )
+
+
+def _assemble(
+    robot: Robot, trajectory: Trajectory, mount: str, plan: Schedule, raw: _Recorded, nuisances: Magnitudes
+) -> SimulatedRun:
     constants = robot.torque_constants
     return SimulatedRun(
+        trajectory=trajectory.name,
+        trajectory_duration=trajectory.duration,
         joint_names=robot.joint_names,
-        stamps=plan.stamps,
+        mount=mount,
+        phases=plan.phases,
+        stamps_ns=plan.stamps_ns,
         q=raw.position,
         dq=quantise(raw.dq, nuisances.velocity_step),
         torque_present=quantise(raw.current, nuisances.current_step) * constants,
         torque_command=raw.command,
-        torque_goal=raw.goal * constants,
+        torque_goal=raw.in_force * constants,
         q_ref=plan.q,
         dq_ref=plan.dq,
         ddq_ref=plan.ddq,
-        phase=plan.phase,
-        torque_applied=raw.applied,
+        torque_motor=raw.motor,
         q_true=raw.q,
         dq_true=raw.dq,
     )

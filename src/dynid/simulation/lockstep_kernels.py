@@ -35,7 +35,7 @@ def sense(
 @numba.njit(cache=True)
 def actuate(
     k: int, late: int, wanted: FloatArray, constants: FloatArray, limits: FloatArray, step: float, noise: FloatArray,
-    command: FloatArray, goal: FloatArray, applied: FloatArray,
+    command: FloatArray, goal: FloatArray, in_force: FloatArray, motor: FloatArray,
 ) -> bool:  # fmt: skip
     """Send the torques of cycle k; what is in force then is the goal of `late` cycles before.
 
@@ -47,7 +47,8 @@ def actuate(
         limits: current limits, (n,) [A].
         step: current resolution [A], 0 for none.
         noise: torque noise, (N, n) [N m].
-        command, goal, applied: records (N, n) of wanted torques [N m], goal currents [A] and motor torques [N m].
+        command, goal, in_force, motor: records (N, n) of wanted torques [N m], the currents for them [A], the currents
+            in force from now on [A] and the motors' torques [N m].
 
     Returns:
         Whether any current is in force.
@@ -58,7 +59,8 @@ def actuate(
         goal[k, i] = nearest(min(max(wanted[i] / constants[i], -limits[i]), limits[i]), step)
         current = goal[k - late, i] if k >= late else 0.0
         flows = flows or current != 0.0
-        applied[k, i] = current * constants[i] + noise[k, i]
+        in_force[k, i] = current
+        motor[k, i] = current * constants[i] + noise[k, i]
     return flows
 
 

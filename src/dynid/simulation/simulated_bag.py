@@ -1,0 +1,149 @@
+"""A simulated run as a bag, with the topics, types and stamps of the real-time chain.
+
+Nothing of the simulation's own (true angles, motor torques) gets into it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dynid
+from dynid.control.controller import ControllerSettings
+from dynid.model.chain import read_urdf_text
+from dynid.recording.bag_writer import BagWriter, Storage, Topic
+from dynid.recording.completeness import DRIVER
+from dynid.recording.messages import (
+    DIAGNOSTIC_ARRAY,
+    JOINT_STATE,
+    JOINT_TRAJECTORY,
+    STRING,
+    DiagnosticStatus,
+    JointStateEncoder,
+    ReferenceEncoder,
+    encode_diagnostics,
+    encode_string,
+)
+from dynid.recording.settings import ExperimentSettings, HardwareSettings
+from dynid.robot import Robot
+from dynid.simulation.lockstep import SimulatedRun
+from dynid.simulation.nuisances import CURRENT_A_PER_COUNT
+
+START_NS = 1_767_225_600_000_000_000  # 2026-01-01 00:00 UTC: fixed, so that equal seeds give equal bags
+PORT = "lock-step"
+REPORT_NS = 1_000_000_000
+
+TOPICS = (
+    Topic("/joint_states", JOINT_STATE),
+    Topic("/joint_commands", JOINT_STATE),
+    Topic("/applied_commands", JOINT_STATE),
+    Topic("/reference", JOINT_TRAJECTORY),
+    Topic("/robot_description", STRING, "latched"),
+    Topic("/hardware_settings", STRING, "latched"),
+    Topic("/experiment", STRING, "latched"),
+    Topic("/diagnostics", DIAGNOSTIC_ARRAY),
+)
+
+
+def write_bag(
+    run: SimulatedRun,
+    robot: Robot,
+    controller: ControllerSettings,
+    folder: Path | str,
+    *,
+    profile: str,
+    storage: Storage = "mcap",
+    start_ns: int = START_NS,
+) -> None:
+    """Write a run as a rosbag2.
+
+    Args:
+        run: the run.
+        robot: the robot that was simulated.
+        controller: the settings of the controller that moved it.
+        folder: the bag's folder; it must not exist yet.
+        profile: the trajectory's profile.
+        storage: "mcap" or "sqlite3".
+        start_ns: time of the first state [ns since the epoch].
+
+    Raises:
+        OutputExistsError: the folder exists.
+        BagWriteError: the bag cannot be written.
+    """
+    writer = BagWriter(folder, TOPICS, storage)
+    writer.open()
+    try:
+        writer.write("/hardware_settings", start_ns, encode_string(_hardware(run, robot).model_dump_json()))
+        writer.write("/robot_description", start_ns, encode_string(read_urdf_text(robot.urdf_path)))
+        for stamp_ns, settings in _experiments(run, controller, profile, start_ns):
+            writer.write("/experiment", stamp_ns, encode_string(settings.model_dump_json()))
+        stamps = run.stamps_ns + start_ns
+        for index in np.flatnonzero(np.diff(run.stamps_ns // REPORT_NS)).tolist():
+            writer.write("/diagnostics", int(stamps[index]), _report(index + 1, int(stamps[index])))
+        writer.write("/diagnostics", int(stamps[-1]), _report(len(stamps), int(stamps[-1])))
+        writer.write_many(_streams(run, stamps))
+    finally:
+        writer.close()
+
+
+def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+    """The 1 kHz topics: log times (N,) and messages (N, size)."""
+    state = JointStateEncoder(run.joint_names)
+    effort = JointStateEncoder(run.joint_names, fields=("effort",))
+    reference = ReferenceEncoder(run.joint_names)
+    rows = {
+        "/joint_states": state.encode_many(stamps, position=run.q, velocity=run.dq, effort=run.torque_present),
+        "/joint_commands": effort.encode_many(stamps, effort=run.torque_command),
+        "/applied_commands": effort.encode_many(stamps, effort=run.torque_goal),
+        "/reference": reference.encode_many(stamps, run.q_ref, run.dq_ref, run.ddq_ref),
+    }
+    return {topic: (stamps, messages) for topic, messages in rows.items()}
+
+
+def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
+    x, y, z = robot.gravity(run.mount).tolist()
+    return HardwareSettings(
+        robot=robot.name,
+        joint_names=robot.joint_names,
+        torque_constants_nm_per_a=tuple(robot.torque_constants.tolist()),
+        mount=run.mount,
+        gravity_m_s2=(x, y, z),
+        current_unit_a=CURRENT_A_PER_COUNT,
+        cycle_s=robot.file.bus.cycle_s,
+        simulated=True,
+        port=PORT,
+        dynid_version=dynid.__version__,
+    )
+
+
+def _experiments(
+    run: SimulatedRun, controller: ControllerSettings, profile: str, start_ns: int
+) -> Iterator[tuple[int, ExperimentSettings]]:
+    """The experiment's settings as they are published: at every new phase, with all phases so far."""
+    settings = ExperimentSettings(
+        trajectory=run.trajectory,
+        profile=profile,
+        controller="ff_pd",
+        gains=_gains(controller),
+        duration_s=run.trajectory_duration,
+    )
+    for name, stamp_ns in run.phases:
+        settings = settings.entered(name, stamp_ns + start_ns)
+        yield stamp_ns + start_ns, settings
+
+
+def _gains(settings: ControllerSettings) -> dict[str, float | tuple[float, ...]]:
+    """The gains under the names that the controller's equation gives them."""
+    return {
+        "K_P": settings.proportional_gain_1_s2,
+        "K_V": settings.velocity_gain_1_s,
+        "M_hat": settings.inertia_kg_m2,
+        "D_hat": settings.damping_nm_s_rad,
+        "Tf": settings.pseudo_differentiation_s,
+    }
+
+
+def _report(states: int, stamp_ns: int) -> bytes:
+    values = {"states_published": str(states), "last_state_stamp_ns": str(stamp_ns), "missed": "0"}
+    return encode_diagnostics(stamp_ns, [DiagnosticStatus(DRIVER, 0, "simulated in lock-step", "", values)])
