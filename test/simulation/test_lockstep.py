@@ -1,0 +1,252 @@
+"""The lock-step loop: delay, register steps, references and seeds, each against an independent account of it."""
+
+import numpy as np
+import pytest
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.motion import MotionExecutor
+from dynid.errors import DataError, OutputExistsError, SafetyError, UnknownNameError
+from dynid.hardware.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import from_file
+from dynid.recording.completeness import completeness
+from dynid.recording.recording import load_recording
+from dynid.robot import load_robot
+from dynid.simulation.lockstep import PHASES, SimulatedRun, simulate
+from dynid.simulation.lockstep_kernels import actuate, nearest, sense
+from dynid.simulation.mjcf import default_stops
+from dynid.simulation.nuisances import NUISANCES, Play, quantise
+from dynid.simulation.plant import ArmPlant, nominal_standard
+from dynid.simulation.simulated_bag import START_NS, write_bag
+from dynid.trajectory.trajectory import Trajectory, through
+
+ROBOT = load_robot("crane_x7")
+SETTINGS = load_controller(ROBOT)
+STREAMS = ("q", "dq", "torque_present", "torque_command", "torque_goal", "torque_motor", "q_true", "dq_true")
+
+
+def short_motion(size: float = 0.25) -> Trajectory:
+    """A quick there and back of all joints, away from every limit."""
+    start = ROBOT.rest_posture + np.array([0, 0.1, 0, 0, 0, 0, 0, 0.4])
+    points = [start, start + size * np.array([1, -1, 1, 1, -1, 1, 1, 1]), start]
+    return through("short", ROBOT.joint_names, np.array(points), np.full(8, 1.5), np.full(8, 6.0))
+
+
+def run(**options) -> SimulatedRun:
+    return simulate(ROBOT, short_motion(), FeedforwardPd(SETTINGS), **options)
+
+
+@pytest.fixture(scope="module")
+def usual() -> SimulatedRun:
+    return run(seed=4)
+
+
+def test_equal_seeds_repeat_bit_for_bit_and_other_seeds_do_not(usual):
+    again, other = run(seed=4), run(seed=5)
+    for name in (*STREAMS, "stamps_ns", "q_ref", "dq_ref", "ddq_ref"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(usual, name), err_msg=name)
+    assert not np.array_equal(other.q, usual.q) and not np.array_equal(other.stamps_ns, usual.stamps_ns)
+
+
+def test_arm_follows_and_ends_at_rest_posture(usual):
+    assert np.abs(usual.q - usual.q_ref).max() < 0.06
+    assert np.abs(usual.q[-1] - ROBOT.rest_posture).max() < 0.06
+    assert np.abs(usual.dq_true[-1]).max() < 0.05
+    assert np.ptp(usual.q[usual.window("trajectory")], axis=0).min() > 0.2
+
+
+def test_results_cannot_be_changed(usual):
+    with pytest.raises(ValueError, match="read-only"):
+        usual.q[0, 0] = 1.0
+
+
+def test_references_are_those_of_the_motion_executor(usual):
+    """The executor of the real-time chain, fed with the run's own states, gives the run's references and torques."""
+    executor = MotionExecutor(ROBOT, FeedforwardPd(SETTINGS))
+    executor.begin(short_motion(), usual.q[0], int(usual.stamps_ns[0]))
+    for k, stamp in enumerate(usual.stamps_ns.tolist()):
+        step = executor.update(stamp, usual.q[k])
+        np.testing.assert_allclose(step.q_ref, usual.q_ref[k], atol=1e-12)
+        np.testing.assert_allclose(step.dq_ref, usual.dq_ref[k], atol=1e-12)
+        np.testing.assert_allclose(step.ddq_ref, usual.ddq_ref[k], atol=1e-11)
+        np.testing.assert_allclose(step.tau, usual.torque_command[k], atol=1e-9)
+    assert tuple(executor.phases) == usual.phases
+    assert tuple(name for name, _ in usual.phases) == PHASES
+
+
+def test_commands_reach_the_motors_one_cycle_later_capped_and_in_current_steps(usual):
+    limit = ROBOT.current_limits
+    current = np.clip(usual.torque_command / ROBOT.torque_constants, -limit, limit)
+    current = np.rint(current / CURRENT_A_PER_COUNT) * CURRENT_A_PER_COUNT
+    np.testing.assert_array_equal(usual.torque_goal[0], 0.0)
+    np.testing.assert_allclose(usual.torque_goal[1:], current[:-1] * ROBOT.torque_constants, atol=1e-12)
+    prompt = run(seed=4, switched_off={"delay"})
+    wanted = np.clip(prompt.torque_command / ROBOT.torque_constants, -limit, limit)
+    wanted = np.rint(wanted / CURRENT_A_PER_COUNT) * CURRENT_A_PER_COUNT * ROBOT.torque_constants
+    np.testing.assert_allclose(prompt.torque_goal, wanted, atol=1e-12)
+
+
+def test_sensors_report_the_current_of_the_cycle_that_ends():
+    quiet = run(switched_off={"torque_noise"})
+    np.testing.assert_allclose(quiet.torque_present[1:], quiet.torque_goal[:-1], atol=1e-12)
+    np.testing.assert_array_equal(quiet.torque_motor, quiet.torque_goal)
+
+
+def test_noise_of_motors_and_sensors_has_its_sigma_and_is_independent(usual):
+    moving = usual.window("trajectory")
+    sigma = np.array(ROBOT.file.simulation.nuisances.torque_noise_nm)
+    motors = (usual.torque_motor - usual.torque_goal)[moving]
+    sensors = (usual.torque_present[1:] - usual.torque_goal[:-1])[moving]
+    np.testing.assert_allclose(motors.std(axis=0), sigma, rtol=0.15)
+    steps = CURRENT_A_PER_COUNT * ROBOT.torque_constants
+    np.testing.assert_allclose(sensors.std(axis=0), np.hypot(sigma, steps / np.sqrt(12)), rtol=0.15)
+    correlation = [np.corrcoef(motors[:, j], sensors[:, j])[0, 1] for j in range(8)]
+    assert np.abs(correlation).max() < 0.15
+
+
+def is_multiple(values: np.ndarray, step: np.ndarray | float) -> bool:
+    counts = values / step
+    return bool(np.abs(counts - np.rint(counts)).max() < 1e-6)
+
+
+def test_registers_have_the_servos_steps_and_no_others_where_switched_off(usual):
+    currents = ROBOT.torque_constants * CURRENT_A_PER_COUNT
+    assert is_multiple(usual.q, POSITION_RAD_PER_COUNT) and is_multiple(usual.dq, VELOCITY_RAD_S_PER_COUNT)
+    assert is_multiple(usual.torque_present, currents) and is_multiple(usual.torque_goal, currents)
+    fine = run(switched_off={"encoder"})
+    assert not is_multiple(fine.q, POSITION_RAD_PER_COUNT) and not is_multiple(fine.dq, VELOCITY_RAD_S_PER_COUNT)
+    assert is_multiple(fine.torque_goal, currents)
+    smooth = run(switched_off={"current_quantisation"})
+    assert not is_multiple(smooth.torque_goal, currents) and is_multiple(smooth.q, POSITION_RAD_PER_COUNT)
+
+
+def test_jitter_and_backlash_can_be_switched_off_alone(usual):
+    even = run(seed=4, switched_off={"jitter"})
+    assert set(np.diff(even.stamps_ns)) == {1_000_000}
+    assert np.std(np.diff(usual.stamps_ns)) == pytest.approx(np.sqrt(2) * 5e4, rel=0.1)
+    tight = run(switched_off={"backlash", "encoder"})
+    np.testing.assert_array_equal(tight.q, tight.q_true)
+    loose = run(switched_off={"encoder"})
+    half = 0.5 * np.deg2rad(ROBOT.file.simulation.nuisances.backlash_deg)
+    assert np.abs(loose.q - loose.q_true).max() == pytest.approx(half, rel=1e-6)
+
+
+def test_ideal_plants_torques_are_the_models():
+    """With nothing but the delay and the hold left, regressor times base parameters is the motors' torque."""
+    ideal = run(switched_off=set(NUISANCES), mount="hanging")
+    model = ArmModel.of(ROBOT, mount="hanging")
+    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    moving = ideal.window("trajectory")
+    # the mean acceleration over a cycle, at which the mean torque of the hold belongs to the middle of the cycle
+    ddq = np.diff(ideal.dq_true, axis=0)[moving] / 0.001
+    q, dq = (0.5 * (v[1:] + v[:-1])[moving] for v in (ideal.q_true, ideal.dq_true))
+    error = model.inverse_dynamics(q, dq, ddq, phi) - ideal.torque_motor[:-1][moving]
+    assert np.sqrt(np.mean(error**2)) < 2e-4
+
+
+def test_dry_friction_is_what_the_model_without_it_misses():
+    model = ArmModel.of(ROBOT)
+    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    dry = run(switched_off=set(NUISANCES) - {"coulomb"})
+    moving = dry.window("trajectory")
+    ddq = np.diff(dry.dq_true, axis=0)[moving] / 0.001
+    q, dq = (0.5 * (v[1:] + v[:-1])[moving] for v in (dry.q_true, dry.dq_true))
+    missing = dry.torque_motor[:-1][moving] - model.inverse_dynamics(q, dq, ddq, phi)
+    friction = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
+    sliding = np.abs(dq) > 0.3
+    for j in range(8):
+        measured = missing[sliding[:, j], j] * np.sign(dq[sliding[:, j], j])
+        np.testing.assert_allclose(np.median(measured), friction[j], rtol=0.03)
+
+
+def test_compiled_servo_side_agrees_with_the_plants_bit_for_bit():
+    rng = np.random.default_rng(2)
+    q, dq = np.cumsum(rng.normal(0, 2e-4, (300, 8)), axis=0), rng.normal(0, 1, (300, 8))
+    position, q_true, dq_true = (np.zeros((300, 8)) for _ in range(3))
+    seen, play = np.zeros(8), Play(1e-3, np.zeros(8))
+    for k in range(300):
+        sense(k, q[k], dq[k], seen, 0.5e-3, POSITION_RAD_PER_COUNT, position, q_true, dq_true)
+        np.testing.assert_array_equal(position[k], quantise(play.update(q[k]), POSITION_RAD_PER_COUNT))
+    np.testing.assert_array_equal(q_true, q)
+    np.testing.assert_array_equal(dq_true, dq)
+    assert nearest(0.3, 0.0) == 0.3 and nearest(0.3, 0.25) == 0.25
+
+
+def test_actuation_caps_current_and_reports_whether_any_flows():
+    command, goal, in_force, motor = (np.zeros((3, 2)) for _ in range(4))
+    settings = (np.array([2.0, 2.0]), np.array([1.0, 5.0]), 0.5, np.full((3, 2), 0.25), command, goal, in_force, motor)
+    assert not actuate(0, 1, np.array([9.0, -3.1]), *settings)
+    np.testing.assert_array_equal(goal[0], [1.0, -1.5])
+    assert actuate(1, 1, np.array([0.1, 0.1]), *settings)
+    np.testing.assert_array_equal(in_force[1], goal[0])
+    np.testing.assert_array_equal(motor[1], [2.25, -2.75])
+    assert not actuate(2, 1, np.zeros(2), *settings)
+
+
+def test_lock_step_and_the_plant_of_the_real_time_chain_move_alike(usual):
+    """The same currents, given to the plant through the interface that the servo bus uses, give the same motion."""
+    plant = ArmPlant(ROBOT, seed=4)
+    for k in range(1500):
+        np.testing.assert_allclose(plant.q, usual.q_true[k], atol=1e-9)
+        plant.set_currents(usual.torque_goal[k] / ROBOT.torque_constants)
+        plant.advance(0.001)
+
+
+def test_a_run_can_end_after_the_trajectory():
+    short = run(to_rest=False)
+    assert [name for name, _ in short.phases] == ["approach", "trajectory"]
+    assert short.window("rest") == slice(0, 0)
+    span = np.diff(short.stamps_ns[[short.window("trajectory").start, short.window("trajectory").stop]])[0] / 1e9
+    assert span == pytest.approx(short_motion().duration, abs=0.002)
+
+
+def test_bag_holds_the_run_and_nothing_of_the_truth(usual, tmp_path):
+    write_bag(usual, ROBOT, SETTINGS, tmp_path / "bag", profile="limited")
+    recording = load_recording(tmp_path / "bag", ROBOT)
+    np.testing.assert_array_equal(recording.q, usual.q)
+    np.testing.assert_array_equal(recording.dq, usual.dq)
+    np.testing.assert_array_equal(recording.tau_present, usual.torque_present)
+    np.testing.assert_array_equal(recording.commands.tau, usual.torque_command)
+    np.testing.assert_array_equal(recording.applied.tau, usual.torque_goal)
+    np.testing.assert_array_equal(recording.reference.ddq, usual.ddq_ref)
+    assert recording.stamp0_ns == START_NS and recording.hardware.simulated
+    assert recording.hardware.mount == "upright" and recording.experiment.state == "done"
+    assert recording.robot_description == ROBOT.urdf_path.read_text()
+    begin, end = recording.trajectory_span()
+    assert begin == pytest.approx(usual.phases[1][1] / 1e9) and end - begin == pytest.approx(short_motion().duration)
+    counted = completeness(tmp_path / "bag")
+    assert counted.lost == 0 and counted.missed == 0 and counted.recorded > 1000
+    with pytest.raises(OutputExistsError):
+        write_bag(usual, ROBOT, SETTINGS, tmp_path / "bag", profile="limited")
+
+
+def test_trajectories_beyond_the_stops_need_wider_ones():
+    lower, upper = default_stops(ROBOT)
+    start = ROBOT.rest_posture.copy()
+    beyond = start.copy()
+    beyond[0] = upper[0] + 0.05
+    far = through("far", ROBOT.joint_names, np.array([start, beyond]), np.full(8, 2.0), np.full(8, 8.0))
+    with pytest.raises(SafetyError, match="shoulder_fixed_part_pan"):
+        simulate(ROBOT, far, FeedforwardPd(SETTINGS))
+    wide = simulate(ROBOT, far, FeedforwardPd(SETTINGS), stops=(lower, upper + 0.2), to_rest=False)
+    assert wide.q[-1, 0] == pytest.approx(beyond[0], abs=0.03)
+
+
+def test_an_arm_that_does_not_follow_is_an_error():
+    class Limp(FeedforwardPd):
+        def update(self, dt, q, q_ref, dq_ref, ddq_ref):
+            return 0.02 * super().update(dt, q, q_ref, dq_ref, ddq_ref)
+
+    with pytest.raises(SafetyError, match="off its reference"):
+        simulate(ROBOT, short_motion(), Limp(SETTINGS))
+
+
+def test_bad_input_is_named():
+    with pytest.raises(UnknownNameError, match="nuisance 'wind'"):
+        run(switched_off={"wind"})
+    with pytest.raises(UnknownNameError, match="mount 'wall'"):
+        run(mount="wall")
+    other = through("x", tuple("abcdefgh"), np.zeros((2, 8)), np.ones(8), np.ones(8))
+    with pytest.raises(DataError, match="moves a, b"):
+        simulate(ROBOT, other, FeedforwardPd(SETTINGS))
