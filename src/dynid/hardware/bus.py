@@ -14,16 +14,27 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import serial
-from dynamixel_sdk import COMM_RX_TIMEOUT, COMM_SUCCESS, Protocol2PacketHandler
+from dynamixel_sdk import COMM_RX_CORRUPT, COMM_RX_TIMEOUT, COMM_SUCCESS, Protocol2PacketHandler
 
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware import control_table as table
 from dynid.hardware.control_table import Register
 from dynid.hardware.port import WaitingPortHandler, close_port, open_port
-from dynid.hardware.protocol import Packet, PacketParser, build_read, build_sync_read, build_sync_write
+from dynid.hardware.protocol import (
+    Packet,
+    PacketParser,
+    build_ping,
+    build_read,
+    build_reboot,
+    build_sync_read,
+    build_sync_write,
+    build_write,
+)
 
 BITS_PER_BYTE = 10
 STATUS_OVERHEAD = 11
+STATUS_PREFIX = 7
+PING_PARAMETERS = 3
 ATTEMPTS = 3
 
 
@@ -90,10 +101,9 @@ class ServoBus:
     def ping(self, servo_id: int, attempts: int = ATTEMPTS) -> int:
         """The model number of one servo; BusTimeoutError if it does not answer."""
         for _ in range(attempts):
-            with self.line() as handler:
-                model, result, _error = self._sdk.ping(handler, servo_id)
-            if result == COMM_SUCCESS:
-                return int(model)
+            result, _error, parameters = self._transact(build_ping(servo_id))
+            if result == COMM_SUCCESS and len(parameters) == PING_PARAMETERS:
+                return table.MODEL_NUMBER.from_bytes(parameters[: table.MODEL_NUMBER.size])
         raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
 
     def read(self, servo_id: int, register: Register) -> int:
@@ -104,20 +114,18 @@ class ServoBus:
             BusError: a damaged answer in three attempts, or the servo refused.
         """
         for _ in range(ATTEMPTS):
-            with self.line() as handler:
-                data, result, error = self._sdk.readTxRx(handler, servo_id, register.address, register.size)
+            result, error, data = self._transact(build_read(servo_id, register.address, register.size))
             if result == COMM_SUCCESS:
                 self._check_status("read", servo_id, register, error)
                 if len(data) == register.size:
-                    return register.from_bytes(bytes(data))
+                    return register.from_bytes(data)
+                result = COMM_RX_CORRUPT
         raise self._failure("read", servo_id, register, result)
 
     def write(self, servo_id: int, register: Register, count: int) -> None:
         """Set a register of one servo to a raw value; errors as of `read`."""
         for _ in range(ATTEMPTS):
-            with self.line() as handler:
-                data = list(register.to_bytes(count))
-                result, error = self._sdk.writeTxRx(handler, servo_id, register.address, register.size, data)
+            result, error, _ = self._transact(build_write(servo_id, register.address, register.to_bytes(count)))
             if result == COMM_SUCCESS:
                 self._check_status(f"write {count}", servo_id, register, error)
                 return
@@ -125,10 +133,21 @@ class ServoBus:
 
     def reboot(self, servo_id: int) -> None:
         """Restart one servo: torque off, errors cleared; it answers again after some 100 ms."""
-        with self.line() as handler:
-            result, _error = self._sdk.reboot(handler, servo_id)
+        result, _, _ = self._transact(build_reboot(servo_id))
         if result != COMM_SUCCESS:
             raise BusTimeoutError(f"servo {servo_id} on {self.port} did not confirm the reboot")
+
+    def _transact(self, frame: bytes) -> tuple[int, int, bytes]:
+        """(SDK result, error byte, parameters) of one instruction.
+
+        Through the SDK's packet level: its named reads and pings take CRC bytes for data when a servo sends none.
+        """
+        with self.line() as handler:
+            packet, result, error = self._sdk.txRxPacket(handler, list(frame))
+        if result != COMM_SUCCESS:
+            return result, 0, b""
+        end = STATUS_PREFIX + (packet[5] | packet[6] << 8) - 2
+        return result, error, bytes(packet[STATUS_PREFIX + 2 : end])
 
     def _check_status(self, action: str, servo_id: int, register: Register, error: int) -> None:
         if error & ~table.ALERT_BIT:

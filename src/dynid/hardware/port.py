@@ -111,7 +111,6 @@ def _sentence(port: str, number: int | None) -> str:
         )
     if number in (errno.EBUSY, errno.EAGAIN):
         return f"port {port} is busy: another process has it open; end that one first"
-    if number in (errno.ENOTTY, errno.EINVAL):
-        return f"port {port} is not a serial port; give the adapter's device"
-    reason = os.strerror(number) if number else "unknown error"
-    return f"port {port} cannot be opened: {reason}"
+    if number in (errno.ENOTTY, errno.EINVAL, None):  # pyserial gives no number when it cannot configure the device
+        return f"port {port} is not a serial port, or not one that can be set up; give the adapter's device"
+    return f"port {port} cannot be opened: {os.strerror(number)}"

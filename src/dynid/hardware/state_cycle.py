@@ -21,6 +21,8 @@ from dynid.hardware.protocol import (
 FAST_REPLY_OVERHEAD = 8
 FAST_BLOCK_OVERHEAD = 4
 EARLY_FRACTION = 0.9
+TIMING_PROBES = 5
+EARLY_REPLIES_BELIEVED = 3
 FAST_FAILURES_BEFORE_PLAIN = 3
 PLAIN_READS_BEFORE_FAST = 1000
 LONGEST_QUARANTINE_S = 0.016
@@ -78,7 +80,8 @@ class StateCycle:
     Attributes:
         fast_read: whether the fast sync read is used; False until `probe` found that all servos know it.
         wire_timed: whether the line is as slow as its baud rate says; a simulated one need not be. On one that is, a
-            reply that is quicker than the wire allows belongs to an earlier request.
+            reply that is quicker than the wire allows belongs to an earlier request. Found out by `probe`, and taken
+            back when replies are too quick again right after a quarantine, in which a late one would have arrived.
         counters: faults so far.
     """
 
@@ -105,7 +108,7 @@ class StateCycle:
             valid=np.zeros(size, dtype=np.bool_),
         )
         self._quarantine_until_ns = 0
-        self._fast_failures = self._plain_reads_left = self._silent_reads = 0
+        self._fast_failures = self._plain_reads_left = self._silent_reads = self._early_replies = 0
 
     def probe(self) -> bool:
         """Find out whether all servos know the fast sync read, and whether the line keeps the wire's timing.
@@ -117,13 +120,13 @@ class StateCycle:
             BusError: the port is lost.
         """
         with self.bus.line():
-            for fast in (True,) * ATTEMPTS + (False,) * ATTEMPTS:
+            self.fast_read = any(self._exchange(True) for _ in range(ATTEMPTS))
+            shortest_s = float("inf")
+            for _ in range(TIMING_PROBES):
                 started_ns = time.monotonic_ns()
-                if self._exchange(fast):
-                    elapsed_s = (time.monotonic_ns() - started_ns) * 1e-9
-                    self.fast_read = fast
-                    self.wire_timed = elapsed_s >= EARLY_FRACTION * self._wire_s(fast)
-                    break
+                if self._exchange(self.fast_read):
+                    shortest_s = min(shortest_s, (time.monotonic_ns() - started_ns) * 1e-9)
+            self.wire_timed = EARLY_FRACTION * self._wire_s(self.fast_read) <= shortest_s < float("inf")
         self._new_counters()
         self._quarantine_until_ns = 0
         return self.fast_read
@@ -187,10 +190,12 @@ class StateCycle:
             self._quarantine(ended_ns)
         elif self.wire_timed and too_early:
             self.counters.stale += 1
+            self._early_replies += 1
+            self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
             self._quarantine(ended_ns)
             reading.valid[:] = False
         else:
-            self._silent_reads = 0
+            self._silent_reads = self._early_replies = 0
         reading.complete = bool(reading.valid.all())
         if not reading.complete:
             self.counters.missing_by_servo += ~reading.valid

@@ -1,0 +1,33 @@
+"""An emulated servo bus with a simple plant, and an arm on it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from dynid.hardware.dynamixel_arm import DynamixelArm
+from dynid.robot import Robot, load_robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+
+
+@pytest.fixture(scope="session")
+def robot() -> Robot:
+    return load_robot("crane_x7")
+
+
+@pytest.fixture
+def plant(robot: Robot) -> IndependentAxesPlant:
+    return IndependentAxesPlant(robot)
+
+
+@pytest.fixture
+def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
+    """In lock-step: nothing moves but by goal-current writes."""
+    with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
+        yield served
+
+
+@pytest.fixture
+def arm(robot: Robot, bus: EmulatedServoBus) -> Iterator[DynamixelArm]:
+    with DynamixelArm(robot, bus.port) as opened:
+        yield opened

@@ -1,0 +1,128 @@
+"""Opening ports, and set-up through the SDK, against the emulated bus."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dynid.errors import BusError, BusTimeoutError
+from dynid.hardware import control_table as table
+from dynid.hardware.bus import ServoBus
+from dynid.hardware.port import _sentence, close_port, is_pseudo_terminal, open_port
+from dynid.hardware.protocol import build_status
+from dynid.robot import Robot
+from dynid.simulation.servo_bus import EmulatedServoBus
+
+
+@pytest.fixture
+def line(robot: Robot, bus: EmulatedServoBus) -> Iterator[ServoBus]:
+    opened = ServoBus(bus.port, 3_000_000, robot.servo_ids)
+    opened.open()
+    yield opened
+    opened.close()
+
+
+def test_single_reads_and_writes(line: ServoBus, bus: EmulatedServoBus) -> None:
+    assert line.ping(3) == 1120
+    assert line.read(3, table.OPERATING_MODE) == table.POSITION_MODE
+    line.write(3, table.OPERATING_MODE, 0)
+    assert line.read(3, table.OPERATING_MODE) == 0
+    line.write(3, table.GOAL_CURRENT, -300)
+    assert line.read(3, table.GOAL_CURRENT) == -300
+    bus.chain.servos[3].raise_hardware_error(1 << 5)
+    assert line.read(3, table.HARDWARE_ERROR_STATUS) == 1 << 5  # the alert bit is no failure of the read
+    line.reboot(3)
+    assert line.read(3, table.HARDWARE_ERROR_STATUS) == 0
+
+
+def test_refused_writes_say_which_servo_register_and_why(line: ServoBus) -> None:
+    with pytest.raises(BusError, match=r"servo 4: write 9 operating mode: data range error"):
+        line.write(4, table.OPERATING_MODE, 9)
+    with pytest.raises(BusError, match=r"goal current: data limit error"):
+        line.write(4, table.GOAL_CURRENT, 1500)
+    line.write(4, table.TORQUE_ENABLE, 1)
+    with pytest.raises(BusError, match=r"return delay time: access error"):
+        line.write(4, table.RETURN_DELAY_TIME, 0)
+
+
+def test_a_servo_that_is_not_there(line: ServoBus) -> None:
+    with pytest.raises(BusTimeoutError, match="servo 77"):
+        line.ping(77)
+    with pytest.raises(BusTimeoutError, match=r"servo 77.*operating mode"):
+        line.read(77, table.OPERATING_MODE)
+    assert line.read_block(77, 64, 7) is None
+    assert line.ping(2) == 1020
+
+
+def test_group_reads_and_writes(line: ServoBus, bus: EmulatedServoBus) -> None:
+    line.sync_write(table.TORQUE_ENABLE, [1, 0] * 4)
+    assert line.sync_read(table.TORQUE_ENABLE) == ([1, 0] * 4, [True] * 8)
+    bus.chain.servos.pop(5)
+    values, valid = line.sync_read(table.TORQUE_ENABLE)
+    assert valid == [True, True, True, False, True, True, True, True] and values[2] == 1
+    assert line.read_block(2, 64, 7) == b"\x01\x00\x00\x00\x02\x00\x00"
+
+
+def test_a_reply_without_parameters_is_no_value(line: ServoBus, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [build_status(2, 0)]
+    with pytest.raises(BusError, match="servo 2"):
+        line.read(2, table.CURRENT_LIMIT)
+
+
+def test_a_second_process_finds_the_port_busy(line: ServoBus) -> None:
+    with pytest.raises(BusError, match="busy"):
+        open_port(line.port, 3_000_000)
+    line.close()
+    close_port(open_port(line.port, 3_000_000))
+
+
+def test_a_closed_bus_says_so(line: ServoBus) -> None:
+    line.close()
+    line.close()
+    with pytest.raises(BusError, match="not open"):
+        line.ping(2)
+
+
+def test_a_link_is_followed(robot: Robot, bus: EmulatedServoBus, tmp_path: Path) -> None:
+    link = tmp_path / "arm"
+    link.symlink_to(bus.port)
+    assert is_pseudo_terminal(link) and not is_pseudo_terminal("/dev/ttyUSB0")
+    linked = ServoBus(str(link), 3_000_000, robot.servo_ids)
+    linked.open()
+    assert linked.ping(2) == 1020
+    linked.close()
+
+
+@pytest.mark.parametrize(
+    ("port", "words"),
+    [
+        ("/dev/no_such_port", "does not exist"),
+        ("/dev/null", "not a serial port"),
+        (__file__, "not a serial port"),
+    ],
+)
+def test_ports_that_cannot_be_opened(port: str, words: str) -> None:
+    with pytest.raises(BusError, match=words) as caught:
+        open_port(port, 3_000_000)
+    assert port in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_permission_names_the_group() -> None:
+    assert "dialout" in _sentence("/dev/ttyUSB0", errno.EACCES)
+    assert "busy" in _sentence("/dev/ttyUSB0", errno.EAGAIN)
+    assert os.strerror(errno.ENODEV) in _sentence("/dev/ttyUSB0", errno.ENODEV)
+
+
+def test_unknown_baud_rate(bus: EmulatedServoBus) -> None:
+    with pytest.raises(BusError, match="4500000"):
+        open_port(bus.port, 4_500_000)
+
+
+def test_another_baud_rate_gets_no_answer(robot: Robot, bus: EmulatedServoBus) -> None:
+    other = ServoBus(bus.port, 1_000_000, robot.servo_ids)
+    other.open()
+    with pytest.raises(BusTimeoutError):
+        other.ping(2, attempts=1)
+    other.close()

@@ -1,0 +1,220 @@
+"""The control loop on the emulated bus: what it does, not how fast."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from dynid.errors import BusError, SafetyError
+from dynid.hardware.cycle import ControlLoop
+from dynid.hardware.cycle_meter import CycleMeter
+from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.safety import GuardState, Reason, SafetyGuard, SafetySettings
+from dynid.robot import Robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+
+
+class Watcher:
+    """The loop's callback: keeps the cycles, and lets a test wait for one that it describes."""
+
+    def __init__(self) -> None:
+        self.cycles: list[tuple[ArmSample, np.ndarray]] = []
+        self.arrived = threading.Condition()
+
+    def __call__(self, sample: ArmSample, applied: np.ndarray) -> None:
+        with self.arrived:
+            self.cycles.append((sample, applied))
+            self.arrived.notify_all()
+
+    def wait(self, accept: Callable[[ArmSample, np.ndarray], bool]) -> tuple[ArmSample, np.ndarray]:
+        with self.arrived:
+            assert self.arrived.wait_for(lambda: bool(self.cycles) and accept(*self.cycles[-1]), timeout=20.0)
+            return self.cycles[-1]
+
+
+@pytest.fixture
+def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
+    """In real time, but without the wire's timing, so that a busy machine keeps up."""
+    with running_bus(EmulatedServoBus(robot, plant, wire_time=False)) as served:
+        yield served
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+@pytest.fixture
+def loop(arm: DynamixelArm, robot: Robot, watcher: Watcher) -> Iterator[ControlLoop]:
+    # The timeouts here are not what is tested, so a stalled test machine must not trip them.
+    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0))
+    started = ControlLoop(arm, guard, on_cycle=watcher, feedback_timeout_s=1.0)
+    started.start()
+    watcher.wait(lambda sample, _: sample.complete)
+    yield started
+    started.stop()
+
+
+def test_commands_reach_the_motors_only_while_enabled(
+    loop: ControlLoop, watcher: Watcher, robot: Robot, bus: EmulatedServoBus
+) -> None:
+    loop.set_command(np.full(8, 0.5))
+    seen = len(watcher.cycles)
+    watcher.wait(lambda *_: len(watcher.cycles) > seen + 20)
+    assert not any(applied.any() for _, applied in watcher.cycles) and not bus.chain.max_abs_current_a.any()
+    loop.enable()
+    assert loop.guard.state is GuardState.ENABLED
+    loop.set_command(np.full(8, 0.5))
+    _, applied = watcher.wait(lambda _, applied: applied.all())
+    assert applied == pytest.approx(0.5 / robot.torque_constants, abs=0.0014)
+    loop.disable()
+    assert loop.guard.state is GuardState.DISABLED and not any(bus.chain.summary()["torque_enabled"])
+
+
+def test_a_command_from_before_enable_is_not_followed(loop: ControlLoop, watcher: Watcher) -> None:
+    loop.set_command(np.full(8, 0.5))
+    loop.enable()
+    watcher.wait(lambda *_: loop.last_result.reasons == (Reason.NO_COMMAND,))
+    assert not any(applied.any() for _, applied in watcher.cycles)
+
+
+def test_an_old_command_is_stale(loop: ControlLoop, watcher: Watcher) -> None:
+    loop.enable()
+    loop.set_command(np.full(8, 0.5), stamp_s=time.monotonic() - 2.0)
+    watcher.wait(lambda *_: loop.last_result.reasons == (Reason.STALE_COMMAND,))
+    assert not any(applied.any() for _, applied in watcher.cycles)
+
+
+def test_stop_brakes_a_moving_arm_and_leaves_torque_off(
+    loop: ControlLoop, watcher: Watcher, plant: IndependentAxesPlant, bus: EmulatedServoBus
+) -> None:
+    loop.enable()
+    loop.set_command(np.full(8, 0.5))
+    watcher.wait(lambda sample, _: bool((sample.dq > 0.3).all()))
+    loop.stop()
+    assert not loop.running and loop.error is None
+    assert not any(bus.chain.summary()["torque_enabled"]) and not any(bus.chain.summary()["goal_current_a"])
+    assert any((applied < 0).all() for _, applied in watcher.cycles)
+    loop.stop()
+    with pytest.raises(SafetyError, match="not running"):
+        loop.enable()
+
+
+def test_stop_also_ends_a_wait_for_torque_off(loop: ControlLoop) -> None:
+    loop.enable()
+    ended = threading.Thread(target=loop.disable)
+    ended.start()
+    loop.stop()
+    ended.join(10.0)
+    assert not ended.is_alive() and loop.error is None
+
+
+def test_a_servo_that_falls_silent_is_a_named_fault(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    loop = ControlLoop(arm, SafetyGuard(robot, SafetySettings(stop_time_s=0.05)), on_cycle=watcher)
+    loop.start()
+    watcher.wait(lambda sample, _: sample.complete)
+    loop.enable()
+    silent = bus.chain.servos.pop(6)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert "no reply" in loop.guard.fault_text and "servo 6 (" in loop.guard.fault_text
+    bus.chain.servos[6] = silent
+    loop.stop()
+    assert not any(bus.chain.summary()["torque_enabled"])
+
+
+def test_a_hardware_error_is_a_fault_that_must_be_cleared(
+    loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    loop.enable()
+    bus.chain.servos[3].raise_hardware_error(1 << 2)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT and not loop.guard.torque_needed)
+    assert loop.guard.fault_text.startswith("hardware error at servo 3 (")
+    with pytest.raises(SafetyError, match="hardware error at servo 3"):
+        loop.enable()
+    bus.chain.servos[3].reboot()
+    loop.clear_fault()
+    assert loop.guard.state is GuardState.DISABLED
+
+
+def test_torque_that_switches_itself_off_is_noticed(
+    loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    loop.enable()
+    bus.chain.servos[5].reboot()
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert "servo 5 (" in loop.guard.fault_text
+
+
+def test_an_exception_in_the_callback_ends_the_loop_without_torque(
+    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
+) -> None:
+    ended: list[BaseException | None] = []
+    enabled, done = threading.Event(), threading.Event()
+
+    def callback(sample: ArmSample, applied: np.ndarray) -> None:
+        if enabled.is_set():
+            raise RuntimeError("publisher gone")
+
+    def on_end(error: BaseException | None) -> None:
+        ended.append(error)
+        done.set()
+
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=on_end, feedback_timeout_s=1.0)
+    loop.start()
+    loop.enable()
+    enabled.set()
+    assert done.wait(10.0)
+    loop.stop()
+    assert isinstance(loop.error, RuntimeError) and ended == [loop.error]
+    assert not any(bus.chain.summary()["torque_enabled"])
+
+
+def test_a_lost_port_ends_the_loop_with_its_error(robot: Robot, plant: IndependentAxesPlant) -> None:
+    served = EmulatedServoBus(robot, plant, wire_time=False)
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    done = threading.Event()
+    arm = DynamixelArm(robot, served.port)
+    arm.open()
+    loop = ControlLoop(arm, SafetyGuard(robot), on_end=lambda error: done.set())
+    loop.start()
+    served.stop()
+    thread.join()
+    served.close()
+    assert done.wait(10.0)
+    loop.stop()
+    assert isinstance(loop.error, BusError) and "lost" in str(loop.error)
+    with pytest.raises(SafetyError, match="not running"):
+        loop.disable()
+
+
+def test_a_loop_runs_once(loop: ControlLoop) -> None:
+    with pytest.raises(SafetyError, match="before"):
+        loop.start()
+
+
+def test_every_cycle_is_counted(loop: ControlLoop, watcher: Watcher) -> None:
+    watcher.wait(lambda *_: len(watcher.cycles) > 100)
+    loop.stop()
+    statistics = loop.statistics()
+    assert statistics.cycles == len(watcher.cycles)
+    assert statistics.incomplete == sum(not sample.complete for sample, _ in watcher.cycles)
+    assert statistics.missed == statistics.incomplete + statistics.skipped
+    assert 0.0 < statistics.cycle_p50_us <= statistics.cycle_p99_us
+
+
+def test_meter_counts_late_and_missed_cycles() -> None:
+    meter = CycleMeter(1_000_000)
+    assert meter.statistics(5).rate_hz == 0.0
+    meter.started_ns = 1
+    for late_ns, complete in ((0, True), (499_000, True), (501_000, False), (-5, True)):
+        meter.add(300_000, late_ns, complete)
+    meter.skipped = 6
+    figures = meter.statistics(1 + 10_000_000)
+    assert (figures.cycles, figures.late, figures.incomplete, figures.missed) == (4, 1, 1, 7)
+    assert figures.rate_hz == pytest.approx(300.0) and figures.cycle_p50_us == pytest.approx(300.0)

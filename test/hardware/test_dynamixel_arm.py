@@ -1,0 +1,169 @@
+"""Handshake, torque and currents of the arm against the emulated bus."""
+
+import numpy as np
+import pytest
+
+from dynid.errors import BusError, SafetyError
+from dynid.hardware import control_table as table
+from dynid.hardware.dynamixel_arm import DynamixelArm
+from dynid.hardware.protocol import Instruction, Packet
+from dynid.robot import Robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import EmulatedServoBus
+
+
+def test_a_real_port_is_refused_unless_allowed(robot: Robot) -> None:
+    with pytest.raises(SafetyError, match="/dev/ttyUSB0"):
+        DynamixelArm(robot, "/dev/ttyUSB0")
+    allowed = DynamixelArm(robot, "/dev/no_such_port", allow_real_port=True)
+    with pytest.raises(BusError, match="does not exist"):
+        allowed.open()
+
+
+def test_opening_sets_the_servos_up_and_writes_eeprom_only_once(robot: Robot, bus: EmulatedServoBus) -> None:
+    with DynamixelArm(robot, bus.port) as arm:
+        assert len(arm.changed) == 16 and "operating mode 3 -> 0" in arm.changed[1]
+        for servo in bus.chain.servos.values():
+            assert servo.get(table.OPERATING_MODE) == table.CURRENT_MODE
+            assert servo.get(table.GOAL_CURRENT) == 0 and not servo.torque_enabled
+    with DynamixelArm(robot, bus.port) as arm:
+        assert arm.changed == []
+
+
+def test_one_message_lists_missing_and_wrong_servos(robot: Robot, bus: EmulatedServoBus) -> None:
+    bus.chain.servos.pop(5)
+    bus.chain.servos.pop(7)
+    bus.chain.servos[3].set(table.MODEL_NUMBER, 1020)
+    with pytest.raises(BusError) as caught:
+        DynamixelArm(robot, bus.port).open()
+    text = str(caught.value)
+    assert "missing servos: 5 (" in text and ", 7 (" in text and "wrong servos: 3 (" in text and "1120" in text
+    assert "\n" not in text and " 2 (" not in text
+
+
+def test_a_line_without_servos_is_told(robot: Robot, bus: EmulatedServoBus) -> None:
+    bus.chain.servos.clear()
+    with pytest.raises(BusError, match="no servo answers"):
+        DynamixelArm(robot, bus.port).open()
+
+
+def test_hardware_errors_and_low_current_limits_are_refused(robot: Robot, bus: EmulatedServoBus) -> None:
+    bus.chain.servos[6].raise_hardware_error(1 << 2)
+    bus.chain.servos[8].set(table.CURRENT_LIMIT, 100)
+    with pytest.raises(BusError, match=r"servo 6 .*overheating.*servo 8 .*0\.27 A"):
+        DynamixelArm(robot, bus.port).open()
+
+
+def test_quiet_servos_are_told_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
+    for servo in bus.chain.servos.values():
+        servo.set(table.STATUS_RETURN_LEVEL, 1)
+    with DynamixelArm(robot, bus.port) as arm:
+        assert arm.read().complete
+    assert bus.chain.servos[2].get(table.STATUS_RETURN_LEVEL) == 2
+
+
+def test_enable_arms_the_watchdog_and_starts_without_current(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    arm.enable()
+    arm.read()  # whatever was sent before has been carried out when this is answered
+    summary = bus.chain.summary()
+    assert all(summary["torque_enabled"]) and not any(summary["drive_current_a"])
+    assert {s.get(table.BUS_WATCHDOG) for s in bus.chain.servos.values()} == {5}
+    arm.disable()
+    arm.read()
+    assert not any(bus.chain.summary()["torque_enabled"])
+    assert {s.get(table.BUS_WATCHDOG) for s in bus.chain.servos.values()} == {0}
+
+
+def test_torque_that_does_not_come_on_is_named_and_all_go_off(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    bus.chain.servos[7].raise_hardware_error(1 << 5)
+    with pytest.raises(BusError, match=r"did not switch on at servo 7 \("):
+        arm.enable()
+    assert not any(bus.chain.summary()["torque_enabled"])
+
+
+def test_currents_are_rounded_and_capped(arm: DynamixelArm, bus: EmulatedServoBus, robot: Robot) -> None:
+    arm.enable()
+    written = arm.write_currents(np.array([0.004, -0.004, 100.0, -100.0, 0.0, 0.0, 0.0, 0.0]))
+    assert written[:2] == pytest.approx([0.00269, -0.00269])
+    assert (np.abs(written) <= robot.current_limits).all()
+    sample = arm.read()
+    assert sample.current_a == pytest.approx(written)
+    assert sample.tau_present == pytest.approx(written * robot.torque_constants)
+    assert (bus.chain.max_abs_current_a <= robot.current_limits).all()
+
+
+@pytest.mark.parametrize("bad", [[0.0] * 7, [0.0] * 9, [np.nan] + [0.0] * 7, [np.inf] + [0.0] * 7])
+def test_unusable_currents_are_refused(arm: DynamixelArm, bus: EmulatedServoBus, bad: list[float]) -> None:
+    arm.enable()
+    with pytest.raises(SafetyError, match="8 finite numbers"):
+        arm.write_currents(np.array(bad))
+    arm.read()
+    assert not any(bus.chain.summary()["goal_current_a"])
+
+
+def test_samples_follow_the_plant(arm: DynamixelArm, plant: IndependentAxesPlant) -> None:
+    arm.enable()
+    for _ in range(50):
+        arm.write_currents(np.full(8, 0.3))
+    sample = arm.read()
+    assert sample.q == pytest.approx(plant.q, abs=2 * np.pi / 4096)
+    assert sample.dq == pytest.approx(plant.dq, abs=0.0239808) and sample.dq.min() > 0.1
+    later = arm.read()
+    assert later.stamp_ns > sample.stamp_ns
+    assert not any(array.base is not None for array in (sample.q, sample.valid))
+
+
+@pytest.mark.parametrize("leave", ["close", "exception"])
+def test_leaving_is_without_current_and_torque(robot: Robot, bus: EmulatedServoBus, leave: str) -> None:
+    arm = DynamixelArm(robot, bus.port)
+    try:
+        with arm:
+            arm.enable()
+            arm.write_currents(np.full(8, 0.5))
+            arm.read()
+            assert all(bus.chain.summary()["drive_current_a"])
+            if leave == "exception":
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    arm.close()
+    summary = bus.chain.summary()
+    assert not any(summary["torque_enabled"]) and not any(summary["goal_current_a"])
+
+
+def test_torque_off_that_is_not_confirmed_is_an_error(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    arm.enable()
+    bus.chain.servos.pop(4)
+    with pytest.raises(BusError, match=r"torque off was not confirmed by servo 4 \("):
+        arm.close()
+    assert not arm.is_open
+
+
+def test_slow_poll_goes_round_all_servos(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    assert np.isnan(arm.slow.voltage_v).all()
+    bus.chain.servos[9].set(table.PRESENT_TEMPERATURE, 61)
+    bus.chain.servos[3].set(table.BUS_WATCHDOG, -1)
+    for _ in range(24):
+        arm.slow_poll()
+    assert arm.slow.voltage_v == pytest.approx(np.full(8, 12.0))
+    assert arm.slow.temperature_deg_c[-1] == 61 and arm.slow.watchdog.tolist() == [0, -1, 0, 0, 0, 0, 0, 0]
+    assert not arm.slow.torque_enable.any() and not arm.slow.hardware_error.any()
+
+
+def test_no_torque_and_no_current_is_written_before_enable(
+    robot: Robot, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Packet] = []
+    execute = bus.chain.execute
+    monkeypatch.setattr(bus.chain, "execute", lambda packet: (seen.append(packet), execute(packet))[1])
+    with DynamixelArm(robot, bus.port) as arm:
+        for _ in range(3):
+            arm.read()
+    for packet in seen:
+        address, data = int.from_bytes(packet.payload[:2], "little"), packet.payload[2:]
+        if packet.instruction == Instruction.WRITE and address in (64, 102):
+            assert not any(data)
+        if packet.instruction == Instruction.SYNC_WRITE and address in (64, 102):
+            size = data[0]
+            assert all(not any(data[i + 1 : i + 1 + size]) for i in range(2, len(data), size + 1))
+    assert len(seen) > 50

@@ -1,0 +1,181 @@
+"""The guard alone: no bus, no clock."""
+
+import numpy as np
+import pytest
+
+from dynid.errors import SafetyError
+from dynid.hardware.safety import (
+    TRANSITIONS,
+    GuardEvent,
+    GuardState,
+    Reason,
+    SafetyGuard,
+    SafetySettings,
+)
+from dynid.robot import Robot
+
+STILL = np.zeros(8)
+
+
+@pytest.fixture
+def guard(robot: Robot) -> SafetyGuard:
+    enabled = SafetyGuard(robot)
+    enabled.handle(GuardEvent.ENABLE)
+    return enabled
+
+
+@pytest.fixture
+def middle(robot: Robot) -> np.ndarray:
+    return 0.5 * (robot.lower + robot.upper)
+
+
+def test_a_good_command_passes_as_current(guard: SafetyGuard, robot: Robot, middle: np.ndarray) -> None:
+    tau = np.linspace(-1.0, 1.0, 8)
+    result = guard.filter(tau, 0.0, middle, STILL)
+    assert result.reasons == () and result.current_a == pytest.approx(tau / robot.torque_constants)
+
+
+def test_nothing_flows_while_disabled(robot: Robot, middle: np.ndarray) -> None:
+    result = SafetyGuard(robot).filter(np.ones(8), 0.0, middle, np.ones(8))
+    assert not result.current_a.any() and result.reasons == (Reason.DISABLED,)
+
+
+def test_currents_are_capped(guard: SafetyGuard, robot: Robot, middle: np.ndarray) -> None:
+    result = guard.filter(np.array([1e3, -1e3] * 4), 0.0, middle, STILL)
+    assert result.current_a == pytest.approx(robot.current_limits * np.array([1, -1] * 4))
+    assert result.reasons == (Reason.CURRENT_LIMIT,)
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_in_the_soft_zone_only_inward_current_passes(
+    guard: SafetyGuard, robot: Robot, middle: np.ndarray, side: float
+) -> None:
+    q = middle.copy()
+    q[1] = robot.upper[1] - 0.01 if side > 0 else robot.lower[1] + 0.01
+    outward = guard.filter(side * np.ones(8), 0.0, q, STILL)
+    assert outward.current_a[1] == 0.0 and Reason.JOINT_LIMIT in outward.reasons
+    assert (np.delete(outward.current_a, 1) != 0.0).all()
+    inward = guard.filter(-side * np.ones(8), 0.0, q, STILL)
+    assert inward.current_a[1] == pytest.approx(-side / robot.torque_constants[1])
+    moving_out = guard.filter(side * np.ones(8), 0.0, q, side * np.ones(8))
+    assert moving_out.current_a[1] * side < 0.0
+    moving_in = guard.filter(-side * np.ones(8), 0.0, q, -side * np.ones(8))
+    assert moving_in.current_a[1] == pytest.approx(inward.current_a[1])
+
+
+def test_too_fast_a_joint_is_braked(guard: SafetyGuard, robot: Robot, middle: np.ndarray) -> None:
+    dq = STILL.copy()
+    dq[2] = 1.1 * robot.velocity_limits[2]
+    result = guard.filter(np.ones(8), 0.0, middle, dq)
+    assert result.current_a[2] < 0.0 and result.reasons[0] is Reason.VELOCITY_LIMIT
+    assert result.current_a[0] == pytest.approx(1.0 / robot.torque_constants[0])
+    stronger = guard.filter(-8.0 * np.ones(8), 0.0, middle, dq)
+    assert stronger.current_a[2] == -robot.current_limits[2]
+
+
+@pytest.mark.parametrize(
+    ("tau", "age_s", "reason"),
+    [
+        (None, 0.0, Reason.NO_COMMAND),
+        (np.ones(7), 0.0, Reason.BAD_COMMAND),
+        (np.ones((8, 1)), 0.0, Reason.BAD_COMMAND),
+        (np.array([np.nan] + [1.0] * 7), 0.0, Reason.BAD_COMMAND),
+        (np.array([1.0] * 7 + [np.inf]), 0.0, Reason.BAD_COMMAND),
+        (np.ones(8), 0.021, Reason.STALE_COMMAND),
+        (np.ones(8), np.nan, Reason.STALE_COMMAND),
+    ],
+)
+def test_unusable_commands_are_refused(
+    guard: SafetyGuard, middle: np.ndarray, tau: np.ndarray | None, age_s: float, reason: Reason
+) -> None:
+    result = guard.filter(tau, age_s, middle, STILL)
+    assert result.reasons == (reason,) and not result.current_a.any()
+
+
+def test_a_stale_command_fades_and_motion_is_damped(guard: SafetyGuard, middle: np.ndarray) -> None:
+    current = guard.filter(np.ones(8), 0.0, middle, STILL).current_a
+    faded = [guard.filter(np.ones(8), 1.0, middle, STILL).current_a for _ in range(500)]
+    assert (faded[0] < current).all() and (faded[0] > 0.9 * current).all()
+    assert (np.abs(faded[-1]) < 1e-3 * current).all()
+    assert (guard.filter(None, 1.0, middle, np.ones(8)).current_a < 0.0).all()
+    again = guard.filter(np.ones(8), 0.0, middle, STILL)
+    assert again.reasons == () and again.current_a == pytest.approx(current)
+
+
+def test_stopping_ends_when_all_joints_stand_still(guard: SafetyGuard, middle: np.ndarray) -> None:
+    guard.handle(GuardEvent.DISABLE)
+    assert guard.state is GuardState.STOPPING and guard.torque_needed
+    for _ in range(200):
+        assert (guard.filter(np.ones(8), 0.0, middle, np.ones(8)).current_a < 0.0).all()
+    assert guard.torque_needed
+    for _ in range(100):
+        assert guard.torque_needed
+        guard.filter(None, 0.0, middle, STILL)
+    assert not guard.torque_needed
+    assert not guard.filter(np.ones(8), 0.0, middle, STILL).current_a.any()
+    assert guard.handle(GuardEvent.STOPPED) is GuardState.DISABLED
+
+
+def test_stopping_is_bounded_in_time(robot: Robot, middle: np.ndarray) -> None:
+    guard = SafetyGuard(robot, SafetySettings(stop_time_s=0.05))
+    guard.handle(GuardEvent.ENABLE)
+    guard.handle(GuardEvent.DISABLE)
+    for _ in range(50):
+        assert guard.torque_needed
+        guard.filter(None, 0.0, middle, np.ones(8))
+    assert not guard.torque_needed
+
+
+def test_a_fault_latches_until_cleared(guard: SafetyGuard, middle: np.ndarray) -> None:
+    guard.fault("servo 3 overheats")
+    guard.fault("another")
+    assert guard.state is GuardState.FAULT and guard.fault_text == "servo 3 overheats"
+    with pytest.raises(SafetyError, match="servo 3 overheats"):
+        guard.handle(GuardEvent.ENABLE)
+    with pytest.raises(SafetyError, match="clear"):
+        guard.handle(GuardEvent.CLEAR)  # still stopping
+    while guard.torque_needed:
+        assert Reason.FAULT in guard.filter(np.ones(8), 0.0, middle, STILL).reasons
+    assert guard.handle(GuardEvent.CLEAR) is GuardState.DISABLED and guard.fault_text == ""
+    guard.handle(GuardEvent.ENABLE)
+    assert not guard.filter(None, 0.0, middle, STILL).current_a.any()  # what was commanded before is forgotten
+
+
+def test_joints_that_were_not_read_get_no_damping(guard: SafetyGuard, middle: np.ndarray) -> None:
+    valid = np.array([True] * 7 + [False])
+    result = guard.filter(None, 0.0, middle, np.ones(8), valid)
+    assert (result.current_a[:7] < 0.0).all() and result.current_a[7] == 0.0
+
+
+def test_every_pair_outside_the_table_is_refused(robot: Robot) -> None:
+    for state in GuardState:
+        for event in GuardEvent:
+            guard = SafetyGuard(robot)
+            guard.state = state
+            if (state, event) in TRANSITIONS:
+                assert guard.handle(event) is TRANSITIONS[state, event]
+            else:
+                with pytest.raises(SafetyError, match=state.value):
+                    guard.handle(event)
+                assert guard.state is state
+    enabling = {(state, event) for (state, event), after in TRANSITIONS.items() if after is GuardState.ENABLED}
+    assert {event for _, event in enabling} == {GuardEvent.ENABLE}
+    assert {state for state, _ in enabling} == {GuardState.DISABLED, GuardState.ENABLED}
+
+
+def test_no_state_ever_exceeds_the_caps(robot: Robot) -> None:
+    random = np.random.default_rng(1)
+    guard = SafetyGuard(robot)
+    for _ in range(3000):
+        event = random.choice([*GuardEvent, None, None, None])
+        if event is not None and (guard.state, event) in TRANSITIONS:
+            try:
+                guard.handle(event)
+            except SafetyError:
+                assert event is GuardEvent.CLEAR and guard.torque_needed
+        tau = None if random.random() < 0.1 else random.normal(scale=20.0, size=8)
+        q, dq = random.uniform(-3, 3, 8), random.normal(scale=4.0, size=8)
+        needed = guard.torque_needed
+        current = guard.filter(tau, random.random() * 0.04, q, dq, random.random(8) < 0.9).current_a
+        assert np.isfinite(current).all() and (np.abs(current) <= robot.current_limits).all()
+        assert needed or not current.any()

@@ -1,0 +1,173 @@
+"""The cycle's read and write under line faults, in lock-step with the emulated bus."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from dynid.errors import BusError
+from dynid.hardware import control_table as table
+from dynid.hardware.bus import ServoBus
+from dynid.hardware.protocol import build_status
+from dynid.hardware.state_cycle import StateCycle
+from dynid.robot import Robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import EmulatedServoBus
+
+Fault = Callable[[list[bytes]], list[bytes]]
+
+
+@pytest.fixture(params=[True, False], ids=["fast", "plain"])
+def fast(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def cycle(robot: Robot, bus: EmulatedServoBus, fast: bool) -> Iterator[StateCycle]:
+    line = ServoBus(bus.port, 3_000_000, robot.servo_ids)
+    line.open()
+    opened = StateCycle(line)
+    assert opened.probe()
+    opened.fast_read, opened.wire_timed = fast, False
+    yield opened
+    line.close()
+
+
+def expected_positions(plant: IndependentAxesPlant) -> np.ndarray:
+    return np.rint(plant.q * 4096 / (2 * np.pi)).astype(int) + 2048
+
+
+def test_reads_what_the_plant_holds(cycle: StateCycle, plant: IndependentAxesPlant) -> None:
+    plant.dq[:] = np.linspace(-2, 2, 8)
+    plant.q[3] = -1.0
+    reading = cycle.read()
+    assert reading.complete and reading.valid.all() and not reading.errors.any()
+    assert (reading.position_count == expected_positions(plant)).all()
+    assert (reading.velocity_count == np.rint(plant.dq / 0.0239808)).all()
+
+
+def test_states_that_need_stuffing(cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant) -> None:
+    plant.current_a[:], plant.dq[:] = -table.CURRENT_A_PER_COUNT, -3 * table.VELOCITY_RAD_S_PER_COUNT
+    reading = cycle.read()
+    assert reading.complete
+    assert (reading.current_count == -1).all() and (reading.velocity_count == -3).all()
+
+
+def test_writes_reach_the_motors(cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant) -> None:
+    for servo_id in cycle.bus.servo_ids:
+        cycle.bus.write(servo_id, table.OPERATING_MODE, table.CURRENT_MODE)
+    cycle.bus.sync_write(table.TORQUE_ENABLE, [1] * 8)
+    goal = np.array([1, -1, 200, -200, 3, -3, 400, 0])
+    cycle.write(goal)
+    assert (cycle.read().current_count == goal).all()
+    assert plant.time_s == pytest.approx(0.001)
+
+
+def test_a_missing_servo_keeps_the_others(
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    before = cycle.read().position_count.copy()
+    bus.chain.servos.pop(5)
+    plant.q += 0.1
+    for _ in range(4):  # the fast read fails as a whole, until the cycle falls back to the plain one
+        reading = cycle.read()
+    assert reading.valid.tolist() == [True, True, True, False, True, True, True, True] and not reading.complete
+    assert reading.position_count[3] == before[3]
+    assert (np.delete(reading.position_count, 3) == np.delete(expected_positions(plant), 3)).all()
+    assert cycle.counters.missing_by_servo[3] >= 4
+
+
+def flip_last(frames: list[bytes]) -> list[bytes]:
+    return [*frames[:-1], frames[-1][:-1] + bytes([frames[-1][-1] ^ 1])]
+
+
+FAULTS: dict[str, Fault] = {
+    "missing": lambda frames: [],
+    "wrong crc": flip_last,
+    "truncated": lambda frames: [b"".join(frames)[:-4]],
+    "another servo's": lambda frames: [build_status(99, 0, bytes(10))],
+    "too short": lambda frames: [*frames[:-1], build_status(9, 0, bytes(4))],
+    "refused": lambda frames: [*frames[:-1], build_status(9, 4)],
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_reply_is_marked_and_the_next_is_good(
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant, name: str
+) -> None:
+    before = cycle.read().position_count.copy()
+    plant.q += 0.2
+    bus.line_fault = FAULTS[name]
+    reading = cycle.read()
+    assert not reading.complete and not reading.valid[-1]
+    assert (reading.position_count[~reading.valid] == before[~reading.valid]).all()
+    bus.line_fault = None
+    assert cycle.read().complete
+    assert (cycle.read().position_count == expected_positions(plant)).all()
+
+
+def test_garbage_between_packets_is_skipped(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [b"\xff\xff\xfd\x00\x01\x02\xff\xff" + frame for frame in frames]
+    assert cycle.read().complete
+
+
+def test_two_different_replies_of_one_servo_are_both_refused(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [build_status(2, 0, bytes(10)), build_status(2, 0, bytes(10)), *frames]
+    reading = cycle.read()
+    assert not reading.valid[0] and cycle.counters.duplicates >= 1
+
+
+def test_a_late_reply_is_not_taken_for_the_next(
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    bus.line_fault = lambda frames: [0.0075, *frames]  # after the deadline, within the quarantine
+    assert not cycle.read().complete
+    bus.line_fault = None
+    plant.q += 0.3
+    reading = cycle.read()
+    assert reading.complete and (reading.position_count == expected_positions(plant)).all()
+
+
+@pytest.fixture
+def slow_wire(cycle: StateCycle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wire so slow that every reply comes too early for it."""
+    monkeypatch.setattr(cycle, "_wire_s", lambda fast: 10.0)
+    cycle.wire_timed = True
+
+
+@pytest.mark.usefixtures("slow_wire")
+def test_a_reply_quicker_than_the_wire_is_stale(cycle: StateCycle) -> None:
+    reading = cycle.read()
+    assert not reading.valid.any() and cycle.counters.stale == 1
+
+
+@pytest.mark.usefixtures("slow_wire")
+def test_a_line_that_stays_quicker_than_the_wire_is_no_wire(cycle: StateCycle) -> None:
+    assert [cycle.read().complete for _ in range(5)] == [False, False, False, True, True]
+
+
+def test_alert_bits_are_collected(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.chain.servos[4].raise_hardware_error(1 << 2)
+    reading = cycle.read()
+    assert reading.complete and reading.errors.tolist() == [0, 0, table.ALERT_BIT, 0, 0, 0, 0, 0]
+
+
+def test_servos_without_fast_read_are_read_plainly(robot: Robot, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [] if frames[0][4] == 0xFE else frames
+    line = ServoBus(bus.port, 3_000_000, robot.servo_ids)
+    line.open()
+    cycle = StateCycle(line)
+    assert not cycle.probe()
+    assert cycle.read().complete
+    line.close()
+
+
+def test_a_pulled_cable_is_an_error_and_closes_the_port(robot: Robot, plant: IndependentAxesPlant) -> None:
+    bus = EmulatedServoBus(robot, plant)
+    line = ServoBus(bus.port, 3_000_000, robot.servo_ids)
+    line.open()
+    cycle = StateCycle(line)
+    bus.close()
+    with pytest.raises(BusError, match="lost"):
+        cycle.read()
+    assert not line.is_open

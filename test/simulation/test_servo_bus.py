@@ -1,0 +1,345 @@
+"""The emulated bus: the real SDK on it, and the servos' rules."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dynamixel_sdk import (
+    COMM_RX_TIMEOUT,
+    COMM_SUCCESS,
+    GroupSyncRead,
+    GroupSyncWrite,
+    PortHandler,
+    Protocol2PacketHandler,
+)
+
+from dynid.errors import ConfigurationError, OutputExistsError
+from dynid.hardware import control_table as table
+from dynid.hardware.protocol import (
+    BROADCAST_ID,
+    PacketParser,
+    build_packet,
+    build_ping,
+    build_read,
+    build_sync_read,
+    build_sync_write,
+    build_write,
+)
+from dynid.robot import Robot, load_robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo import Servo
+from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+from dynid.simulation.servo_chain import ServoChain
+
+SDK = Protocol2PacketHandler()
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return load_robot("crane_x7")
+
+
+@pytest.fixture
+def plant(robot: Robot) -> IndependentAxesPlant:
+    return IndependentAxesPlant(robot)
+
+
+@pytest.fixture
+def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
+    with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
+        yield served
+
+
+@pytest.fixture
+def port(bus: EmulatedServoBus) -> Iterator[PortHandler]:
+    """The SDK's own port handler, as any DYNAMIXEL program uses it."""
+    handler = PortHandler(bus.port)
+    assert handler.setBaudRate(3_000_000)
+    yield handler
+    handler.closePort()
+
+
+@pytest.fixture
+def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
+    """The servos alone, in current mode with torque on."""
+    servos = ServoChain(robot, plant)
+    for servo_id in robot.servo_ids:
+        assert ask(servos, build_write(servo_id, 11, b"\0")) == (0, b"")
+    send(servos, build_sync_write(robot.servo_ids, 102, [b"\0\0"] * 8))
+    send(servos, build_sync_write(robot.servo_ids, 64, [b"\1"] * 8))
+    return servos
+
+
+def send(chain: ServoChain, frame: bytes) -> list[bytes]:
+    (packet,) = PacketParser().feed(frame)
+    return chain.execute(packet)
+
+
+def ask(chain: ServoChain, frame: bytes) -> tuple[int, bytes]:
+    """(status error, parameters) of the one reply."""
+    (reply,) = send(chain, frame)
+    (packet,) = PacketParser().feed(reply)
+    return packet.error, packet.parameters
+
+
+# -- the real SDK ----------------------------------------------------------------------------------------------
+
+
+def test_sdk_ping_read_write_reboot(port: PortHandler) -> None:
+    assert SDK.ping(port, 3) == (1120, COMM_SUCCESS, 0)
+    assert SDK.ping(port, 2) == (1020, COMM_SUCCESS, 0)
+    assert SDK.ping(port, 44)[1] == COMM_RX_TIMEOUT
+    assert SDK.write1ByteTxRx(port, 2, 11, 0) == (COMM_SUCCESS, 0)
+    assert SDK.read1ByteTxRx(port, 2, 11) == (0, COMM_SUCCESS, 0)
+    assert SDK.write2ByteTxRx(port, 2, 102, 250) == (COMM_SUCCESS, 0)
+    assert SDK.read2ByteTxRx(port, 2, 102) == (250, COMM_SUCCESS, 0)
+    assert SDK.write1ByteTxRx(port, 2, 64, 1) == (COMM_SUCCESS, 0)
+    assert SDK.reboot(port, 2) == (COMM_SUCCESS, 0)
+    assert SDK.read1ByteTxRx(port, 2, 64) == (0, COMM_SUCCESS, 0)
+
+
+def test_sdk_broadcast_ping_finds_all(port: PortHandler, robot: Robot) -> None:
+    found, result = SDK.broadcastPing(port)
+    assert result == COMM_SUCCESS and {i: m[0] for i, m in found.items()} == dict(
+        zip(robot.servo_ids, robot.model_numbers, strict=True)
+    )
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_sdk_group_reads(port: PortHandler, robot: Robot, plant: IndependentAxesPlant, fast: bool) -> None:
+    group = GroupSyncRead(port, SDK, 126, 10)
+    for servo_id in robot.servo_ids:
+        assert group.addParam(servo_id)
+    assert (group.fastSyncRead() if fast else group.txRxPacket()) == COMM_SUCCESS
+    counts = [group.getData(servo_id, 132, 4) for servo_id in robot.servo_ids]
+    assert counts == (np.rint(plant.q * 4096 / (2 * np.pi)) + 2048).tolist()
+
+
+def test_sdk_group_write(port: PortHandler, robot: Robot, bus: EmulatedServoBus, plant: IndependentAxesPlant) -> None:
+    for servo_id in robot.servo_ids:
+        assert SDK.write1ByteTxRx(port, servo_id, 11, 0) == (COMM_SUCCESS, 0)
+        assert SDK.write1ByteTxRx(port, servo_id, 64, 1) == (COMM_SUCCESS, 0)
+    group = GroupSyncWrite(port, SDK, 102, 2)
+    for axis, servo_id in enumerate(robot.servo_ids):
+        assert group.addParam(servo_id, [10 * axis, 0])
+    assert group.txPacket() == COMM_SUCCESS
+    assert SDK.ping(port, 2)[1] == COMM_SUCCESS
+    assert plant.current_a == pytest.approx(10 * np.arange(8) * 0.00269)
+    assert plant.time_s == pytest.approx(0.001)
+
+
+# -- the servos' rules -----------------------------------------------------------------------------------------
+
+
+def test_eeprom_is_locked_while_torque_is_on(chain: ServoChain) -> None:
+    assert ask(chain, build_write(2, 9, b"\0"))[0] == 7
+    assert ask(chain, build_write(2, 64, b"\0"))[0] == 0
+    assert ask(chain, build_write(2, 9, b"\0"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "data", "error"),
+    [
+        (0, b"\1\1", 7),
+        (132, b"\0\0\0\0", 7),
+        (64, b"\2", 4),
+        (98, b"\x80", 4),
+        (102, b"\1", 5),
+        (102, (2000).to_bytes(2, "little"), 6),
+        (140, bytes(20), 4),
+    ],
+)
+def test_refused_writes_change_nothing(chain: ServoChain, address: int, data: bytes, error: int) -> None:
+    before = bytes(chain.servos[2].bytes)
+    assert ask(chain, build_write(2, address, data))[0] == error
+    assert bytes(chain.servos[2].bytes) == before
+
+
+def test_reads_beyond_the_table_and_unknown_instructions_are_errors(chain: ServoChain) -> None:
+    assert ask(chain, build_read(2, 146, 2)) == (4, b"")
+    assert ask(chain, build_read(2, 64, 0)) == (4, b"")
+    assert ask(chain, build_packet(2, 0x77)) == (2, b"")
+    assert ask(chain, build_packet(2, 2, b"\0")) == (5, b"")
+
+
+def test_changing_the_mode_resets_the_goal_to_the_current_limit() -> None:
+    servo = Servo(2, 1020, 1193)
+    assert servo.write(102, b"\0\0") == 0
+    assert servo.write(11, b"\0") == 0
+    assert servo.get(table.GOAL_CURRENT) == 1193
+    assert servo.drive_current_count == 0
+    servo.write(64, b"\1")
+    assert servo.drive_current_count == 1193  # what a driver with the wrong order would meet
+
+
+def test_without_torque_the_motor_carries_nothing(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+    send(chain, build_sync_write([2, 3], 102, [b"\x64\0", b"\x64\0"]))
+    assert plant.current_a[:3] == pytest.approx([0.269, 0.269, 0.0])
+    ask(chain, build_write(2, 64, b"\0"))
+    assert plant.current_a[:2] == pytest.approx([0.0, 0.269])
+    assert chain.summary()["max_abs_current_a"][0] == pytest.approx(0.269)
+    assert chain.summary()["torque_enabled"] == [False] + [True] * 7
+
+
+def test_watchdog_trips_stops_and_refuses_goals(chain: ServoChain, plant: IndependentAxesPlant, robot: Robot) -> None:
+    send(chain, build_sync_write(robot.servo_ids, 98, [b"\2"] * 8))
+    send(chain, build_sync_write(robot.servo_ids, 102, [b"\x64\0"] * 8))
+    chain.advance(0.035)
+    send(chain, build_ping(9))  # any instruction feeds every servo's watchdog
+    chain.advance(0.035)
+    assert plant.current_a.all()
+    chain.advance(0.006)
+    assert not plant.current_a.any()
+    assert ask(chain, build_read(2, 98, 1)) == (0, b"\xff")
+    send(chain, build_sync_write(robot.servo_ids, 102, [b"\x64\0"] * 8))
+    assert not plant.current_a.any()
+    assert ask(chain, build_write(2, 102, b"\x64\0"))[0] == 4
+    assert ask(chain, build_write(2, 98, b"\0"))[0] == 0
+    assert ask(chain, build_write(2, 102, b"\x64\0"))[0] == 0
+    assert plant.current_a[0] > 0.0 and not plant.current_a[1:].any()
+
+
+def test_a_hardware_error_alerts_shuts_down_and_needs_a_reboot(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+    send(chain, build_sync_write([4], 102, [b"\x64\0"]))
+    chain.servos[4].raise_hardware_error(1 << 5)
+    assert ask(chain, build_read(4, 70, 1)) == (0x80, bytes([1 << 5]))
+    assert ask(chain, build_write(4, 64, b"\1"))[0] == 0x80 | 1
+    assert not plant.current_a.any()
+    assert ask(chain, build_packet(4, 8))[0] == 0
+    assert ask(chain, build_read(4, 64, 7)) == (0, b"\0\0\0\0\2\0\0")
+
+
+@pytest.mark.parametrize(("level", "answers"), [(0, (1, 0, 0)), (1, (1, 1, 0)), (2, (1, 1, 1))])
+def test_status_return_level(chain: ServoChain, level: int, answers: tuple[int, int, int]) -> None:
+    chain.servos[2].set(table.STATUS_RETURN_LEVEL, level)
+    frames = (build_ping(2), build_read(2, 64, 1), build_write(2, 65, b"\1"))
+    assert tuple(len(send(chain, frame)) for frame in frames) == answers
+
+
+def test_missing_servos_cost_themselves_in_a_sync_read_and_all_in_a_fast_one(chain: ServoChain) -> None:
+    assert len(send(chain, build_sync_read([2, 77, 3], 126, 10))) == 2
+    assert len(send(chain, build_sync_read([2, 3], 126, 10, fast=True))) == 1
+    assert send(chain, build_sync_read([2, 77, 3], 126, 10, fast=True)) == []
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        build_packet(BROADCAST_ID, 0x83, b"\x66\0\2\0\2\1"),
+        build_packet(BROADCAST_ID, 0x83, b"\x66\0\0\0\2"),
+        build_packet(BROADCAST_ID, 0x82, b"\x7e\0"),
+        build_packet(2, 0x55, b"\0"),
+        build_ping(77),
+    ],
+)
+def test_malformed_group_instructions_are_left_alone(chain: ServoChain, frame: bytes) -> None:
+    assert send(chain, frame) == [] and not chain.max_abs_current_a.any()
+
+
+def test_registers_quantise(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+    plant.q[:], plant.dq[:] = 0.001, 0.013
+    data = ask(chain, build_read(2, 126, 10))[1]
+    assert int.from_bytes(data[2:6], "little") == 1 and int.from_bytes(data[6:], "little") == 2049
+
+
+def test_long_times_are_advanced_in_small_steps(
+    chain: ServoChain, plant: IndependentAxesPlant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[float] = []
+    monkeypatch.setattr(plant, "advance", steps.append)
+    chain.advance(0.0105)
+    assert sum(steps) == pytest.approx(0.0105) and max(steps) <= 0.001
+
+
+def test_a_plant_of_another_size_is_refused(robot: Robot, plant: IndependentAxesPlant) -> None:
+    plant.size = 7
+    with pytest.raises(ValueError, match="7 axes"):
+        ServoChain(robot, plant)
+
+
+# -- port, link, process ---------------------------------------------------------------------------------------
+
+
+def test_a_link_is_made_and_removed_and_never_overwrites(
+    robot: Robot, plant: IndependentAxesPlant, tmp_path: Path
+) -> None:
+    link = tmp_path / "ttyARM"
+    bus = EmulatedServoBus(robot, plant, link=link)
+    assert bus.port == str(link) and os.path.realpath(link).startswith("/dev/pts/")
+    with pytest.raises(OutputExistsError):
+        EmulatedServoBus(robot, plant, link=link)
+    assert link.is_symlink()
+    bus.close()
+    bus.close()
+    assert not link.is_symlink()
+
+
+def test_a_baud_rate_that_servos_do_not_have_is_refused(robot: Robot, plant: IndependentAxesPlant) -> None:
+    with pytest.raises(ConfigurationError, match="123"):
+        EmulatedServoBus(robot, plant, baudrate=123)
+
+
+def test_the_wire_takes_its_time(robot: Robot, plant: IndependentAxesPlant) -> None:
+    with running_bus(EmulatedServoBus(robot, plant, baudrate=57_600)) as bus:
+        handler = PortHandler(bus.port)
+        handler.setBaudRate(57_600)
+        began = time.monotonic()
+        assert SDK.ping(handler, 2)[1] == COMM_SUCCESS
+        assert time.monotonic() - began >= (10 + 14) * 10 / 57_600 + 250 * 2e-6
+        handler.closePort()
+
+
+SERVE = """
+from dynid.robot import load_robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import serve
+from pathlib import Path
+import sys
+robot = load_robot("crane_x7")
+serve(robot, IndependentAxesPlant(robot), link=Path(sys.argv[1]), ignore_interrupt=sys.argv[2] == "ignore")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_served_in_a_process_it_ends_by_signal_and_reports(tmp_path: Path, number: signal.Signals) -> None:
+    link = tmp_path / "ttyARM"
+    command = [sys.executable, "-c", SERVE, str(link), "no"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == str(link)
+        handler = PortHandler(str(link))
+        handler.setBaudRate(3_000_000)
+        for frame in ((2, 11, 0), (2, 64, 1)):
+            assert SDK.write1ByteTxRx(handler, *frame) == (COMM_SUCCESS, 0)
+        handler.closePort()
+        process.send_signal(number)
+        summary = json.loads(process.stdout.read())
+        assert process.wait(10) == 0
+    assert summary["torque_enabled"] == [True] + [False] * 7
+    assert summary["max_abs_current_a"][0] == pytest.approx(1193 * 0.00269)
+    assert not link.is_symlink()
+
+
+def test_it_ends_with_its_parent(tmp_path: Path) -> None:
+    link = tmp_path / "ttyARM"
+    starter = (
+        "import subprocess, sys\n"
+        f"p = subprocess.Popen([sys.executable, '-c', {SERVE!r}, {str(link)!r}, 'ignore'], stdout=subprocess.PIPE)\n"
+        "print(p.pid, p.stdout.readline(), flush=True)\n"
+    )
+    output = subprocess.run([sys.executable, "-c", starter], capture_output=True, text=True, timeout=60, check=True)
+    pid = int(output.stdout.split()[0])
+    with contextlib.suppress(ProcessLookupError):  # it may be gone already
+        ended = os.pidfd_open(pid)
+        assert select.select([ended], [], [], 20.0)[0]
+        os.close(ended)
+    assert not link.is_symlink()
