@@ -7,6 +7,7 @@ Timing: a reply is written in one piece at the moment its last byte would have l
 arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate.
 """
 
+import argparse
 import contextlib
 import ctypes
 import json
@@ -18,16 +19,17 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from dynid.errors import ConfigurationError
+from dynid.errors import ConfigurationError, DynidError
 from dynid.hardware import control_table as table
 from dynid.hardware.protocol import PacketParser
 from dynid.hardware.realtime import bounded_timer_slack
 from dynid.resources import refuse_existing
-from dynid.robot import Robot
+from dynid.robot import Robot, load_robot
+from dynid.simulation.plant import ArmPlant
 from dynid.simulation.plant_interface import Plant
 from dynid.simulation.servo_chain import ServoChain
 
@@ -249,3 +251,35 @@ def serve(
         summary = bus.chain.summary() | {"skipped_time_s": bus.skipped_time_s, "dropped_bytes": bus.dropped_bytes}
         with contextlib.suppress(BrokenPipeError):  # the parent may be gone
             print(json.dumps(summary), file=output, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve a robot's simulated arm: `python -m dynid.simulation.servo_bus --robot crane_x7`."""
+    parser = argparse.ArgumentParser(prog="python -m dynid.simulation.servo_bus", description=main.__doc__)
+    parser.add_argument("--robot", required=True, help="a shipped robot, or a folder with a robot.yaml")
+    parser.add_argument("--mount", help="a mount of robot.yaml; the default one without it")
+    parser.add_argument("--seed", type=int, default=0, help="of all random nuisances")
+    parser.add_argument("--without", action="append", default=[], metavar="NUISANCE", help="a nuisance to switch off")
+    parser.add_argument("--link", type=Path, help="symbolic link to the port")
+    parser.add_argument("--baudrate", type=int, help="of the servos; the robot's without it")
+    parser.add_argument("--no-wire-time", action="store_true", help="reply at once")
+    parser.add_argument("--lock-step", action="store_true", help="time moves with the goal-current writes only")
+    parser.add_argument("--ignore-interrupt", action="store_true", help="leave SIGINT to the other processes")
+    options = parser.parse_args(arguments)
+    try:
+        robot = load_robot(options.robot)
+        serve(
+            robot,
+            ArmPlant(robot, mount=options.mount, seed=options.seed, switched_off=options.without),
+            baudrate=options.baudrate,
+            wire_time=not options.no_wire_time,
+            lock_step=options.lock_step,
+            link=options.link,
+            ignore_interrupt=options.ignore_interrupt,
+        )
+    except DynidError as error:
+        sys.exit(f"servo bus: {error}")
+
+
+if __name__ == "__main__":
+    main()
