@@ -74,6 +74,18 @@ def test_enable_arms_the_watchdog_and_starts_without_current(arm: DynamixelArm, 
     assert {s.get(table.BUS_WATCHDOG) for s in bus.chain.servos.values()} == {0}
 
 
+def test_one_lost_confirmation_is_asked_again(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    replies: list[list[bytes]] = []
+
+    def lose_first(frames: list[bytes]) -> list[bytes]:
+        replies.append(frames)
+        return frames[:-1] if len(replies) == 1 else frames
+
+    bus.line_fault = lose_first
+    arm.enable()
+    assert len(replies) == 2 and all(bus.chain.summary()["torque_enabled"])
+
+
 def test_torque_that_does_not_come_on_is_named_and_all_go_off(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
     bus.chain.servos[7].raise_hardware_error(1 << 5)
     with pytest.raises(BusError, match=r"did not switch on at servo 7 \("):

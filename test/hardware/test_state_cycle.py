@@ -120,7 +120,8 @@ def test_two_different_replies_of_one_servo_are_both_refused(cycle: StateCycle, 
 def test_a_late_reply_is_not_taken_for_the_next(
     cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
 ) -> None:
-    bus.line_fault = lambda frames: [0.0075, *frames]  # after the deadline, within the quarantine
+    cycle.quarantine_s = 0.3
+    bus.line_fault = lambda frames: [0.05, *frames]  # after the deadline, within the quarantine
     assert not cycle.read().complete
     bus.line_fault = None
     plant.q += 0.3

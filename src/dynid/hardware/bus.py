@@ -10,7 +10,7 @@ import os
 import select
 import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import serial
@@ -193,9 +193,12 @@ class ServoBus:
         if os.write(self._descriptor, frame) != len(frame):
             raise OSError("the output buffer is full")
 
-    def ask(self, request: bytes, reply_size: int) -> Iterator[Packet]:
+    def ask(
+        self, request: bytes, reply_size: int, meanwhile: Callable[[], None] | None = None
+    ) -> Iterator[Packet]:
         """Drop what lies unread, send a request, and hand out packets as they arrive; within `line`.
 
+        `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
         Ends when the time for `reply_size` bytes and the margin are over; the caller stops earlier when it has all.
         """
         termios.tcflush(self._descriptor, termios.TCIFLUSH)
@@ -203,6 +206,8 @@ class ServoBus:
         duration_s = self.wire_s(len(request), reply_size) + self.reply_margin_s
         deadline_ns = time.monotonic_ns() + int(duration_s * 1e9)
         self.send(request)
+        if meanwhile is not None:
+            meanwhile()
         while (remaining_ns := deadline_ns - time.monotonic_ns()) > 0 and self._poll.poll(remaining_ns * 1e-6):
             data = os.read(self._descriptor, 4096)
             if not data:

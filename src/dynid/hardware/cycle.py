@@ -3,6 +3,7 @@
 No ROS here: a node starts the loop, gives it commands, and publishes what the callback receives.
 """
 
+import gc
 import threading
 import time
 from collections import deque
@@ -21,6 +22,7 @@ from dynid.hardware.safety import GuardEvent, GuardResult, GuardState, SafetyGua
 from dynid.robot import FloatArray
 
 LONGEST_CATCH_UP_S = 0.010
+YOUNG_COLLECTION_EVERY = 100
 
 
 class ControlLoop:
@@ -186,6 +188,8 @@ class ControlLoop:
             complete = self._cycle()
             self._meter.add(time.monotonic_ns() - began_ns, late_ns, complete)
             next_ns += self._period_ns
+            if self._meter.cycles % YOUNG_COLLECTION_EVERY == 0:
+                gc.collect(0)  # full collections are off; young garbage of other threads must not pile up
             if not self._serve_requests():
                 return
 

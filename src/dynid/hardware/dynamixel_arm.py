@@ -3,6 +3,7 @@
 The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,13 +201,13 @@ class DynamixelArm:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(self) -> ArmSample:
-        """The present state of all joints.
+    def read(self, meanwhile: Callable[[], None] | None = None) -> ArmSample:
+        """The present state of all joints; `meanwhile` is called while the bytes are on the wire.
 
         Raises:
             BusError: the port is lost. What a servo did not answer is told by `ArmSample.valid` instead.
         """
-        reading = self._cycle.read()
+        reading = self._cycle.read(meanwhile)
         current_a = table.current_from_counts(reading.current_count)
         return ArmSample(
             stamp_ns=reading.stamp_ns,
@@ -262,11 +263,15 @@ class DynamixelArm:
             self.slow.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
-        """Servos (id and joint name) whose torque enable is not read back as this value."""
-        values, valid = self.bus.sync_read(table.TORQUE_ENABLE)
-        joints = self.robot.file.joints
-        return [
-            f"servo {joint.servo_id} ({joint.name})"
-            for joint, value, read in zip(joints, values, valid, strict=True)
-            if not read or value != torque_enable
-        ]
+        """Servos (id and joint name) whose torque enable is not read back as this; a lost reply is asked again."""
+        unconfirmed: list[str] = []
+        for _ in range(CONFIRM_ATTEMPTS):
+            values, valid = self.bus.sync_read(table.TORQUE_ENABLE)
+            unconfirmed = [
+                f"servo {joint.servo_id} ({joint.name})"
+                for joint, value, read in zip(self.robot.file.joints, values, valid, strict=True)
+                if not read or value != torque_enable
+            ]
+            if not unconfirmed:
+                break
+        return unconfirmed

@@ -1,6 +1,7 @@
 """The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,8 +132,8 @@ class StateCycle:
         self._quarantine_until_ns = 0
         return self.fast_read
 
-    def read(self) -> StateReading:
-        """Current, velocity and position of all servos.
+    def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
+        """Current, velocity and position of all servos; `meanwhile` is called while the bytes are on the wire.
 
         Waits out the quarantine first, if the read before was not answered in time. Never raises for what a servo
         did or did not answer: see `StateReading.valid`. The returned object is overwritten by the next call.
@@ -146,7 +147,7 @@ class StateCycle:
                 time.sleep(quarantine_s)
             fast = self.fast_read and self._plain_reads_left == 0
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
-            complete = self._exchange(fast)
+            complete = self._exchange(fast, meanwhile)
             self._fast_failures = self._fast_failures + 1 if fast and not complete else 0
             if self._fast_failures >= FAST_FAILURES_BEFORE_PLAIN:
                 # One servo that is missing makes the fast read fail for all; the plain one still hears the others.
@@ -171,14 +172,14 @@ class StateCycle:
     def _wire_s(self, fast: bool) -> float:
         return self.bus.wire_s(len(self._requests[fast]), self._reply_sizes[fast])
 
-    def _exchange(self, fast: bool) -> bool:
+    def _exchange(self, fast: bool, meanwhile: Callable[[], None] | None = None) -> bool:
         """One request and its replies into `_reading`; whether every servo's reply was good."""
         reading = self._reading
         reading.valid[:] = False
         reading.errors[:] = 0
         seen: set[int] = set()
         started_ns = time.monotonic_ns()
-        for packet in self.bus.ask(self._requests[fast], self._reply_sizes[fast]):
+        for packet in self.bus.ask(self._requests[fast], self._reply_sizes[fast], meanwhile):
             self._accept(packet, fast, seen)
             if len(seen) == len(self.bus.servo_ids):
                 break
@@ -205,7 +206,8 @@ class StateCycle:
         return reading.complete
 
     def _quarantine(self, now_ns: int) -> None:
-        duration_s = min(self.quarantine_s * 2 ** max(0, self._silent_reads - 1), LONGEST_QUARANTINE_S)
+        doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
+        duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
         self._quarantine_until_ns = now_ns + int(duration_s * 1e9)
 
     def _accept(self, packet: Packet, fast: bool, seen: set[int]) -> None:

@@ -1,0 +1,45 @@
+"""What the real-time settings change, they put back."""
+
+import gc
+import os
+import sys
+
+import pytest
+
+from dynid.hardware.realtime import SWITCH_INTERVAL_S, bounded_timer_slack, fifo_scheduling, quiet_interpreter
+
+
+def timer_slack_ns() -> int:
+    with open("/proc/self/timerslack_ns", encoding="ascii") as file:
+        return int(file.read())
+
+
+def test_interpreter_is_quiet_only_inside() -> None:
+    interval, frozen = sys.getswitchinterval(), gc.get_freeze_count()
+    with pytest.raises(KeyError), quiet_interpreter():
+        assert not gc.isenabled() and gc.get_freeze_count() > frozen
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
+        raise KeyError
+    assert gc.isenabled() and sys.getswitchinterval() == interval
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/timerslack_ns"), reason="no timer slack file")
+def test_timer_slack_is_put_back() -> None:
+    before = timer_slack_ns()
+    with bounded_timer_slack(7) as accepted:
+        assert accepted and timer_slack_ns() == 7
+    assert timer_slack_ns() == before
+
+
+def test_fifo_is_not_asked_for_by_itself() -> None:
+    with fifo_scheduling(None) as in_force:
+        assert not in_force and os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_fifo_without_permission_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbid)
+    with fifo_scheduling(10) as in_force:
+        assert not in_force
