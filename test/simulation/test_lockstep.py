@@ -13,7 +13,7 @@ from dynid.model.standard import from_file
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
-from dynid.simulation.lockstep import PHASES, SimulatedRun, simulate
+from dynid.simulation.lockstep import LONGEST_STEP_S, PHASES, SimulatedRun, simulate
 from dynid.simulation.lockstep_kernels import actuate, nearest, sense
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import NUISANCES, Play, quantise
@@ -186,9 +186,9 @@ def test_actuation_caps_current_and_reports_whether_any_flows():
 
 def test_lock_step_and_the_plant_of_the_real_time_chain_move_alike(usual):
     """The same currents, given to the plant through the interface that the servo bus uses, give the same motion."""
-    plant = ArmPlant(ROBOT, seed=4)
+    plant = ArmPlant(ROBOT, seed=4, longest_step_s=LONGEST_STEP_S)
     for k in range(1500):
-        np.testing.assert_allclose(plant.q, usual.q_true[k], atol=1e-9)
+        np.testing.assert_allclose(plant.q, usual.q_true[k], atol=1e-11)
         plant.set_currents(usual.torque_goal[k] / ROBOT.torque_constants)
         plant.advance(0.001)
 

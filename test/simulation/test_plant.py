@@ -114,7 +114,7 @@ def test_energy_is_kept_without_friction():
     model = compile_plant(ROBOT, frictionless).model
     model.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
     drifts = []
-    for step in (0.0005, 0.00025):
+    for step in (0.002, 0.001):
         model.opt.timestep = step
         data = mujoco.MjData(model)
         data.qpos[:] = ROBOT.rest_posture + 0.2
@@ -124,7 +124,7 @@ def test_energy_is_kept_without_friction():
         mujoco.mj_forward(model, data)
         assert data.energy[1] > 0.01  # it does move
         drifts.append(abs(data.energy.sum() - start) / data.energy[1])
-    assert drifts[1] < 0.01 and drifts[1] < 0.6 * drifts[0]  # a first-order method: half the step, half the drift
+    assert drifts[1] < 1e-8 and drifts[1] < 0.1 * drifts[0]  # a fourth-order method: half the step, 1/16 of the drift
 
 
 def test_viscous_friction_takes_energy():
@@ -134,7 +134,7 @@ def test_viscous_friction_takes_energy():
     data.qpos[:] = ROBOT.rest_posture + 0.2
     mujoco.mj_forward(model, data)
     start = data.energy.sum()
-    mujoco.mj_step(model, data, nstep=600)
+    mujoco.mj_step(model, data, nstep=round(0.15 / model.opt.timestep))
     mujoco.mj_forward(model, data)
     assert start - data.energy.sum() > 0.1 * data.energy[1]
 
@@ -201,15 +201,25 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_do_not():
     assert not np.array_equal(first, play_script(ArmPlant(ROBOT, seed=6)))
 
 
-def test_time_in_small_pieces_is_the_same_time():
-    np.testing.assert_array_equal(play_script(ArmPlant(ROBOT, seed=5)), play_script(ArmPlant(ROBOT, seed=5), pieces=4))
+def test_time_in_pieces_of_any_size_is_the_same_time():
+    """Exactly so for smooth motions; dry friction lets go within a step, so there it depends a little on the steps."""
+    for switched_off, tolerance in (({"coulomb"}, 1e-8), ((), 1e-3)):
+
+        def angles(pieces: int, step: float, off=switched_off) -> np.ndarray:
+            plant = ArmPlant(ROBOT, seed=5, switched_off=off, longest_step_s=step)
+            return np.array(play_script(plant, pieces))[:, 24:32]
+
+        whole = angles(1, 0.001)
+        assert np.ptp(whole, axis=0).min() > 0.01
+        for pieces in (3, 4):
+            np.testing.assert_allclose(angles(pieces, 0.00025), whole, atol=tolerance)
 
 
-def test_currents_below_a_step_of_time_are_not_lost():
-    plant = ArmPlant(ROBOT)
+def test_times_below_a_step_are_not_lost():
+    plant = ArmPlant(ROBOT, hold_until_current=False)
     for _ in range(1000):
-        plant.advance(0.0001)
-    assert plant.time_s == pytest.approx(0.1, abs=2.5e-4)
+        plant.advance(0.00001)
+    assert plant.time_s == pytest.approx(0.01, abs=1e-9) and plant.q[1] != ROBOT.rest_posture[1]
 
 
 def test_torque_noise_off_leaves_readings_of_current_exact_and_torque_exact():

@@ -26,6 +26,8 @@ from dynid.trajectory.trajectory import Trajectory, approach
 
 STAMP_STREAM = 3
 CHECK_CYCLES = 200
+# Torque is constant over a cycle, so a step of a whole cycle is as good as several (1e-8 rad over a run).
+LONGEST_STEP_S = 0.001
 PHASES: tuple[Phase, ...] = ("approach", "trajectory", "rest", "done")
 
 
@@ -158,7 +160,6 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
     out = _Recorded(*(np.zeros((count, n)) for _ in range(8)))
     noise = plant.drive_noise.rows(count)
     late = math.ceil(nuisances.delay / cycle - 1e-9)
-    steps = round(cycle / robot.file.simulation.step_s)
     intervals = np.diff(plan.stamps_ns / 1e9, prepend=-cycle).tolist()
     seen, half_play, resolution = plant.q.copy(), 0.5 * nuisances.backlash, nuisances.position_step
     controller.reset(quantise(seen, resolution))
@@ -170,9 +171,9 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
             out.command, out.goal, out.in_force, out.motor,
         )  # fmt: skip
         if flows or not plant.held:
-            plant.push(out.motor[k], steps)
+            plant.push(out.motor[k], cycle)
         else:
-            plant.advance_steps(steps)
+            plant.advance(cycle)
             out.motor[k] = 0.0
         if k % CHECK_CYCLES == 0:
             plant.check()
@@ -218,8 +219,9 @@ def simulate(
     walls = stops or default_stops(robot)
     trajectory.check_limits(*walls, np.full(robot.size, np.inf))
     plant = ArmPlant(
-        robot, mount=mount, seed=seed, switched_off=switched_off, q0=q0, stops=walls, standard=standard
-    )
+        robot, mount=mount, seed=seed, switched_off=switched_off, q0=q0, stops=walls, standard=standard,
+        longest_step_s=LONGEST_STEP_S,
+    )  # fmt: skip
     start = quantise(plant.q, plant.nuisances.position_step)
     plan = schedule(robot, trajectory, start, plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
     raw = _run(plant, controller, plan, robot.file.bus.cycle_s)

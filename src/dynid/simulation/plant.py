@@ -6,6 +6,7 @@ current sensors see the current that the servo holds, with noise of their own. R
 wire and the processes make it, and in lock-step the loop does.
 """
 
+import math
 from collections.abc import Collection
 from functools import cached_property
 
@@ -21,6 +22,7 @@ from dynid.simulation.nuisances import NOISE_PERIOD_S, Magnitudes, NoiseStream, 
 from dynid.simulation.plant_interface import PlantReading
 
 DRIVE_NOISE, SENSOR_NOISE = 1, 2  # streams of random numbers
+SHORTEST_STEP_S = 1e-9  # below this a time is rounding error
 
 
 def nominal_standard(robot: Robot) -> StandardFile:
@@ -46,6 +48,7 @@ class ArmPlant:
         stops: lower and upper joint stops, (n,) each [rad]; None is a little beyond the joint limits.
         standard: standard parameters; None is the set that the robot's file names.
         hold_until_current: False lets the arm go from the start.
+        longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ArmPlant:
         stops: tuple[FloatArray, FloatArray] | None = None,
         standard: StandardFile | None = None,
         hold_until_current: bool = True,
+        longest_step_s: float | None = None,
     ) -> None:
         self.robot = robot
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
@@ -68,7 +72,7 @@ class ArmPlant:
         self._model = self.compiled.model
         # MuJoCo would put a diverged arm back to zero and go on; here it stays NaN, and `measure` says so
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        self._data = mujoco.MjData(self._model)
+        self._options, self._data = self._model.opt, mujoco.MjData(self._model)
         # views into MuJoCo's own memory; without geometry the axes are its only joints, in order
         self._q, self._dq, self._torque = self._data.qpos, self._data.qvel, self._data.qfrc_applied
         start = robot.rest_posture if q0 is None else np.asarray(q0, dtype=np.float64)
@@ -78,10 +82,8 @@ class ArmPlant:
         self._play = Play(self.nuisances.backlash, start)
         self.drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
         self.sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.torque_constants, seed, SENSOR_NOISE)
-        self._noisy = bool(self.nuisances.torque_noise.any())
-        self._step = robot.file.simulation.step_s
-        self._steps_per_draw = max(1, round(NOISE_PERIOD_S / self._step))
-        self._done, self._wanted = 0, 0.0
+        self._longest_step = longest_step_s or robot.file.simulation.step_s
+        self._time = 0.0
         self._current, self._held_torque = np.zeros(robot.size), np.zeros(robot.size)
         self._held = hold_until_current
 
@@ -98,7 +100,7 @@ class ArmPlant:
     @property
     def time_s(self) -> float:
         """Simulated time [s]."""
-        return self._done * self._step
+        return self._time
 
     @property
     def held(self) -> bool:
@@ -128,38 +130,33 @@ class ArmPlant:
             self._held = False
 
     def advance(self, duration_s: float) -> None:
-        """Move on by a time [s] with the currents held; what is less than a step is kept for the next call.
+        """Move on by a time [s] with the currents held.
 
         Raises:
             DataError: a negative time.
         """
         if not 0.0 <= duration_s < np.inf:
             raise DataError(f"the simulated arm cannot move on by {duration_s} s; expected a time of at least 0 s")
-        self._wanted += duration_s
-        self.advance_steps(int(self._wanted / self._step + 1e-6) - self._done)
+        end = self._time + duration_s
+        while not self._held and end - self._time > SHORTEST_STEP_S:
+            draw = int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S)
+            until = min(end, (draw + 1) * NOISE_PERIOD_S)
+            np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
+            self._integrate(until - self._time)
+            self._time = until
+        self._time = end
 
-    def advance_steps(self, count: int) -> None:
-        """Move on by a number of steps of the simulation."""
-        if self._held:
-            self._done += count
-            return
-        while count > 0:
-            draw, offset = divmod(self._done, self._steps_per_draw)
-            chunk = min(count, self._steps_per_draw - offset)
-            if self._noisy:
-                np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
-            else:
-                self._torque[:] = self._held_torque
-            mujoco.mj_step(self._model, self._data, nstep=chunk)
-            self._done += chunk
-            count -= chunk
-
-    def push(self, torque: FloatArray, steps: int) -> None:
-        """Move on by steps with motor torques (n,) [N m] held as they are: no torque constant, no noise, no stand."""
+    def push(self, torque: FloatArray, duration_s: float) -> None:
+        """Move on by a time [s] with motor torques (n,) [N m] held as they are: no torque constant, noise or stand."""
         self._held = False
         self._torque[:] = torque
+        self._integrate(duration_s)
+        self._time += duration_s
+
+    def _integrate(self, duration: float) -> None:
+        steps = math.ceil(duration / self._longest_step - 1e-6)
+        self._options.timestep = duration / steps
         mujoco.mj_step(self._model, self._data, nstep=steps)
-        self._done += steps
 
     def measured_position(self) -> FloatArray:
         """What the encoders see, without their steps, (n,) [rad]; a view that the next call changes."""
@@ -167,7 +164,7 @@ class ArmPlant:
 
     def measured_current(self) -> FloatArray:
         """What the current sensors see, without their steps, (n,) [A]."""
-        return self._current + self.sensor_noise.row(self._done // self._steps_per_draw)
+        return self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
 
     def check(self) -> None:
         """Raise DataError if the simulated arm has diverged."""
