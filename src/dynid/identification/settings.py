@@ -61,7 +61,7 @@ class Audit(Strict):
     """Effort of an audit inside the pipeline; the acceptance has its own number of fresh poses."""
 
     poses: Annotated[int, Field(gt=0)] = 65_536
-    searches: Annotated[int, Field(gt=0)] = 16
+    searches: Annotated[int, Field(gt=0)] = 1024
     seed: int = 1
 
 

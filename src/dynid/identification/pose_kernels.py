@@ -1,0 +1,133 @@
+"""Compiled kernels of the audit: how far M(q; phi) - eps I is from singular, and which way that falls.
+
+The measure is m = 1 / trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l it
+lies between l / n and l, and unlike l it is smooth and needs no iteration. Where M - eps I is not positive definite
+(a pivot of its LDL' factors is not positive) m is that pivot, so its sign is always right.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import casadi as ca
+import numpy as np
+
+from dynid.model import block_loops
+from dynid.model.block_loops import AXES, CHAIN, count_outside, fill_lanes
+from dynid.model.compile import refuse_outside, state_arrays
+from dynid.model.dynamics import ArmModel
+from dynid.model.emit import RANGE, emit
+from dynid.model.kernels import Generated, Loops, load_kernels
+from dynid.model.symbolic import Factors, SymbolicArm
+from dynid.model.vector_ir import LANES, WIDTH
+from dynid.robot import FloatArray
+
+if TYPE_CHECKING:
+
+    def margin_program(lane: int, arrays: Any) -> None:
+        """Program: the pivots of M - eps I and m."""
+
+    def slope_program(lane: int, arrays: Any) -> None:
+        """Program: the pivots of M - eps I, m and its derivatives by the chain's positions."""
+
+
+def signed(pivots: Any, lane: int, margin: float) -> float:
+    """The first pivot, from the last row up, that is not positive; `margin` if there is none."""
+    for i in range(AXES - 1, -1, -1):
+        if not pivots[i, lane] > 0.0:
+            return float(pivots[i, lane])
+    return margin
+
+
+def margins(q: Any, phi: Any, eps: Any, margin: Any) -> int:
+    """m per pose; returns how many positions were out of range."""
+    positions, pivots, value = np.empty((CHAIN, LANES)), np.empty((AXES, LANES)), np.empty((1, LANES))
+    outside = 0
+    for first in range(0, len(q), LANES):
+        fill_lanes(q, first, positions)
+        outside += count_outside(positions, RANGE)
+        for lane in range(0, LANES, WIDTH):
+            margin_program(lane, (positions, phi, eps, pivots, value))
+        for lane in range(min(LANES, len(q) - first)):
+            margin[first + lane] = signed(pivots, lane, value[0, lane])
+    return outside
+
+
+def slopes(q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
+    """m and its derivatives per pose; returns how many positions were out of range."""
+    positions, pivots, value = np.empty((CHAIN, LANES)), np.empty((AXES, LANES)), np.empty((1, LANES))
+    derivatives = np.empty((CHAIN, LANES))
+    outside = 0
+    for first in range(0, len(q), LANES):
+        fill_lanes(q, first, positions)
+        outside += count_outside(positions, RANGE)
+        for lane in range(0, LANES, WIDTH):
+            slope_program(lane, (positions, phi, eps, pivots, value, derivatives))
+        for lane in range(min(LANES, len(q) - first)):
+            margin[first + lane] = signed(pivots, lane, value[0, lane])
+            for j in range(CHAIN):
+                slope[first + lane, j] = derivatives[j, lane]
+    return outside
+
+
+def _inverse_trace(factors: Factors) -> ca.SX:
+    """trace((U D U')^-1) = sum over i, j of (U^-1)_ij^2 / d_i."""
+    n = len(factors.pivots)
+    inverse = ca.SX.eye(n)
+    for j in range(n):
+        for i in reversed(range(j)):
+            inverse[i, j] = -sum((factors.U[i, k] * inverse[k, j] for k in range(i + 1, j + 1)), ca.SX(0))
+    rows = [sum((inverse[i, j] ** 2 for j in range(i, n)), ca.SX(0)) for i in range(n)]
+    return ca.SX(sum((row / d for row, d in zip(rows, factors.pivots, strict=True)), ca.SX(0)))
+
+
+def _generate(model: ArmModel) -> Generated:
+    arm, eps = SymbolicArm(model), ca.SX.sym("eps")
+    factors = Factors.of(arm.inertia_matrix() - eps * ca.SX.eye(model.axes))
+    pivots, margin = ca.vertcat(*factors.pivots), 1 / _inverse_trace(factors)
+    slope = ca.densify(ca.gradient(margin, arm.q))
+    inputs, shared = {"q": arm.q}, {"phi": arm.phi, "eps": eps}
+    return Generated(
+        {
+            "margin_program": emit(inputs, shared, {"pivot": pivots, "margin": margin}),
+            "slope_program": emit(inputs, shared, {"pivot": pivots, "margin": margin, "slope": slope}),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class PoseKernels:
+    """Compiled functions of poses q (N, n) [rad], phi (p,) and eps [kg m^2].
+
+    Attributes:
+        margins: m, (N,) [kg m^2].
+        slopes: m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they mean nothing where m
+            is not positive.
+
+    Both raise DataError for positions out of the kernels' range.
+    """
+
+    margins: Callable[[FloatArray, FloatArray, float], FloatArray]
+    slopes: Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
+
+
+def compile_pose_kernels(model: ArmModel) -> PoseKernels:
+    """The audit's kernels for an arm."""
+    loops: Loops = [block_loops.fill_lanes, block_loops.count_outside, signed, margins, slopes]
+    module = load_kernels("poses", model, lambda: _generate(model), loops)
+
+    def all_margins(q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
+        (states,) = state_arrays(model, q)
+        margin = np.empty(len(states))
+        outside = module.margins(states, np.ascontiguousarray(phi), np.array([float(eps)]), margin)
+        refuse_outside(outside, states, model.chain_size)
+        return margin
+
+    def all_slopes(q: FloatArray, phi: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
+        (states,) = state_arrays(model, q)
+        margin, slope = np.empty(len(states)), np.empty((len(states), model.chain_size))
+        outside = module.slopes(states, np.ascontiguousarray(phi), np.array([float(eps)]), margin, slope)
+        refuse_outside(outside, states, model.chain_size)
+        return margin, slope
+
+    return PoseKernels(all_margins, all_slopes)
