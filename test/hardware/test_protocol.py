@@ -189,3 +189,21 @@ def test_ids_above_252_are_refused() -> None:
     parser = PacketParser()
     assert parser.feed(build_packet(253, Instruction.STATUS, b"\0")) == []
     assert parser.malformed == 1
+
+
+@given(st.lists(st.integers(-2047, 2047), min_size=1, max_size=8), st.data())
+def test_a_frame_changed_in_place_is_the_one_built_anew(values: list[int], data: st.DataObject) -> None:
+    values = [data.draw(st.sampled_from([value, -1, -3, -769])) for value in values]
+    ids = list(range(2, 2 + len(values)))
+    ids[-1] = data.draw(st.sampled_from([ids[-1], 252]))
+    blocks = [value.to_bytes(2, "little", signed=True) for value in values]
+    frame = bytearray(protocol.build_sync_write(ids, 102, [b"\0\0"] * len(ids)))
+    for position, block in enumerate(blocks):
+        frame[13 + 3 * position : 15 + 3 * position] = block
+    assert protocol.finish_frame(frame) == protocol.build_sync_write(ids, 102, blocks)
+
+
+def test_a_frame_changed_in_place_is_stuffed_where_needed() -> None:
+    frame = bytearray(protocol.build_write(2, 102, bytes(4)))
+    frame[10:14] = b"\xff\xff\xfd\x01"
+    assert protocol.finish_frame(frame) == protocol.build_write(2, 102, b"\xff\xff\xfd\x01")

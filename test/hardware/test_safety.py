@@ -141,6 +141,12 @@ def test_a_fault_latches_until_cleared(guard: SafetyGuard, middle: np.ndarray) -
     assert not guard.filter(None, 0.0, middle, STILL).current_a.any()  # what was commanded before is forgotten
 
 
+def test_no_nan_ever_flows(guard: SafetyGuard, middle: np.ndarray) -> None:
+    result = guard.filter(None, 0.0, middle, np.full(8, np.nan))
+    assert not result.current_a.any() and Reason.CURRENT_LIMIT in result.reasons
+    assert np.isfinite(guard.filter(None, 0.0, middle, np.ones(8)).current_a).all()
+
+
 def test_joints_that_were_not_read_get_no_damping(guard: SafetyGuard, middle: np.ndarray) -> None:
     valid = np.array([True] * 7 + [False])
     result = guard.filter(None, 0.0, middle, np.ones(8), valid)

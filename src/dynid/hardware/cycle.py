@@ -33,6 +33,8 @@ class ControlLoop:
         guard: decides which currents flow.
         on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] that were
             written in answer to it, (n,); all zero while torque is off. Must be quick. An exception ends the loop.
+        on_waiting: called with the same, but one cycle later while the next request is on the wire: for what is not
+            urgent, at no cost in time.
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
         slow_poll_every: one piece of slow data is read every so many cycles; 0 never.
@@ -50,6 +52,7 @@ class ControlLoop:
         guard: SafetyGuard,
         *,
         on_cycle: Callable[[ArmSample, FloatArray], None] | None = None,
+        on_waiting: Callable[[ArmSample, FloatArray], None] | None = None,
         on_end: Callable[[BaseException | None], None] | None = None,
         realtime_priority: int | None = None,
         slow_poll_every: int = 20,
@@ -59,7 +62,8 @@ class ControlLoop:
         self.error: BaseException | None = None
         self.fifo = False
         self.last_result = GuardResult(np.zeros(arm.robot.size), ())
-        self._on_cycle, self._on_end = on_cycle, on_end
+        self._on_cycle, self._on_waiting, self._on_end = on_cycle, on_waiting, on_end
+        self._previous: tuple[ArmSample, FloatArray] | None = None
         self._realtime_priority = realtime_priority
         self._slow_poll_every, self._feedback_timeout_s = slow_poll_every, feedback_timeout_s
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
@@ -157,6 +161,7 @@ class ControlLoop:
 
     def _finish(self) -> None:
         """Zero current and torque off, whatever happened before; everybody who waits is told."""
+        self._hand_over_previous()
         try:
             self.arm.disable()
         except BusError as error:
@@ -172,6 +177,11 @@ class ControlLoop:
             waiter.set_exception(failure)
         if self._on_end is not None:
             self._on_end(self.error)
+
+    def _hand_over_previous(self) -> None:
+        previous, self._previous = self._previous, None
+        if previous is not None and self._on_waiting is not None:
+            self._on_waiting(*previous)
 
     def _loop(self) -> None:
         self._meter.started_ns = self._last_complete_ns = next_ns = time.monotonic_ns()
@@ -195,7 +205,7 @@ class ControlLoop:
 
     def _cycle(self) -> bool:
         """One cycle; whether its sample was complete."""
-        sample = self.arm.read()
+        sample = self.arm.read(self._hand_over_previous)
         self._watch(sample)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], time.monotonic() - command[1])
@@ -203,6 +213,7 @@ class ControlLoop:
         applied = self.arm.write_currents(result.current_a) if self._torque_on else result.current_a
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
+        self._previous = (sample, applied)
         if self._slow_poll_every and self._meter.cycles % self._slow_poll_every == 0:
             self.arm.slow_poll()
             self._watch_slow()

@@ -72,7 +72,7 @@ def _crc_table() -> tuple[int, ...]:
 _CRC_TABLE = _crc_table()
 
 
-def crc16(data: bytes | bytearray, crc: int = 0) -> int:
+def crc16(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
     """CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) over `data`, continuing from `crc`."""
     table = _CRC_TABLE
     for byte in data:
@@ -104,6 +104,19 @@ def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuf
         body = stuff(body)
     frame = HEADER + bytes((packet_id,)) + (len(body) + 2).to_bytes(2, "little") + body
     return frame + crc16(frame).to_bytes(2, "little")
+
+
+def finish_frame(frame: bytearray) -> bytes:
+    """A frame whose payload was changed in place, with its CRC made right, and stuffed if it needs to be.
+
+    Args:
+        frame: wire bytes of an instruction packet that was built without any stuffing; its CRC is updated.
+    """
+    if frame.find(_PATTERN, _PREFIX, -2) >= 0:
+        return build_packet(frame[4], frame[_PREFIX], bytes(frame[_PREFIX + 1 : -2]))
+    crc = crc16(memoryview(frame)[:-2])
+    frame[-2], frame[-1] = crc & 0xFF, crc >> 8
+    return bytes(frame)
 
 
 def _word(value: int) -> bytes:

@@ -127,7 +127,6 @@ class SafetyGuard:
         self._cycle_s = robot.file.bus.cycle_s
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._held = np.zeros(self._size)
-        self._commanded = False
         self._settled = True
         self._stop_cycles = self._still_cycles = 0
 
@@ -157,8 +156,7 @@ class SafetyGuard:
             self.fault_text = ""
             self._settled = True
         if following is not self.state and following is GuardState.ENABLED:
-            self._held[:] = 0.0
-            self._commanded = False
+            self._held = np.zeros(self._size)
         self.state = following
         return following
 
@@ -180,14 +178,14 @@ class SafetyGuard:
         Args:
             command_tau: commanded torques, (n,) [N m]; None if there was none yet.
             command_age_s: time since the command was given [s].
-            q: joint angles, (n,) [rad].
-            dq: joint velocities, (n,) [rad/s].
+            q: joint angles, (n,), finite [rad].
+            dq: joint velocities, (n,), finite [rad/s].
             valid: which of q and dq are of this cycle, (n,); None is all. The others get no damping.
         """
         if not self.torque_needed:
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
             return GuardResult(np.zeros(self._size), (reason,))
-        known_dq = np.where(np.isfinite(dq) if valid is None else valid & np.isfinite(dq), dq, 0.0)
+        known_dq = dq if valid is None or valid.all() else np.where(valid, dq, 0.0)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED:
             current = self._follow(command_tau, command_age_s, known_dq, reasons)
@@ -197,10 +195,11 @@ class SafetyGuard:
             self._count_stop(known_dq, valid)
         current = self._limit_velocity(current, known_dq, reasons)
         current = self._limit_position(current, q, known_dq, reasons)
-        limited = np.clip(current, -self._caps, self._caps)
-        if (limited != current).any():
+        if not (np.abs(current) <= self._caps).all():  # true for NaN as well, which must never pass
             reasons.append(Reason.CURRENT_LIMIT)
-        return GuardResult(limited, tuple(reasons))
+            current = np.clip(np.nan_to_num(current), -self._caps, self._caps)
+        current.flags.writeable = False
+        return GuardResult(current, tuple(reasons))
 
     def _follow(self, tau: FloatArray | None, age_s: float, dq: FloatArray, reasons: list[Reason]) -> FloatArray:
         if tau is None:
@@ -211,13 +210,13 @@ class SafetyGuard:
             reasons.append(Reason.STALE_COMMAND)
         else:
             current: FloatArray = tau / self._torque_constants
-            self._held[:] = np.clip(current, -self._caps, self._caps)
+            self._held = current
             return current
         return self._release(dq)
 
     def _release(self, dq: FloatArray) -> FloatArray:
         """The last good command fading out, and damping: an arm let go at once would drop."""
-        self._held *= self._fade
+        self._held = np.clip(self._held * self._fade, -self._caps, self._caps)
         return self._held - self._damping * dq
 
     def _limit_velocity(self, current: FloatArray, dq: FloatArray, reasons: list[Reason]) -> FloatArray:

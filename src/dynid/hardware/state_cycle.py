@@ -16,6 +16,7 @@ from dynid.hardware.protocol import (
     Packet,
     build_sync_read,
     build_sync_write,
+    finish_frame,
     split_fast_reply,
 )
 
@@ -27,6 +28,7 @@ EARLY_REPLIES_BELIEVED = 3
 FAST_FAILURES_BEFORE_PLAIN = 3
 PLAIN_READS_BEFORE_FAST = 1000
 LONGEST_QUARANTINE_S = 0.016
+_GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
 
@@ -99,6 +101,10 @@ class StateCycle:
             False: size * (STATUS_OVERHEAD + table.STATE_SIZE),
             True: FAST_REPLY_OVERHEAD + size * (table.STATE_SIZE + FAST_BLOCK_OVERHEAD),
         }
+        blank = build_sync_write(bus.servo_ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * size)
+        self._write_frame = bytearray(blank)
+        goals = memoryview(self._write_frame)[-2 - size * _GOAL.itemsize : -2]
+        self._goals = np.frombuffer(goals, dtype=_GOAL)
         self._bytes = bytearray(size * table.STATE_SIZE)
         self._state = np.frombuffer(self._bytes, dtype=_STATE)
         self._reading = StateReading(
@@ -160,9 +166,8 @@ class StateCycle:
         Raises:
             BusError: the port is lost.
         """
-        data = goal_current_count.astype("<i2").tobytes()
-        blocks = [data[start : start + 2] for start in range(0, len(data), 2)]
-        frame = build_sync_write(self.bus.servo_ids, table.GOAL_CURRENT.address, blocks)
+        self._goals["current"] = goal_current_count
+        frame = finish_frame(self._write_frame)
         with self.bus.line():
             self.bus.send(frame)
 
@@ -187,7 +192,7 @@ class StateCycle:
         too_early = (ended_ns - started_ns) * 1e-9 < EARLY_FRACTION * self._wire_s(fast)
         if len(seen) < len(self.bus.servo_ids):
             self.counters.timeouts += 1
-            self._silent_reads = 0 if seen else self._silent_reads + 1
+            self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._quarantine(ended_ns)
         elif self.wire_timed and too_early:
             self.counters.stale += 1

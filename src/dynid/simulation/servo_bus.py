@@ -37,6 +37,7 @@ BITS_PER_BYTE = 10  # start, eight data bits, stop
 IDLE_POLL_MS = 10
 STALE_FRAGMENT_S = 0.010
 LONGEST_CATCH_UP_S = 0.5
+SLEEP_OVERSHOOT_S = 0.000025  # by so much a sleep ends too late at best
 _PR_SET_PDEATHSIG = 1
 
 LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
@@ -181,8 +182,8 @@ class EmulatedServoBus:
         self._wire_free_s = max(self._wire_free_s, now_s) if not self.wire_time else self._wire_free_s
         if self.wire_time:
             self._wire_free_s += len(data) * self._byte_s
-            if self._wire_free_s > now_s:
-                time.sleep(self._wire_free_s - now_s)
+            if self._wire_free_s - SLEEP_OVERSHOOT_S > now_s:
+                time.sleep(self._wire_free_s - SLEEP_OVERSHOOT_S - now_s)
         try:
             written = os.write(self._master, data)
         except BlockingIOError:
