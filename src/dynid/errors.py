@@ -33,6 +33,10 @@ class OutputExistsError(DynidError, FileExistsError):
     """An output that exists already; results are never overwritten."""
 
 
+class BagWriteError(DynidError, OSError):
+    """A bag cannot be written: disk full, no permission, not open."""
+
+
 class InfeasibleError(DynidError, ArithmeticError):
     """An optimisation or projection has no admissible solution."""
 

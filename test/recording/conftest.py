@@ -97,9 +97,7 @@ class Experiment:
         status = DiagnosticStatus("bus", 1, "slow", "arm", {"missed_cycles": "3"})
         self.messages["hardware_settings"] = [(START, encode_string(self.settings.model_dump_json()))]
         self.messages["robot_description"] = [(START, encode_string("<robot name='three'/>"))]
-        self.messages["experiment"] = [
-            (p.phases[-1].stamp_ns, encode_string(p.model_dump_json())) for p in self.phases
-        ]
+        self.messages["experiment"] = [(p.phases[-1].stamp_ns, encode_string(p.model_dump_json())) for p in self.phases]
         self.messages["diagnostics"] = [(START + CYCLE, encode_diagnostics(START, [status]))]
         self.messages["estop"] = [(START, encode_bool(False))]
 

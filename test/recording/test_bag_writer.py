@@ -13,10 +13,10 @@ import yaml
 from rosbags.interfaces import QosDurability, QosReliability
 from rosbags.rosbag2 import Reader
 
-from dynid.errors import ConfigurationError, DataError, OutputExistsError, UnknownNameError
+from dynid.errors import BagWriteError, ConfigurationError, DataError, OutputExistsError, UnknownNameError
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
-from dynid.recording.bag_writer import BagWriteError, BagWriter, Topic
+from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string, type_store
 from dynid.recording.recording import load_recording
 

@@ -215,8 +215,6 @@ def test_robot_must_agree(experiment, tmp_path: Path) -> None:
         load_recording(bag, Other())  # type: ignore[arg-type]
 
 
-
-
 def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
     first, second = experiment.phases[-1], experiment.phases[0].model_copy(update={"trajectory": "V01", "phases": ()})
     stamp = first.phases[-1].stamp_ns

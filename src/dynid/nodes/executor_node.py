@@ -19,7 +19,13 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DynidError, SafetyError
 from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
-from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, ReferenceEncoder, encode_diagnostics
+from dynid.recording.messages import (
+    DiagnosticStatus,
+    JointStateDecoder,
+    JointStateEncoder,
+    ReferenceEncoder,
+    encode_diagnostics,
+)
 from dynid.recording.settings import ExperimentSettings, Phase
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
@@ -46,12 +52,12 @@ class ExecutorNode(Node):
         self._q = np.zeros(self.robot.size)
         self._stamp_ns = 0
         self._arrival_s = -np.inf
-        self._order: list[int] | None = None
         self._commands = self.create_publisher(JointState, "joint_commands", STREAM)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
         self._experiments = self.create_publisher(String, "experiment", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
-        self.create_subscription(JointState, "joint_states", self._on_state, NEWEST)
+        self._decode_state = JointStateDecoder(self.robot.joint_names)
+        self.create_subscription(JointState, "joint_states", self._on_state, NEWEST, raw=True)
         self.create_service(Trigger, "~/execute", self._on_execute)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
         self.create_service(Trigger, "~/release", self._on_release)
@@ -61,14 +67,11 @@ class ExecutorNode(Node):
         """Stop commanding; the hardware's command timeout brings the arm to rest."""
         self._motion.release()
 
-    def _on_state(self, message: JointState) -> None:
-        if self._order is None:
-            names = list(message.name)
-            if any(name not in names for name in self.robot.joint_names):
-                return  # states of something else on the same topic
-            self._order = [names.index(name) for name in self.robot.joint_names]
-        self._q = np.array(message.position)[self._order]
-        self._stamp_ns = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+    def _on_state(self, raw: bytes) -> None:
+        state = self._decode_state.decode(raw)
+        if state is None:
+            return  # states of something else on the same topic
+        self._stamp_ns, self._q = state[0], state[1]["position"]
         self._arrival_s = time.monotonic()
         try:
             step = self._motion.update(self._stamp_ns, self._q)
@@ -140,7 +143,8 @@ class ExecutorNode(Node):
 
     def _publish_diagnostics(self) -> None:
         phase = self._motion.phase or "idle"
-        values = {
+        age = time.monotonic() - self._arrival_s
+        values = {"state_age_s": f"{age:.3f}"} | {
             "phase": phase,
             "elapsed_s": f"{self._motion.elapsed(self._stamp_ns):.3f}" if self._motion.phase else "",
         }

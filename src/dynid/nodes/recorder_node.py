@@ -43,7 +43,7 @@ class RecorderNode(LifecycleNode):
         declare(self, "storage", "mcap", "mcap or sqlite3")
         self._writer: BagWriter | None = None
         self._latched: dict[str, bytes] = {}
-        self._subscriptions: list[Any] = []
+        self._recorded: list[Any] = []
         self.create_service(Trigger, "~/start", self._on_start)
         self.create_service(Trigger, "~/stop", self._on_stop)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
@@ -54,7 +54,7 @@ class RecorderNode(LifecycleNode):
         for name, (message_class, _, latched) in TOPICS.items():
             callback = partial(self._on_message, self.resolve_topic_name(name), latched)
             profile = LATCHED if latched else STREAM
-            self._subscriptions.append(self.create_subscription(message_class, name, callback, profile, raw=True))
+            self._recorded.append(self.create_subscription(message_class, name, callback, profile, raw=True))
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -73,9 +73,9 @@ class RecorderNode(LifecycleNode):
 
     def _release(self) -> None:
         self._close()
-        for subscription in self._subscriptions:
+        for subscription in self._recorded:
             self.destroy_subscription(subscription)
-        self._subscriptions = []
+        self._recorded = []
 
     def _close(self) -> None:
         writer, self._writer = self._writer, None
@@ -96,9 +96,9 @@ class RecorderNode(LifecycleNode):
 
     def _on_start(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         output = string(self, "output")
-        if self._writer is not None or not self._subscriptions or not output:
+        if self._writer is not None or not self._recorded or not output:
             reason = "a bag is open already" if self._writer else "parameter 'output' is empty"
-            response.message = reason if self._subscriptions else "the recorder is not active"
+            response.message = reason if self._recorded else "the recorder is not active"
             return response
         topics = [
             Topic(self.resolve_topic_name(name), type_name, "latched" if latched else "reliable")
@@ -138,6 +138,8 @@ class RecorderNode(LifecycleNode):
             hardware_id="",
             values={topic: str(count) for topic, count in counts.items()},
         )
+        if self._writer is not None:
+            self._writer.flush()  # the writer flushes only while it writes; a silent arm must not hold data back
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
 

@@ -24,7 +24,7 @@ from rosbags.interfaces import (
 )
 from rosbags.rosbag2 import StoragePlugin
 
-from dynid.errors import ConfigurationError, DynidError, UnknownNameError
+from dynid.errors import BagWriteError, ConfigurationError, UnknownNameError
 from dynid.recording.bag_metadata import BAG_VERSION, bag_information, dump_information, write_metadata
 from dynid.recording.bag_storage import Rows, Stamps, SurvivingWriter
 from dynid.recording.messages import type_store
@@ -35,10 +35,6 @@ Reliability = Literal["reliable", "best_effort", "latched"]
 _STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
 _SLICE_NS = 200_000_000  # of topics written in bulk
 _FOREVER = QosTime(9223372036, 854775807)  # rmw's infinite duration
-
-
-class BagWriteError(DynidError, OSError):
-    """A bag cannot be written: disk full, no permission, not open."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Encoding rules: OMG CDR, little endian, alignment counted from behind the 4-byte
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,11 @@ class Layout:
     def view(self, rows: Bytes) -> np.ndarray:
         """The variable fields of messages `rows` (N, at least size) that match, as a structured array (N,)."""
         return np.ascontiguousarray(rows[:, : self.size]).view(self.fields)[:, 0]
+
+    def vector_offsets(self) -> dict[str, tuple[int, int]]:
+        """Of every float64 vector: where it begins in a message [bytes], and its length."""
+        table: Any = self.fields.fields
+        return {name: (table[name][1], table[name][0].shape[0]) for name in self.vector_names()}
 
     def encode(self, stamp_ns: NDArray[np.int64], **vectors: NDArray[np.float64]) -> Bytes:
         """Messages for N stamps [ns] and (N, length) vectors of every field, (N, size) bytes."""

@@ -64,8 +64,8 @@ def completeness(path: Path | str) -> Completeness:
     reports = _reports(bag, topics[DIAGNOSTICS].name)
     if len(reports) < 2:
         raise DataError(
-            f"the bag {bag.path} holds {len(reports)} reports of the driver's counters on '{DIAGNOSTICS}', at least 2 are "
-            "needed to judge its completeness: record for more than two seconds"
+            f"the bag {bag.path} holds {len(reports)} reports of the driver's counters on '{DIAGNOSTICS}', at least 2 "
+            "are needed to judge its completeness: record for more than two seconds"
         )
     first, last = reports[0], reports[-1]
     stamps = joint_series(topics[JOINT_STATES]).stamp_ns
@@ -76,9 +76,8 @@ def completeness(path: Path | str) -> Completeness:
 def _reports(bag: Bag, topic: str) -> list[Counters]:
     """The driver's reports in order, those made while the cycle ran."""
     found = []
-    messages = bag[topic].messages
-    for index in range(len(messages)):
-        for status in decode_diagnostics(messages[index])[1]:
+    for raw in bag[topic].messages:
+        for status in decode_diagnostics(raw)[1]:
             if status.name == DRIVER and "states_published" in status.values:
                 values = status.values
                 found.append(

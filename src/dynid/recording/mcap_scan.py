@@ -86,9 +86,7 @@ def scan_mcap(path: Path) -> McapScan:
     return scan
 
 
-def _scan_records(
-    data: NDArray[np.uint8], position: int, scan: McapScan, schemas: dict[int, str], *, top: bool
-) -> int:
+def _scan_records(data: NDArray[np.uint8], position: int, scan: McapScan, schemas: dict[int, str], *, top: bool) -> int:
     """Take the records of a file or chunk; returns where the last whole one ends."""
     view = memoryview(data)  # type: ignore[arg-type]
     size = len(view)

@@ -1,0 +1,190 @@
+"""The `dynid` command. Every subcommand does one thing and says in one sentence what went wrong."""
+
+import json
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dynid.errors import DynidError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+console = Console()
+
+RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+WithoutOption = Annotated[
+    list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
+]
+INTERRUPTED = 130
+
+
+@app.command()
+def demo(
+    robot: RobotOption = "crane_x7",
+    out: Annotated[Path | None, typer.Option(help="New folder for bags, model and logs.")] = None,
+    real_arm: Annotated[
+        str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
+    ] = None,
+    mount: Annotated[str | None, typer.Option(help="How the arm is mounted; see robot.yaml.")] = None,
+    identification: Annotated[str, typer.Option(help="Trajectory to identify from.")] = "demo_identification",
+    validation: Annotated[str, typer.Option(help="Trajectory to validate on.")] = "demo_validation",
+    without: WithoutOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+) -> None:
+    """The whole chain: drive the arm, record, identify, validate, publish, check."""
+    from dynid.reporting.tables import print_verdict
+    from dynid.robot import load_robot
+    from dynid.trajectory.families import load_excitation
+
+    loaded = load_robot(robot)
+    for name in (identification, validation):
+        load_excitation(loaded).trajectory(name)
+    loaded.gravity(mount)
+    try:
+        from dynid.nodes.chain import ChainOptions
+        from dynid.nodes.demo import DemoOptions, run_demo
+    except ImportError as error:
+        raise DynidError(
+            f"the demo needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or source a ROS 2 "
+            "installation for this Python"
+        ) from error
+    output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed)
+    began = time.monotonic()
+    verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation), console)
+    print_verdict(console, verdict, f"{loaded.file.title}: from motor current to a model")
+    _list_results(output)
+    outcome = "accepted: every check passed" if verdict.accepted else "NOT accepted"
+    console.print(f"{outcome}; {time.monotonic() - began:.0f} s")
+    raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _list_results(output: Path) -> None:
+    """Say where everything lies."""
+    kinds = {
+        "bags": "recorded motions (rosbag2)",
+        "model/model.yaml": "the model, its verdict and where it came from",
+        "model/model.urdf": "the model as a URDF",
+        "model/rotor_inertias.yaml": "what a URDF cannot hold",
+        "logs": "what each process said",
+    }
+    for name, meaning in kinds.items():
+        console.print(f"  {output / name}  [dim]{meaning}[/dim]", soft_wrap=True, highlight=False)
+
+
+@app.command("simulated-arm")
+def simulated_arm(
+    robot: RobotOption = "crane_x7",
+    mount: Annotated[str | None, typer.Option(help="How the arm is mounted; see robot.yaml.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    link: Annotated[Path | None, typer.Option(help="Symbolic link to make to the port.")] = None,
+    without: WithoutOption = None,
+) -> None:
+    """A simulated arm behind a serial port: prints the port, then serves until SIGINT or SIGTERM."""
+    from dynid.robot import load_robot
+    from dynid.simulation.plant import ArmPlant
+    from dynid.simulation.servo_bus import serve
+
+    loaded = load_robot(robot)
+    serve(loaded, ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ()), link=link)
+
+
+@app.command()
+def identify(
+    bags: Annotated[list[Path], typer.Argument(help="Bags to identify from.")],
+    out: Annotated[Path, typer.Option(help="New folder for the result.")],
+    robot: RobotOption = "crane_x7",
+    validate: Annotated[list[Path] | None, typer.Option(help="Held-out bag; repeatable.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify a model from recorded bags."""
+    from dynid.identification.pipeline import identify as run
+    from dynid.identification.pipeline import write_result
+    from dynid.reporting.tables import print_verdict
+    from dynid.resources import refuse_existing
+    from dynid.robot import load_robot
+
+    refuse_existing(out)
+    loaded = load_robot(robot)
+    with Console(stderr=True).status("identifying") as status:
+        result = run(loaded, bags, validation_bags=validate or [], progress=status.update)
+    write_result(result, out)
+    if as_json:
+        print(result.verdict_json())
+    else:
+        print_verdict(console, result.verdict, f"{loaded.file.title}: model from {len(bags)} bag(s)")
+        console.print(f"  {out / 'model.yaml'}", soft_wrap=True, highlight=False)
+    raise typer.Exit(0 if result.verdict.accepted else 1)
+
+
+@app.command("bag")
+def bag(
+    action: Annotated[str, typer.Argument(help="info or repair")],
+    path: Annotated[Path, typer.Argument(help="The bag.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Summarise a bag, or write the metadata that a killed recorder left out."""
+    from dynid.errors import UnknownNameError
+    from dynid.recording.bag_info import bag_info
+    from dynid.recording.bag_repair import repair_bag
+
+    if action not in ("info", "repair"):
+        raise UnknownNameError("action", action, ("info", "repair"))
+    if action == "repair":
+        repair_bag(path)
+    info = bag_info(path)
+    if as_json:
+        print(json.dumps(info.as_dict()))
+        return
+    console.print(f"{info.path}  {info.storage}, {info.duration_s:.1f} s")
+    for topic in info.topics:
+        rate = f"{topic.rate_hz:.1f} Hz" if topic.rate_hz else ""
+        missed = f", {topic.drops.missed} of {topic.drops.expected} cycles missing" if topic.drops else ""
+        console.print(f"  {topic.name}  {topic.count} x {topic.message_type}  {rate}{missed}", highlight=False)
+    for finding in info.findings:
+        console.print(f"  [yellow]{finding}[/yellow]")
+
+
+@app.command("trajectories")
+def trajectories(
+    robot: RobotOption = "crane_x7",
+    profile: Annotated[str, typer.Option(help="Excitation profile.")] = "limited",
+    as_json: JsonOption = False,
+) -> None:
+    """List the excitation and validation motions of a robot."""
+    from dynid.robot import load_robot
+    from dynid.trajectory.families import load_excitation
+
+    excitation = load_excitation(load_robot(robot))
+    rows = {}
+    for name in excitation.names:
+        motion = excitation.trajectory(name, profile)
+        rows[name] = {"duration_s": motion.duration, "peak_velocity_rad_s": float(motion.peak_velocities.max())}
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for name, row in rows.items():
+        console.print(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
+
+
+def main() -> None:
+    """Run the command; errors that a user can mend are one sentence and exit code 1."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except DynidError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

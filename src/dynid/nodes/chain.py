@@ -1,0 +1,184 @@
+"""The whole chain as processes: simulated arm (or a real port), hardware, executor, recorder, identification.
+
+What the launch files do with ROS's launch, this does without it, for machines that have only the wheels.
+"""
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynid.errors import NodeError
+from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.supervisor import Supervisor
+from dynid.robot import Robot
+
+PORT_TIMEOUT_S = 30.0
+STATES_TIMEOUT_S = 20.0
+REPORT = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
+
+
+@dataclass(frozen=True)
+class ChainOptions:
+    """What to start.
+
+    Attributes:
+        robot: robot name or folder, as the nodes take it.
+        real_port: serial port of a real arm; None starts the simulated one.
+        mount: a mount of robot.yaml; None is its default.
+        switched_off: nuisances of the simulated arm that are switched off.
+        seed: of the simulated arm's noise.
+    """
+
+    robot: str
+    real_port: str | None = None
+    mount: str | None = None
+    switched_off: tuple[str, ...] = ()
+    seed: int = 0
+
+
+def private_domain() -> str:
+    """A ROS domain for one run, so that two runs on one machine do not hear each other; the user's choice wins."""
+    return os.environ.get("ROS_DOMAIN_ID") or str(random.randint(1, 101))  # noqa: S311 - not a secret
+
+
+class Chain:
+    """The running chain. Use it as a context manager: leaving it ends every process, the hardware node first."""
+
+    def __init__(self, robot: Robot, options: ChainOptions, logs: Path) -> None:
+        self.robot, self.options = robot, options
+        # The supervisor in this process must be in the same domain as the nodes.
+        os.environ["ROS_DOMAIN_ID"] = private_domain()
+        self._group = ProcessGroup(logs, {})
+        self.arm: Process | None = None
+        self.hardware: Process | None = None
+        self._supervisor: Supervisor | None = None
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The client of the nodes."""
+        assert self._supervisor is not None, "the chain is not started"
+        return self._supervisor
+
+    def __enter__(self) -> "Chain":
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._group:  # ends the processes
+            pass
+        if self._supervisor is not None:
+            self._supervisor.__exit__()
+            self._supervisor = None
+
+    def _start(self) -> None:
+        robot = self.options.robot
+        if self.options.real_port is None:
+            self.arm = self._group.start("simulated_arm", self._simulated_arm_arguments())
+        self._group.start_node("recorder_node", "recorder")
+        self._group.start_node("identification_node", "identification", {"robot": robot})
+        self._group.start_node("executor_node", "executor", {"robot": robot})
+        port = self.options.real_port or self._simulated_port()
+        parameters = {"robot": robot, "port_name": port, "mount": self.options.mount or self.robot.file.default_mount}
+        if self.options.real_port is not None:
+            parameters["allow_real_port"] = "true"
+        self.hardware = self._group.start_node("hardware_node", "hardware", parameters)
+        self._supervisor = Supervisor(self._group.check)
+
+    def _simulated_arm_arguments(self) -> list[str]:
+        options = self.options
+        arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
+        if options.mount:
+            arguments += ["--mount", options.mount]
+        return arguments + [text for name in options.switched_off for text in ("--without", name)]
+
+    def _simulated_port(self) -> str:
+        """Wait for the simulated arm to say its port: the first line it prints."""
+        assert self.arm is not None
+        deadline = time.monotonic() + PORT_TIMEOUT_S
+        while "\n" not in (text := self.arm.log.read_text(encoding="utf-8")):
+            self._group.check()
+            if time.monotonic() > deadline:
+                raise NodeError(f"the simulated arm did not start within {PORT_TIMEOUT_S:.0f} s")
+            time.sleep(0.05)
+        return text.splitlines()[0]
+
+    def bring_up(self) -> None:
+        """Configure and activate the lifecycle nodes, then switch torque on.
+
+        Raises:
+            NodeError: a node refused; says why in one sentence.
+        """
+        call = self.supervisor
+        for node in ("recorder", "hardware"):
+            for step in ("configure", "activate"):
+                try:
+                    call.transition(node, step)
+                except NodeError as error:
+                    reason = self._reason(node)
+                    raise NodeError(reason) if reason else error from None
+        call.wait(self._states_arrive, STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+        call.set_enabled("hardware", True)
+
+    def _states_arrive(self) -> bool:
+        age = self.supervisor.reported("executor", "state_age_s")
+        return bool(age) and float(age) < 0.1
+
+    def _reason(self, name: str) -> str:
+        return next((p.last_error() for p in self._group.processes if p.name == name), "")
+
+    def run_trajectory(self, name: str, profile: str, bag: Path, report: REPORT) -> None:
+        """Record one trajectory, from the approach to the rest posture, into a bag of its own.
+
+        Raises:
+            NodeError: refused, cancelled, or not done in time.
+        """
+        call = self.supervisor
+        call.experiment = None
+        call.set_parameters("recorder", {"output": str(bag)})
+        call.trigger("recorder/start")
+        call.set_parameters("executor", {"trajectory": name, "profile": profile})
+        call.trigger("executor/execute")
+        call.wait(lambda: call.experiment is not None, 10.0, "the begin of the motion")
+        self._wait_for_motion(name, report)
+        call.trigger("recorder/stop")
+
+    def _wait_for_motion(self, name: str, report: REPORT) -> None:
+        call = self.supervisor
+        duration = call.experiment.duration_s if call.experiment else 0.0
+        began: dict[str, float] = {}
+
+        def finished() -> bool:
+            state = call.experiment.state if call.experiment else None
+            now = call.now()
+            elapsed = now - began.setdefault(state or "", now)
+            report(f"{name}: {state}", elapsed if state == "trajectory" else 0.0, duration)
+            if state == "cancelled":
+                raise NodeError(f"the motion {name} was cancelled: {self._reason('executor') or 'by request'}")
+            return state == "done"
+
+        call.wait(finished, duration + 90.0, f"the end of {name}")
+
+    def identify(self, bags: list[Path], validation: list[Path], output: Path) -> str:
+        """Have the identification node identify; returns its answer.
+
+        Raises:
+            NodeError: it failed, or the model was not accepted.
+        """
+        bag_lists = {"bags": [str(b) for b in bags], "validation_bags": [str(b) for b in validation]}
+        self.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
+        return self.supervisor.trigger("identification/identify", timeout_s=180.0)
+
+    def arm_summary(self) -> dict[str, list[float]]:
+        """What the simulated arm says at its end about torque and currents; after the chain has ended."""
+        if self.arm is None:
+            raise NodeError("only the simulated arm tells of its currents")
+        lines = self.arm.log.read_text(encoding="utf-8").strip().splitlines()
+        return dict(json.loads(lines[-1]))

@@ -1,0 +1,184 @@
+"""The demo: the whole chain on real parts, judged by named checks.
+
+Two motions are executed and recorded; the model is identified from the first and validated on the second; then the
+published model is read back by a process of its own and compared with the files.
+"""
+
+import json
+import subprocess  # nosec - a fixed argument list, no shell
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from dynid.errors import NodeError
+from dynid.identification.model_file import ModelFile, load_model
+from dynid.identification.verdict import Check, Verdict
+from dynid.model.chain import SerialChain, pinocchio_chain_model
+from dynid.model.dynamics import ArmModel
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.recording.completeness import completeness
+from dynid.resources import refuse_existing
+from dynid.robot import Robot
+
+MAXIMUM_MISSED = 0.001
+URDF_TOLERANCE_NM = 1e-6
+READ_BACK_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """Which motions the demo runs, and where everything goes."""
+
+    chain: ChainOptions
+    output: Path
+    identification: str = "demo_identification"
+    validation: str = "demo_validation"
+    profile: str = "limited"
+
+
+def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
+    """Run the chain from motor current to published model.
+
+    Raises:
+        OutputExistsError: the output folder exists.
+        NodeError: a node refused or ended; one sentence that says why.
+    """
+    refuse_existing(options.output)
+    options.output.mkdir(parents=True)
+    bags = [options.output / "bags" / name for name in (options.identification, options.validation)]
+    model_folder = options.output / "model"
+    columns = (TextColumn("{task.description:42}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bars = _Bars(progress)
+        bars.begin("starting the chain")
+        with Chain(robot, options.chain, options.output / "logs") as chain:
+            chain.bring_up()
+            for bag, name in zip(bags, (options.identification, options.validation), strict=True):
+                bars.begin(f"executing {name}")
+                chain.run_trajectory(name, options.profile, bag, bars.report)
+            bars.begin("identifying and validating")
+            answer = _identify(chain, bags, model_folder)
+            bars.begin("reading the published model back")
+            published = _read_back(chain, robot)
+            bars.begin("bringing the arm to rest")
+            chain.supervisor.set_enabled("hardware", False)
+        bars.end()
+    console.print(answer)
+    model_file = load_model(model_folder / "model.yaml")
+    verdict = _completeness_checks(bags) + Verdict(model_file.verdict)
+    verdict += Verdict(tuple(_publication_checks(robot, model_file, published, model_folder)))
+    if options.chain.real_port is None:
+        verdict += Verdict(tuple(_rest_checks(chain)))
+    return verdict
+
+
+class _Bars:
+    """One progress line at a time; the former one is finished when the next begins."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def begin(self, text: str) -> None:
+        self.end()
+        self._task = self._progress.add_task(text, total=None)
+
+    def report(self, text: str, done: float, total: float) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, description=text, completed=done, total=total)
+
+    def end(self) -> None:
+        if self._task is not None:
+            task = next(t for t in self._progress.tasks if t.id == self._task)
+            total = task.total or 1.0
+            self._progress.update(self._task, total=total, completed=total)
+            self._progress.stop_task(self._task)
+
+
+def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
+    """Identify from the first bag; a model that was refused is a verdict, any other failure an error."""
+    try:
+        return chain.identify(bags[:1], bags[1:], output)
+    except NodeError as error:
+        if (output / "model.yaml").is_file():
+            return str(error)
+        raise
+
+
+def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
+    """What a separate process sees of the model through ROS."""
+    names = ArmModel.of(robot).names
+    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
+    done = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
+        command, capture_output=True, text=True, timeout=READ_BACK_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise NodeError(f"reading the model back failed: {done.stderr.strip().splitlines()[-1:]}")
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def _completeness_checks(bags: list[Path]) -> Verdict:
+    checks = []
+    for bag in bags:
+        found = completeness(bag)
+        checks.append(Check(name=f"states published but not in the bag, {bag.name}", value=found.lost, limit=0))
+        checks.append(
+            Check(
+                name=f"missed cycles of {found.published + found.missed}, {bag.name}",
+                value=100 * found.missed_fraction,
+                limit=100 * MAXIMUM_MISSED,
+                unit="%",
+            )
+        )
+    return Verdict(tuple(checks))
+
+
+def _publication_checks(robot: Robot, model_file: ModelFile, published: dict[str, object], folder: Path) -> list[Check]:
+    """The published parameters against model.yaml, and the published URDF against both."""
+    model = ArmModel.of(robot, mount=model_file.mount)
+    phi = model_file.base_parameters(model)
+    values = published["phi"]
+    assert isinstance(values, dict)
+    difference = np.abs(np.array([values[name] for name in phi.names]) - phi.values)
+    # NaN stands for a parameter that was never set, and fails the check
+    same = float(np.max(difference)) if np.isfinite(difference).all() else float("nan")
+    torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
+    on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
+    return [
+        Check(name=f"published parameters against model.yaml, {len(values)} values", value=same, limit=0.0),
+        Check(name="published URDF against the model", value=torque, limit=URDF_TOLERANCE_NM, unit="N m"),
+        Check(name="model.urdf against the model", value=on_disk, limit=URDF_TOLERANCE_NM, unit="N m"),
+    ]
+
+
+def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
+    """Largest difference between pinocchio's torques on a URDF and the model's, rotors apart, at random states [N m]."""
+    import pinocchio
+
+    chain = SerialChain(pinocchio_chain_model(urdf, robot.joint_names[: robot.chain_size]))
+    chain.model.gravity.linear = np.array(model.gravity)
+    data, standard = chain.model.createData(), model_file.standard_parameters(model)
+    rotors, n = standard.axis("IA")[: model.chain_size], model.chain_size
+    q, dq, ddq = np.random.default_rng(0).uniform(-1.5, 1.5, (3, 20, robot.size))
+    expected = model.inverse_dynamics(q, dq, ddq, model_file.base_parameters(model))[:, :n]
+    found = [
+        pinocchio.rnea(chain.model, data, q[k, :n], dq[k, :n], ddq[k, :n])
+        + rotors * ddq[k, :n]
+        + np.array(chain.model.damping)[:n] * dq[k, :n]
+        for k in range(len(q))
+    ]
+    return float(np.abs(np.array(found) - expected).max())
+
+
+def _rest_checks(chain: Chain) -> list[Check]:
+    """At the end no servo of the simulated arm has torque on or a current flowing."""
+    summary = chain.arm_summary()
+    current = float(np.abs(summary["goal_current_a"]).max())
+    return [
+        Check(name="servos with torque on at the end", value=float(sum(summary["torque_enabled"])), limit=0),
+        Check(name="largest goal current at the end", value=current, limit=0, unit="A"),
+    ]

@@ -1,0 +1,152 @@
+"""Node that identifies from bags and hands the accepted model over as ROS parameters and as a robot description.
+
+`~/identify` reads the bags of parameter `bags`, writes the result to parameter `output`, and then, in ONE atomic
+parameter call, sets `model.phi.<NAME>` for every base parameter, `model.structure_hash` and `model.accepted`. A model
+that was not accepted is written to disk with its verdict, but never handed over.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.task import Future
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from dynid.errors import DynidError
+from dynid.identification.pipeline import Identification, identify, write_result
+from dynid.model.chain import read_urdf_text
+from dynid.model.dynamics import ArmModel
+from dynid.model.urdf import identified_urdf
+from dynid.nodes.common import LATCHED, declare, run_node, string
+from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
+from dynid.robot import load_robot
+
+NOT_A_MODEL = float("nan")
+
+
+class IdentificationNode(Node):
+    """Offers the identification pipeline; see the module."""
+
+    def __init__(self) -> None:
+        super().__init__("identification")
+        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder"))
+        self._model = ArmModel.of(self.robot)
+        self._handing_over = False
+        for name in ("bags", "validation_bags"):
+            descriptor = ParameterDescriptor(description=f"folders of the {name}")
+            self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor)
+        declare(self, "output", "", "folder for the result; it must not exist")
+        declare(self, "model.structure_hash", "", "which model structure and geometry the parameters belong to")
+        declare(self, "model.accepted", False, "whether every check of the verdict passed")
+        for name in self._model.names:
+            declare(self, f"model.phi.{name}", NOT_A_MODEL, self._model.regrouping.formula(name))
+        self.add_on_set_parameters_callback(self._on_set)
+        self._description = self.create_publisher(String, "robot_description", LATCHED)
+        self._verdict = self.create_publisher(String, "verdict", LATCHED)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
+        self._stage = "idle"
+        self.create_service(Trigger, "~/identify", self._on_identify)
+        self.create_timer(1.0, self._publish_diagnostics)
+        self._description.publish(String(data=read_urdf_text(self.robot.urdf_path)))
+
+    def shut_down(self) -> None:
+        """Nothing to release: results are written whole or not at all."""
+
+    def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
+        """Refuse what cannot work at the moment it is set, not minutes later."""
+        for parameter in parameters:
+            if parameter.name.startswith("model.") and not self._handing_over:
+                return SetParametersResult(successful=False, reason=f"{parameter.name} is an output of ~/identify")
+            if parameter.name in ("bags", "validation_bags"):
+                missing = [bag for bag in parameter.value or [] if not Path(bag).exists()]
+                if missing:
+                    return SetParametersResult(successful=False, reason=f"no such bag: {', '.join(missing)}")
+            if parameter.name == "output" and parameter.value and Path(parameter.value).exists():
+                return SetParametersResult(successful=False, reason=f"output {parameter.value} exists; choose another")
+        return SetParametersResult(successful=True)
+
+    async def _on_identify(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._stage != "idle":
+            response.message = f"an identification is under way ({self._stage})"
+            return response
+        bags, validation, output = self._bags("bags"), self._bags("validation_bags"), string(self, "output")
+        if not bags or not output:
+            response.message = f"parameter '{'bags' if not bags else 'output'}' is empty"
+            return response
+        self._stage = "reading"
+        done = Future(executor=self.executor)
+        work = lambda: self._work(lambda: self._identify(bags, validation, Path(output)), done)  # noqa: E731
+        threading.Thread(target=work, daemon=True).start()
+        outcome = await done
+        self._stage = "idle"
+        if isinstance(outcome, Identification):
+            return self._answer(outcome, output, response)
+        response.message = str(outcome)
+        return response
+
+    def _bags(self, name: str) -> list[Path]:
+        return [Path(bag) for bag in self.get_parameter_or(name).value or []]
+
+    @staticmethod
+    def _work(job: Callable[[], Identification], done: Future) -> None:
+        """Run a job in a thread of its own: the executor stays free for progress and other calls."""
+        try:
+            done.set_result(job())
+        except DynidError as error:
+            done.set_result(error)
+        except Exception as error:  # a defect must reach the caller as an answer, not hang it
+            done.set_result(f"internal error: {error!r}")
+
+    def _identify(self, bags: list[Path], validation: list[Path], output: Path) -> Identification:
+        result = identify(self.robot, bags, validation_bags=validation, progress=self._set_stage)
+        write_result(result, output)
+        return result
+
+    def _set_stage(self, stage: str) -> None:
+        self._stage = stage
+
+    def _answer(self, result: Identification, output: str, response: Trigger.Response) -> Trigger.Response:
+        self._verdict.publish(String(data=result.verdict_json()))
+        response.message = f"result written to {output}"
+        if not result.verdict.accepted:
+            failed = "; ".join(check.sentence() for check in result.verdict.failed)
+            response.message += f"; not accepted, so not handed over: {failed}"
+            return response
+        refusal = self._hand_over(result)
+        response.success = not refusal
+        response.message += f"; {refusal or 'accepted and handed over'}"
+        return response
+
+    def _hand_over(self, result: Identification) -> str:
+        """All 39 values, hash and verdict in one atomic call, then the description; returns why it failed, or ''."""
+        values: dict[str, object] = {f"model.phi.{n}": float(result.base[n]) for n in result.base.names}
+        values |= {"model.structure_hash": result.model.structure_hash, "model.accepted": True}
+        self._handing_over = True
+        try:
+            outcome = self.set_parameters_atomically([Parameter(key, value=value) for key, value in values.items()])
+        finally:
+            self._handing_over = False
+        if not outcome.successful:
+            return f"the parameters were refused: {outcome.reason}"
+        text = identified_urdf(self.robot, result.model.mdh, result.standard)
+        self._description.publish(String(data=text))
+        return ""
+
+    def _publish_diagnostics(self) -> None:
+        status = DiagnosticStatus("identification", 0, self._stage, "", {})
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+
+
+def main() -> None:
+    """Run the identification node."""
+    run_node(IdentificationNode)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Nodes as processes: started in sessions of their own, logged to files, ended by their id, none left behind."""
+
+import contextlib
+import os
+import signal
+import subprocess  # nosec - argument lists only, no shell
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from dynid.errors import NodeError
+from dynid.nodes.common import PARENT_DEATH_VARIABLE
+
+GRACE_S = 8.0
+LAST_LINES = 5
+
+
+class Process:
+    """One child process of this package.
+
+    It gets a session of its own, so that Ctrl-C reaches only the parent, which then ends its children in a safe order;
+    should the parent die without a word, the kernel ends the child.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.name, self.log = name, log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as stream:
+            self._child = subprocess.Popen(  # noqa: S603 - a fixed argument list, no shell
+                [sys.executable, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **environment, PARENT_DEATH_VARIABLE: "1", "PYTHONUNBUFFERED": "1"},
+            )
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return self._child.poll() is None
+
+    def last_words(self) -> str:
+        """The end of its log, for a message about why it ended."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return " | ".join(lines[-LAST_LINES:]) or "it said nothing"
+
+    def last_error(self) -> str:
+        """The last error that it logged, without time and name; '' if none."""
+        for line in reversed(self.log.read_text(encoding="utf-8", errors="replace").splitlines()):
+            if line.startswith(("[ERROR]", "[FATAL]")):
+                return line.rsplit("]: ", 1)[-1]
+            if line.startswith("error: "):
+                return line.removeprefix("error: ")
+        return ""
+
+    def check(self) -> None:
+        """Raise NodeError if it has ended."""
+        if not self.running:
+            reason = self.last_error() or self.last_words()
+            raise NodeError(f"{self.name} ended with code {self._child.returncode}: {reason}")
+
+    def stop(self) -> int:
+        """End it: SIGINT, then SIGTERM, then SIGKILL; returns its exit code."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            if not self.running:
+                break
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(GRACE_S)
+        return self._child.wait()
+
+
+class ProcessGroup:
+    """Processes that live and end together: the last one started ends first."""
+
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
+        self._logs, self._environment = logs, dict(environment)
+        self.processes: list[Process] = []
+
+    def start(self, name: str, arguments: Sequence[str]) -> Process:
+        """Start one; arguments are those of this Python."""
+        process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
+        self.processes.append(process)
+        return process
+
+    def start_node(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
+        """Start a node of dynid.nodes under its name with parameters."""
+        pairs = [text for key, value in (parameters or {}).items() for text in ("-p", f"{key}:={value}")]
+        ros = ["--ros-args", *pairs] if pairs else []
+        return self.start(name, ["-m", f"dynid.nodes.{module}", *ros])
+
+    def check(self) -> None:
+        """Raise NodeError if one has ended."""
+        for process in self.processes:
+            process.check()
+
+    def stop(self) -> None:
+        """End all; every one is ended even if ending another fails."""
+        for process in reversed(self.processes):
+            process.stop()
+
+    def __enter__(self) -> "ProcessGroup":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # a second Ctrl-C must not interrupt the way to zero current
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self.stop()
+        finally:
+            signal.signal(signal.SIGINT, handler)

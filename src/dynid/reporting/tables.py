@@ -1,0 +1,38 @@
+"""Results as tables in the terminal."""
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from dynid.identification.verdict import Verdict
+
+_LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
+
+
+def number(value: float) -> str:
+    """A number as a person reads it: few digits, whole numbers whole."""
+    if np.isfinite(value) and value == round(value) and abs(value) < 1e9:
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def verdict_table(verdict: Verdict, title: str) -> Table:
+    """A verdict's checks with value, limit and outcome."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("check", overflow="fold")
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("limit", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for check in verdict.checks:
+        unit = f" {check.unit}" if check.unit else ""
+        outcome = "[green]passed[/green]" if check.passed else "[bold red]FAILED[/bold red]"
+        limit = f"{_LIMIT_SIGNS[check.sense]} {number(check.limit)}{unit}"
+        table.add_row(check.name, f"{number(check.value)}{unit}", limit, outcome)
+    return table
+
+
+def print_verdict(console: Console, verdict: Verdict, title: str) -> None:
+    """Print the table, then the failed checks in words."""
+    console.print(verdict_table(verdict, title))
+    for check in verdict.failed:
+        console.print(f"[bold red]x[/bold red] {check.sentence()}")
