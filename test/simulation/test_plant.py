@@ -145,7 +145,8 @@ def test_arm_rests_on_its_stand_until_current_flows_and_falls_when_it_stops():
     assert plant.held and plant.time_s == pytest.approx(2.0)
     plant.set_currents(np.zeros(8))
     plant.advance(1.0)
-    np.testing.assert_array_equal(plant.q, ROBOT.rest_posture)
+    assert 0 < np.abs(plant.q - ROBOT.rest_posture).max() < np.deg2rad(0.5)
+    np.testing.assert_array_equal(plant.dq, 0.0)
     plant.set_currents(np.array([0, 0, 0, 0, 0, 0, 0, 0.001]))
     plant.advance(0.001)
     assert not plant.held

@@ -154,7 +154,7 @@ class _Recorded:
 
 
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) -> _Recorded:
-    """The 1 kHz loop; torque noise is drawn once per cycle."""
+    """The 1 kHz loop; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
     out = _Recorded(*(np.zeros((count, n)) for _ in range(8)))
@@ -166,19 +166,18 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
     for k, (q_ref, dq_ref, ddq_ref) in enumerate(zip(plan.q, plan.dq, plan.ddq, strict=True)):
         sense(k, plant.q, plant.dq, seen, half_play, resolution, out.position, out.q, out.dq)
         wanted = controller.update(intervals[k], out.position[k], q_ref, dq_ref, ddq_ref)
-        flows = actuate(
+        actuate(
             k, late, wanted, robot.torque_constants, robot.current_limits, nuisances.current_step, noise,
             out.command, out.goal, out.in_force, out.motor,
         )  # fmt: skip
-        if flows or not plant.held:
-            plant.push(out.motor[k], cycle)
-        else:
-            plant.advance(cycle)
-            out.motor[k] = 0.0
+        plant.push(out.motor[k], cycle)
         if k % CHECK_CYCLES == 0:
             plant.check()
     plant.check()
-    out.current[1:] = out.in_force[:-1]  # what a sensor reads is the current of the cycle that ends
+    # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
+    # a cycle early. The mean is neither, as on the real chain, which writes between readings.
+    out.current[0] = 0.5 * out.in_force[0]
+    out.current[1:] = 0.5 * (out.in_force[:-1] + out.in_force[1:])
     out.current[:] += plant.sensor_noise.rows(count)
     return out
 

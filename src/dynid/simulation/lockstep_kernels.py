@@ -36,7 +36,7 @@ def sense(
 def actuate(
     k: int, late: int, wanted: FloatArray, constants: FloatArray, limits: FloatArray, step: float, noise: FloatArray,
     command: FloatArray, goal: FloatArray, in_force: FloatArray, motor: FloatArray,
-) -> bool:  # fmt: skip
+) -> None:  # fmt: skip
     """Send the torques of cycle k; what is in force then is the goal of `late` cycles before.
 
     Args:
@@ -49,19 +49,13 @@ def actuate(
         noise: torque noise, (N, n) [N m].
         command, goal, in_force, motor: records (N, n) of wanted torques [N m], the currents for them [A], the currents
             in force from now on [A] and the motors' torques [N m].
-
-    Returns:
-        Whether any current is in force.
     """
-    flows = False
     for i in range(wanted.shape[0]):
         command[k, i] = wanted[i]
         goal[k, i] = nearest(min(max(wanted[i] / constants[i], -limits[i]), limits[i]), step)
         current = goal[k - late, i] if k >= late else 0.0
-        flows = flows or current != 0.0
         in_force[k, i] = current
         motor[k, i] = current * constants[i] + noise[k, i]
-    return flows
 
 
 @numba.njit(cache=True, inline="always")

@@ -21,7 +21,8 @@ from dynid.simulation.mjcf import PlantModel, PlantOptions, compile_plant
 from dynid.simulation.nuisances import NOISE_PERIOD_S, Magnitudes, NoiseStream, Play, magnitudes
 from dynid.simulation.plant_interface import PlantReading
 
-DRIVE_NOISE, SENSOR_NOISE = 1, 2  # streams of random numbers
+DRIVE_NOISE, SENSOR_NOISE, PLACEMENT = 1, 2, 4  # streams of random numbers; 3 is the lock-step loop's
+PLACEMENT_RAD = float(np.deg2rad(0.5))
 SHORTEST_STEP_S = 1e-9  # below this a time is rounding error
 
 
@@ -44,7 +45,8 @@ class ArmPlant:
         mount: a mount of robot.yaml; None is the default one.
         seed: of all random nuisances; equal seeds and calls give equal runs, bit for bit.
         switched_off: names of nuisances to leave out, see `dynid.simulation.nuisances.NUISANCES`.
-        q0: start posture at rest, (n,) [rad]; None is the robot's rest posture.
+        q0: start posture at rest, (n,) [rad]; None is the robot's rest posture, missed by up to half a degree, because
+            nobody puts an arm down to the encoder count (and a controller that finds no error lets no current flow).
         stops: lower and upper joint stops, (n,) each [rad]; None is a little beyond the joint limits.
         standard: standard parameters; None is the set that the robot's file names.
         hold_until_current: False lets the arm go from the start.
@@ -75,7 +77,7 @@ class ArmPlant:
         self._options, self._data = self._model.opt, mujoco.MjData(self._model)
         # views into MuJoCo's own memory; without geometry the axes are its only joints, in order
         self._q, self._dq, self._torque = self._data.qpos, self._data.qvel, self._data.qfrc_applied
-        start = robot.rest_posture if q0 is None else np.asarray(q0, dtype=np.float64)
+        start = _placed(robot, seed) if q0 is None else np.asarray(q0, dtype=np.float64)
         if start.shape != (robot.size,) or not np.isfinite(start).all():
             raise DataError(f"start posture {start}: expected {robot.size} finite angles, one per axis")
         self._q[:] = start
@@ -182,6 +184,12 @@ class ArmPlant:
         """
         self.check()
         return PlantReading(self.measured_position().copy(), self._dq.copy(), self.measured_current())
+
+
+def _placed(robot: Robot, seed: int) -> FloatArray:
+    """Where the arm was put down, (n,) [rad]: near its rest posture, within its limits."""
+    missed = np.random.default_rng([seed, PLACEMENT]).uniform(-PLACEMENT_RAD, PLACEMENT_RAD, robot.size)
+    return np.clip(robot.rest_posture + missed, robot.lower, robot.upper)
 
 
 def _watched(array: FloatArray) -> FloatArray:
