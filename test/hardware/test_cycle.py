@@ -127,6 +127,20 @@ def test_a_servo_that_falls_silent_is_a_named_fault(
     assert not any(bus.chain.summary()["torque_enabled"])
 
 
+def test_enable_is_refused_while_a_servo_is_silent(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=watcher)
+    loop.start()
+    silent = bus.chain.servos.pop(6)
+    watcher.wait(lambda sample, _: not sample.complete)
+    with pytest.raises(SafetyError, match="not all servos answer"):
+        loop.enable()
+    bus.chain.servos[6] = silent
+    loop.stop()
+    assert not any(bus.chain.summary()["torque_was_enabled"])
+
+
 def test_a_hardware_error_is_a_fault_that_must_be_cleared(
     loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus
 ) -> None:
@@ -150,8 +164,9 @@ def test_torque_that_switches_itself_off_is_noticed(
     assert "servo 5 (" in loop.guard.fault_text
 
 
-def test_an_exception_in_the_callback_ends_the_loop_without_torque(
-    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
+@pytest.mark.parametrize("which", ["on_cycle", "on_waiting"])
+def test_an_exception_in_a_callback_ends_the_loop_without_torque(
+    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus, which: str
 ) -> None:
     ended: list[BaseException | None] = []
     enabled, done = threading.Event(), threading.Event()
@@ -164,7 +179,7 @@ def test_an_exception_in_the_callback_ends_the_loop_without_torque(
         ended.append(error)
         done.set()
 
-    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=on_end, feedback_timeout_s=1.0)
+    loop = ControlLoop(arm, SafetyGuard(robot), on_end=on_end, feedback_timeout_s=1.0, **{which: callback})
     loop.start()
     loop.enable()
     enabled.set()
@@ -206,6 +221,17 @@ def test_every_cycle_is_counted(loop: ControlLoop, watcher: Watcher) -> None:
     assert statistics.incomplete == sum(not sample.complete for sample, _ in watcher.cycles)
     assert statistics.missed == statistics.incomplete + statistics.skipped
     assert 0.0 < statistics.cycle_p50_us <= statistics.cycle_p99_us
+
+
+def test_what_is_handed_over_while_waiting_is_every_cycle_once(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher
+) -> None:
+    waiting = Watcher()
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=watcher, on_waiting=waiting)
+    loop.start()
+    watcher.wait(lambda *_: len(watcher.cycles) > 50)
+    loop.stop()
+    assert [s.stamp_ns for s, _ in waiting.cycles] == [s.stamp_ns for s, _ in watcher.cycles]
 
 
 def test_meter_counts_late_and_missed_cycles() -> None:

@@ -111,6 +111,11 @@ def test_garbage_between_packets_is_skipped(cycle: StateCycle, bus: EmulatedServ
     assert cycle.read().complete
 
 
+def test_the_late_answer_to_another_read_is_passed_over(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [build_status(2, 0, bytes(7)), *frames]
+    assert cycle.read().complete and cycle.counters.status_errors == 1
+
+
 def test_two_different_replies_of_one_servo_are_both_refused(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     bus.line_fault = lambda frames: [build_status(2, 0, bytes(10)), build_status(2, 0, bytes(10)), *frames]
     reading = cycle.read()

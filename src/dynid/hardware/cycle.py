@@ -38,7 +38,7 @@ class ControlLoop:
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
         slow_poll_every: one piece of slow data is read every so many cycles; 0 never.
-        feedback_timeout_s: so long without a complete sample is a fault, while enabled.
+        feedback_timeout_s: reads that miss a servo for so long are a fault, while torque is on.
 
     Attributes:
         error: what ended the loop, None while it runs or if it was stopped.
@@ -73,7 +73,7 @@ class ControlLoop:
         self._thread: threading.Thread | None = None
         self._torque_on = False
         self._torque_off_waiters: list[Future[None]] = []
-        self._last_complete_ns = 0
+        self._incomplete_since_ns = 0
         self._meter = CycleMeter(self._period_ns)
 
     # -- for other threads -------------------------------------------------------------------------------------
@@ -161,11 +161,11 @@ class ControlLoop:
 
     def _finish(self) -> None:
         """Zero current and torque off, whatever happened before; everybody who waits is told."""
-        self._hand_over_previous()
-        try:
-            self.arm.disable()
-        except BusError as error:
-            self.error = self.error or error
+        for last in (self.arm.disable, self._hand_over_previous):  # torque first: the other may fail
+            try:
+                last()
+            except Exception as error:
+                self.error = self.error or error
         self._torque_on = False
         failure = self.error or SafetyError("the control loop was stopped")
         for waiter in self._torque_off_waiters:
@@ -184,7 +184,7 @@ class ControlLoop:
             self._on_waiting(*previous)
 
     def _loop(self) -> None:
-        self._meter.started_ns = self._last_complete_ns = next_ns = time.monotonic_ns()
+        self._meter.started_ns = next_ns = time.monotonic_ns()
         while True:
             ahead_ns = next_ns - time.monotonic_ns()
             if ahead_ns > 0:
@@ -205,8 +205,9 @@ class ControlLoop:
 
     def _cycle(self) -> bool:
         """One cycle; whether its sample was complete."""
+        began_ns = time.monotonic_ns()
         sample = self.arm.read(self._hand_over_previous)
-        self._watch(sample)
+        self._watch(sample, began_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], time.monotonic() - command[1])
         result = self.last_result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid)
@@ -219,14 +220,16 @@ class ControlLoop:
             self._watch_slow()
         return sample.complete
 
-    def _watch(self, sample: ArmSample) -> None:
-        """Turn what the sample tells about the servos into faults."""
-        now_ns = time.monotonic_ns()
+    def _watch(self, sample: ArmSample, began_ns: int) -> None:
+        """Turn what the sample, asked for at `began_ns`, tells about the servos into faults."""
         if sample.complete:
-            self._last_complete_ns = now_ns
+            self._incomplete_since_ns = 0
+        elif not self._incomplete_since_ns:
+            self._incomplete_since_ns = began_ns
         if not self._torque_on or self.guard.state is GuardState.FAULT:
             return
-        if now_ns - self._last_complete_ns > self._feedback_timeout_s * 1e9:
+        missing_ns = time.monotonic_ns() - self._incomplete_since_ns if self._incomplete_since_ns else 0
+        if missing_ns > self._feedback_timeout_s * 1e9:
             self.guard.fault(f"no reply for {self._feedback_timeout_s} s from {self._names(~sample.valid)}")
         elif sample.alert.any():
             self.guard.fault(f"hardware error at {self._names(sample.alert)}")
@@ -280,7 +283,7 @@ class ControlLoop:
         done.set_result(None)
 
     def _enable(self) -> None:
-        if self._stop_requested or self._last_complete_ns + self._feedback_timeout_s * 1e9 < time.monotonic_ns():
+        if self._stop_requested or self._incomplete_since_ns:
             raise SafetyError("cannot enable: the loop is ending, or not all servos answer")
         before = self.guard.state
         self.guard.handle(GuardEvent.ENABLE)

@@ -230,12 +230,15 @@ class StateCycle:
             self.counters.wrong_ids += 1
             return
         self._reading.errors[index] |= error
+        if len(data) != table.STATE_SIZE and not error & ~table.ALERT_BIT:
+            self.counters.status_errors += 1  # the late answer to another read
+            return
         if index in seen:
             self.counters.duplicates += 1
             self._reading.valid[index] = False  # there is no telling which of the two belongs to this request
             return
         seen.add(index)
-        if error & ~table.ALERT_BIT or len(data) != table.STATE_SIZE:
+        if error & ~table.ALERT_BIT:
             self.counters.status_errors += 1
             return
         self._bytes[index * table.STATE_SIZE : (index + 1) * table.STATE_SIZE] = data
