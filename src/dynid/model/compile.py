@@ -3,7 +3,8 @@
 Any serial chain with decoupled axes. Every function checks its arguments once, then runs in SIMD machine code.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Literal
 
 import casadi as ca
 import numpy as np
@@ -11,19 +12,13 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.model import block_loops
 from dynid.model.dynamics import ArmModel
-from dynid.model.emit import RANGE, Program, emit, sine_cosine
-from dynid.model.kernels import Loops, load_kernels
+from dynid.model.emit import RANGE, Program, emit
+from dynid.model.kernels import Generated, Loops, load_kernels
 from dynid.model.parameters import BaseParameters
-from dynid.model.symbolic import SymbolicArm, ldl_pivots
+from dynid.model.symbolic import Factors, SymbolicArm
 from dynid.robot import FloatArray
 
 PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
-
-
-def with_angles(arm: SymbolicArm, q: ca.SX, expression: ca.SX) -> ca.SX:
-    """An expression in sines and cosines as one in the chain positions q (c, 1)."""
-    sines, cosines = sine_cosine(q)
-    return ca.substitute([expression], [arm.sines, arm.cosines], [sines, cosines])[0]
 
 
 def state_arrays(model: ArmModel, *states: FloatArray) -> list[FloatArray]:
@@ -54,12 +49,51 @@ def _values(model: ArmModel, phi: BaseParameters) -> FloatArray:
     return np.ascontiguousarray(phi.values)
 
 
-def _pivot_programs(model: ArmModel) -> Mapping[str, Program]:
+def _generate_pivots(model: ArmModel) -> Generated:
     arm = SymbolicArm(model)
-    q, eps = ca.SX.sym("q", model.chain_size), ca.SX.sym("eps")
-    pivots, _ = ldl_pivots(arm.inertia_matrix() - eps * ca.SX.eye(model.axes))
-    found = with_angles(arm, q, ca.vertcat(*pivots))
-    return {"pivots": emit({"q": q}, {"phi": arm.phi, "eps": eps}, {"pivot": found})}
+    eps = ca.SX.sym("eps")
+    factors = Factors.of(arm.inertia_matrix() - eps * ca.SX.eye(model.axes))
+    pivots = emit({"q": arm.q}, {"phi": arm.phi, "eps": eps}, {"pivot": ca.vertcat(*factors.pivots)})
+    return Generated({"pivots": pivots})
+
+
+def forward_program(model: ArmModel) -> Program:
+    """Accelerations `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
+    arm = SymbolicArm(model)
+    factors = Factors.of(arm.inertia_matrix())
+    ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
+    smallest = factors.pivots[0]
+    for pivot in factors.pivots[1:]:
+        smallest = ca.fmin(smallest, pivot)
+    return emit({"q": arm.q, "dq": arm.dq, "tau": arm.tau}, {"phi": arm.phi}, {"ddq": ddq, "pivot": smallest})
+
+
+def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> ca.Sparsity:
+    """Which torques depend on which positions or velocities, (n, n)."""
+    arm = SymbolicArm(model)
+    n, tau = model.axes, arm.inverse_dynamics(arm.ddq)
+    if variable == "dq":
+        return ca.jacobian_sparsity(tau, arm.dq)
+    return ca.horzcat(ca.jacobian_sparsity(tau, arm.q), ca.Sparsity(n, n - model.chain_size))
+
+
+def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
+    """M and the inverse dynamics' derivatives C by dq, K by q (dense, by columns) and Y by phi (nonzeros only).
+
+    Returns:
+        The program, and as constants how many nonzeros Y has, their rows and their columns.
+    """
+    arm = SymbolicArm(model)
+    n = model.axes
+    tau = arm.inverse_dynamics(arm.ddq)
+    reverse = {"helper_options": {"enable_forward": False}}  # fewer operations here than forward differentiation
+    C = ca.jacobian(tau, arm.dq, reverse)
+    K = ca.horzcat(ca.jacobian(tau, arm.q, reverse), ca.SX(n, n - model.chain_size))
+    Y = ca.jacobian(tau, arm.phi)
+    outputs = {"M": ca.densify(arm.inertia_matrix()), "C": ca.densify(C), "K": ca.densify(K), "Y": Y}
+    rows, columns = Y.sparsity().get_triplet()
+    places = {"Y_SIZE": Y.nnz(), "Y_ROWS": tuple(rows), "Y_COLUMNS": tuple(columns)}
+    return emit({"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}, {"phi": arm.phi}, outputs), places
 
 
 def compile_pivots(model: ArmModel) -> PivotFunction:
@@ -69,7 +103,7 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
     0 is on the boundary). The pivot is no eigenvalue: its sign is exact, its size only tells how near the boundary is.
     """
     loops: Loops = [block_loops.fill_lanes, block_loops.count_outside, block_loops.smallest_pivots]
-    module = load_kernels("pivots", model, lambda: _pivot_programs(model), loops)
+    module = load_kernels("pivots", model, lambda: _generate_pivots(model), loops)
 
     def pivots(q: FloatArray, phi: BaseParameters, eps: float = 0.0) -> FloatArray:
         (states,) = state_arrays(model, q)

@@ -13,17 +13,27 @@ import casadi as ca
 import numpy as np
 from numpy.polynomial import Chebyshev
 
+from dynid.model.vector_ir import LANES
+
 RANGE = 3.5  # rad
-_BINARY = {ca.OP_ADD: "+", ca.OP_SUB: "-", ca.OP_MUL: "*", ca.OP_DIV: "/"}
+_BINARY = {ca.OP_ADD: "+", ca.OP_SUB: "-", ca.OP_MUL: "*", ca.OP_DIV: "/", ca.OP_FMIN: "min"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """A straight-line program: its text, its arrays' names in order, and which of them all lanes share."""
+    """A straight-line program.
+
+    Attributes:
+        text: assignments, one per line.
+        names: its arrays in order.
+        shared: those with one value for all lanes.
+        row: lanes of the others.
+    """
 
     text: str
     names: tuple[str, ...]
     shared: tuple[str, ...]
+    row: int
 
 
 @lru_cache(maxsize=1)
@@ -38,45 +48,63 @@ def _half_angle_polynomials() -> tuple[list[float], list[float]]:
     return fitted(lambda z: np.sinc(np.sqrt(z) / np.pi)), fitted(lambda z: np.cos(np.sqrt(z)))
 
 
-def _horner(coefficients: list[float], z: ca.SX) -> ca.SX:
-    value = ca.SX(coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        value = value * z + coefficient
-    return value
+class _Writer:
+    """The program's lines so far and what CasADi's work vector holds."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._angles: dict[str, tuple[str, str]] = {}
+
+    def value(self, expression: str) -> str:
+        """A new value; returns its name."""
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _polynomial(self, coefficients: list[float], z: str) -> str:
+        value = repr(coefficients[-1])
+        for coefficient in reversed(coefficients[:-1]):
+            value = self.value(f"{self.value(f'{value} * {z}')} + {coefficient!r}")
+        return value
+
+    def sine_cosine(self, angle: str) -> tuple[str, str]:
+        """sin and cos of an angle, computed once."""
+        if angle not in self._angles:
+            odd, even = _half_angle_polynomials()
+            x = self.value(f"0.5 * {angle}")
+            z = self.value(f"{x} * {x}")
+            s = self.value(f"{x} * {self._polynomial(odd, z)}")
+            twice = self.value(f"{s} + {s}")
+            sine = self.value(f"{twice} * {self._polynomial(even, z)}")
+            self._angles[angle] = sine, self.value(f"1.0 - {self.value(f'{twice} * {s}')}")
+        return self._angles[angle]
+
+    def operation(self, op: int, operands: list[str]) -> str:
+        """The value of one CasADi instruction."""
+        if op in _BINARY:
+            return self.value(f"{operands[0]} {_BINARY[op]} {operands[1]}")
+        (x,) = operands
+        if op in (ca.OP_SIN, ca.OP_COS):
+            return self.sine_cosine(x)[0 if op == ca.OP_SIN else 1]
+        forms = {ca.OP_NEG: f"0.0 - {x}", ca.OP_SQ: f"{x} * {x}", ca.OP_INV: f"1.0 / {x}", ca.OP_TWICE: f"{x} + {x}"}
+        return self.value(forms[op])
 
 
-def sine_cosine(q: ca.SX) -> tuple[ca.SX, ca.SX]:
-    """sin and cos of q (k, 1), |q| <= RANGE, as polynomials."""
-    odd, even = _half_angle_polynomials()
-    sines, cosines = [], []
-    for i in range(q.shape[0]):
-        x = 0.5 * q[i]
-        z = x * x
-        s, c = x * _horner(odd, z), _horner(even, z)
-        sines.append(2 * (s * c))
-        cosines.append(1 - 2 * (s * s))
-    return ca.vertcat(*sines), ca.vertcat(*cosines)
+def emit(
+    inputs: Mapping[str, ca.SX], shared: Mapping[str, ca.SX], outputs: Mapping[str, ca.SX], row: int = LANES
+) -> Program:
+    """The program that computes outputs from lane inputs and shared inputs, common subexpressions once.
 
-
-def _statement(op: int, operands: list[str]) -> str:
-    """The right-hand side of one CasADi instruction."""
-    if op in _BINARY:
-        return f"{operands[0]} {_BINARY[op]} {operands[1]}"
-    (x,) = operands
-    forms = {ca.OP_NEG: f"0.0 - {x}", ca.OP_SQ: f"{x} * {x}", ca.OP_INV: f"1.0 / {x}", ca.OP_TWICE: f"{x} + {x}"}
-    return forms[op]
-
-
-def emit(inputs: Mapping[str, ca.SX], shared: Mapping[str, ca.SX], outputs: Mapping[str, ca.SX]) -> Program:
-    """The program that computes dense outputs from lane inputs and shared inputs; common subexpressions once."""
+    An output is stored by columns; of a sparse one only the structural nonzeros.
+    """
     symbols = {**inputs, **shared}
-    sizes = [value.numel() for value in outputs.values()]
-    joined = ca.cse(ca.vertcat(*(ca.vec(ca.densify(value)) for value in outputs.values())))
+    elements: list[Any] = [element for value in outputs.values() for element in value.nonzeros()]
+    joined = ca.cse(ca.vertcat(*elements))
     function = ca.Function("program", list(symbols.values()), [joined])
     names = list(symbols)
-    targets = [f"{name}[{k}]" for name, size in zip(outputs, sizes, strict=True) for k in range(size)]
+    targets = [f"{name}[{k}]" for name, value in outputs.items() for k in range(value.nnz())]
     held: dict[int, str] = {}
-    lines: list[str] = []
+    writer = _Writer()
     for k in range(function.n_instructions()):
         op, into, used = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
         if op == ca.OP_INPUT:
@@ -84,9 +112,7 @@ def emit(inputs: Mapping[str, ca.SX], shared: Mapping[str, ca.SX], outputs: Mapp
         elif op == ca.OP_CONST:
             held[into[0]] = repr(float(function.instruction_constant(k)))
         elif op == ca.OP_OUTPUT:
-            lines.append(f"{targets[into[1]]} = {held[used[0]]}")
+            writer.lines.append(f"{targets[into[1]]} = {held[used[0]]}")
         else:
-            statement = _statement(op, [held[i] for i in used])
-            held[into[0]] = f"v{len(lines)}"
-            lines.append(f"v{len(lines)} = {statement}")
-    return Program("\n".join(lines), (*symbols, *outputs), tuple(shared))
+            held[into[0]] = writer.operation(op, [held[i] for i in used])
+    return Program("\n".join(writer.lines), (*symbols, *outputs), tuple(shared), row)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -81,7 +82,7 @@ def module_source(programs: Mapping[str, Program], constants: Mapping[str, objec
     parts += [f"{name} = {value!r}\n" for name, value in constants.items()]
     for name, program in programs.items():
         text = f'"""\n{program.text}\n"""'
-        parts.append(f"\n{name} = straight_line({text}, {program.names!r}, {program.shared!r})\n")
+        parts.append(f"\n{name} = straight_line({text}, {program.names!r}, {program.shared!r}, {program.row})\n")
     parts += [f"\n\n{_DECORATOR}{inspect.getsource(loop)}" for loop in loops]
     return "".join(parts)
 
@@ -94,33 +95,38 @@ def _write(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def load_kernels(
-    name: str, model: ArmModel, programs: Callable[[], Mapping[str, Program]], loops: Loops,
-    constants: Mapping[str, object] | None = None,
-) -> ModuleType:  # fmt: skip
+@dataclass(frozen=True)
+class Generated:
+    """What is generated for an arm: programs by name, and constants that the loops need beside the arm's sizes."""
+
+    programs: Mapping[str, Program]
+    constants: Mapping[str, object] = field(default_factory=dict)
+
+
+def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], loops: Loops) -> ModuleType:
     """The generated module `name` of an arm, from the cache or made now.
 
     Args:
         name: prefix of the module's name.
         model: the arm.
-        programs: makes the programs by name; called only when the module is not in the cache.
+        generate: makes the programs and constants; called only when the module is not in the cache.
         loops: functions whose source goes into the module, those called before those that call.
-        constants: further module constants.
     """
-    all_constants = {
+    sizes = {
         "CHAIN": model.chain_size, "AXES": model.axes, "PARAMETERS": len(model.names), "LANES": vector_ir.LANES,
-        "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE, **(constants or {}),
+        "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE,
     }  # fmt: skip
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
-    sources |= {sys.modules[function.__module__] for function in (*loops, programs)}
+    sources |= {sys.modules[function.__module__] for function in (*loops, generate)}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))
-    key = hashlib.sha256(repr((arm_key(model), sorted(all_constants.items()), _source_hash(*ordered))).encode())
+    key = hashlib.sha256(repr((arm_key(model), sorted(sizes.items()), _source_hash(*ordered))).encode())
     full_name = f"dynid_{name}_{key.hexdigest()[:20]}"
     if full_name in sys.modules:
         return sys.modules[full_name]
     path = cache_folder() / f"{full_name}.py"
     if not path.is_file():
-        _write(path, module_source(programs(), all_constants, loops))
+        generated = generate()
+        _write(path, module_source(generated.programs, {**sizes, **generated.constants}, loops))
     spec = importlib.util.spec_from_file_location(full_name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

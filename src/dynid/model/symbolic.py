@@ -2,7 +2,7 @@
 
 The recursive Newton-Euler algorithm and the composite-rigid-body inertia matrix in the modified DH frames. A link
 carries the base parameters where their representatives sit among its ten standard parameters and zeros elsewhere, so
-the structural zeros vanish from the expressions and tau is that of phi. sin q and cos q are symbols of their own.
+the structural zeros vanish from the expressions and tau is that of phi.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class SymbolicArm:
     """Symbols and equations of an `ArmModel`; c chain joints, n axes, p base parameters.
 
     Attributes:
-        sines, cosines: of the chain joints' positions, (c, 1).
+        q: chain positions, (c, 1) [rad].
         dq, ddq, tau: of all axes, (n, 1).
         phi: base parameters, (p, 1).
     """
@@ -60,7 +60,7 @@ class SymbolicArm:
     def __init__(self, model: ArmModel) -> None:
         self.model = model
         c, n = model.chain_size, model.axes
-        self.sines, self.cosines = ca.SX.sym("sin", c), ca.SX.sym("cos", c)
+        self.q = ca.SX.sym("q", c)
         self.dq, self.ddq, self.tau = (ca.SX.sym(name, n) for name in ("dq", "ddq", "tau"))
         self.phi = ca.SX.sym("phi", len(model.names))
         self.positions = [ca.DM([_clean(x) for x in row]) for row in model.mdh.relative_positions()]
@@ -73,7 +73,7 @@ class SymbolicArm:
         mdh = self.model.mdh
         ca_, sa = _clean(np.cos(mdh.alpha[j])), _clean(np.sin(mdh.alpha[j]))
         co, so = _clean(np.cos(mdh.offset[j])), _clean(np.sin(mdh.offset[j]))
-        cq, sq = self.cosines[j], self.sines[j]
+        cq, sq = ca.cos(self.q[j]), ca.sin(self.q[j])
         ct, st = cq * co - sq * so, sq * co + cq * so
         return ca.vertcat(
             ca.horzcat(ct, -st, 0), ca.horzcat(ca_ * st, ca_ * ct, -sa), ca.horzcat(sa * st, sa * ct, ca_)
@@ -140,38 +140,36 @@ class SymbolicArm:
         return M
 
 
-def ldl_pivots(matrix: ca.SX) -> tuple[list[ca.SX], ca.SX]:
-    """LDL' without permutation, from the last row up: reciprocal pivots, and U unit upper with U D U' = matrix.
+@dataclass
+class Factors:
+    """U D U' of a symmetric matrix: D's entries in the order of the rows, and U, unit upper triangular (n, n)."""
 
-    Returns:
-        The pivots in the order of the rows, and U (n, n).
-    """
-    n = matrix.shape[0]
-    rest, U = ca.SX(matrix), ca.SX.eye(n)
-    pivots: list[ca.SX] = [ca.SX(0)] * n
-    for k in reversed(range(n)):
-        pivots[k] = rest[k, k]
-        if k == 0:
-            break
-        inverse = 1 / pivots[k]
-        for i in range(k):
-            U[i, k] = rest[i, k] * inverse
-        for i in range(k):
-            for j in range(i, k):
-                rest[i, j] = rest[j, i] = rest[i, j] - U[i, k] * rest[j, k]
-    return pivots, U
+    pivots: list[ca.SX]
+    U: ca.SX
 
+    @classmethod
+    def of(cls, matrix: ca.SX) -> "Factors":
+        """Elimination from the last row up, without permutation: it never breaks down where the matrix is definite."""
+        n = matrix.shape[0]
+        rest, U = ca.SX(matrix), ca.SX.eye(n)
+        for k in reversed(range(n)):
+            inverse = 1 / rest[k, k]
+            for i in range(k):
+                U[i, k] = rest[i, k] * inverse
+            for i in range(k):
+                for j in range(i, k):
+                    rest[i, j] = rest[j, i] = rest[i, j] - U[i, k] * rest[j, k]
+        return cls([rest[k, k] for k in range(n)], U)
 
-def solve_ldl(pivots: list[ca.SX], U: ca.SX, right: ca.SX) -> ca.SX:
-    """x with U D U' x = right, (n, 1)."""
-    n = len(pivots)
-    x = ca.SX(right)
-    for i in reversed(range(n)):
-        for k in range(i + 1, n):
-            x[i] = x[i] - U[i, k] * x[k]
-    for i in range(n):
-        x[i] = x[i] / pivots[i]
-    for i in range(n):
-        for k in range(i):
-            x[i] = x[i] - U[k, i] * x[k]
-    return x
+    def solve(self, right: ca.SX) -> ca.SX:
+        """x with U D U' x = right, (n, 1)."""
+        n = len(self.pivots)
+        x = ca.SX(right)
+        for i in reversed(range(n)):
+            for k in range(i + 1, n):
+                x[i] = x[i] - self.U[i, k] * x[k]
+        for i in range(n):
+            x[i] = x[i] / self.pivots[i]
+            for k in range(i):
+                x[i] = x[i] - self.U[k, i] * x[k]
+        return x

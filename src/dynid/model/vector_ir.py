@@ -5,6 +5,7 @@ A program is a list of assignments such as `v7 = v3 * phi[2]`. The intrinsic low
 grows with the number of statements, never sees them. LLVM maps the width to what the processor has.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +24,8 @@ _OPERATIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 class _Lowering:
     """State of one program's translation."""
 
-    def __init__(self, builder: Any, pointers: Mapping[str, Any], shared: Sequence[str], lane: Any) -> None:
-        self.builder, self.pointers, self.shared, self.lane = builder, pointers, shared, lane
+    def __init__(self, builder: Any, pointers: Mapping[str, Any], shared: Sequence[str], lane: Any, row: int) -> None:
+        self.builder, self.pointers, self.shared, self.lane, self.row = builder, pointers, shared, lane, row
         self.values: dict[str, Any] = {}
 
     def run(self, text: str) -> None:
@@ -39,10 +40,10 @@ class _Lowering:
     def _evaluate(self, tokens: list[str]) -> Any:
         if len(tokens) == 1:
             return self._operand(tokens[0])
-        left, operation, right = tokens
-        return getattr(self.builder, _OPERATIONS[operation])(
-            self._operand(left), self._operand(right), flags=_FLAGS
-        )
+        left, right = self._operand(tokens[0]), self._operand(tokens[2])
+        if tokens[1] == "min":
+            return self.builder.select(self.builder.fcmp_ordered("<", left, right), left, right)
+        return getattr(self.builder, _OPERATIONS[tokens[1]])(left, right, flags=_FLAGS)
 
     def _operand(self, token: str) -> Any:
         if token not in self.values:
@@ -54,7 +55,7 @@ class _Lowering:
 
     def _address(self, token: str) -> Any:
         name, row = token[:-1].split("[")
-        offset = self.builder.add(self.lane, ir.Constant(_INDEX, int(row) * LANES))
+        offset = self.builder.add(self.lane, ir.Constant(_INDEX, int(row) * self.row))
         place = self.builder.gep(self.pointers[name], [offset])
         return self.builder.bitcast(place, _VECTOR.as_pointer())
 
@@ -70,26 +71,47 @@ class _Lowering:
         )
 
 
-def straight_line(text: str, names: Sequence[str], shared: Sequence[str]) -> Callable[..., None]:
+def straight_line(
+    text: str, names: Sequence[str], shared: Sequence[str], row: int = LANES
+) -> Callable[..., None]:
     """An intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + WIDTH - 1.
 
     Args:
         text: the program; an operand is a value, a number, or `name[row]`.
-        names: the arrays' names in the order of the tuple; (rows, LANES) C-contiguous float64, or (size,) if shared.
+        names: the arrays' names in the order of the tuple; (rows, row) C-contiguous float64, or (size,) if shared.
         shared: the arrays that have one value for all lanes.
+        row: lanes of every array that is not shared.
     """
+
+    symbol = "dynid_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @intrinsic
     def run(typing_context: Any, lane: Any, arrays: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kinds = signature.args[1].types
-            pointers = {
-                name: context.make_array(kind)(context, builder, builder.extract_value(arguments[1], k)).data
-                for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
-            }
-            _Lowering(builder, pointers, shared, arguments[0]).run(text)
+            pointers = [
+                context.make_array(kind)(context, builder, builder.extract_value(arguments[1], k)).data
+                for k, kind in enumerate(signature.args[1].types)
+            ]
+            kinds = [_INDEX, *(pointer.type for pointer in pointers)]
+            function = _function(builder.module, symbol, kinds)
+            if function.is_declaration:
+                inner = ir.IRBuilder(function.append_basic_block())
+                places = dict(zip(names, function.args[1:], strict=True))
+                _Lowering(inner, places, shared, function.args[0], row).run(text)
+                inner.ret_void()
+            builder.call(function, [arguments[0], *pointers])
             return context.get_dummy_value()
 
         return types.void(types.intp, arrays), generate
 
     return run
+
+
+def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:
+    """A function of its own for a program: inlined into its callers it would be optimised over and over."""
+    if symbol in module.globals:
+        return module.globals[symbol]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), symbol)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function

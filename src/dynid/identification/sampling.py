@@ -1,0 +1,99 @@
+"""From signals on a fine grid to samples: interpolation, and the filter that the measured side has passed.
+
+A sample is a weighted sum of grid values. The weights are those of linear interpolation, spread by the impulse response
+of the anti-alias filter, so simulated torques and their Jacobian lose the same band as measured ones without filtering
+every column over the whole motion.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.robot import FloatArray, read_only
+
+PHASE_DECIMALS = 6  # of a cycle: sample times that differ less share their weights
+
+
+def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int, tolerance: float = 1e-7) -> FloatArray:
+    """Weights (2 h + 1,) of a zero-phase filter on its grid, cut where they fall below `tolerance` of the largest.
+
+    Args:
+        filtered: the filter, a signal (N, 1) in and out.
+        longest: h at most.
+        tolerance: relative size of what is cut.
+
+    Raises:
+        DataError: the response is not symmetric, so the filter has a phase.
+    """
+    impulse = np.zeros((4 * longest + 1, 1))
+    impulse[2 * longest] = 1.0
+    response = filtered(impulse)[longest : 3 * longest + 1, 0]
+    largest = float(np.abs(response).max())
+    if not np.allclose(response, response[::-1], atol=1e-6 * largest):
+        raise DataError("the filter of the measured torques is not symmetric in time; a zero-phase filter is needed")
+    symmetric = 0.5 * (response + response[::-1])
+    return shortened(symmetric / symmetric.sum(), tolerance)
+
+
+def shortened(response: FloatArray, tolerance: float) -> FloatArray:
+    """An impulse response without the ends that stay below `tolerance` of the largest, its sum unchanged."""
+    half = len(response) // 2
+    keep = int(np.max(np.abs(np.flatnonzero(np.abs(response) >= tolerance * np.abs(response).max()) - half)))
+    kept = response[half - keep : half + keep + 1]
+    return read_only(kept * (response.sum() / kept.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """Samples as weighted sums of nodes: sample s is the sum over j of weights[which[s], j] node[first[s] + j].
+
+    Attributes:
+        first: (S,).
+        which: (S,), row of `weights`; samples at the same place between nodes share a row.
+        weights: (rows, taps).
+        nodes: how many nodes there are.
+    """
+
+    first: NDArray[np.int64]
+    which: NDArray[np.int64]
+    weights: FloatArray
+    nodes: int
+
+    @classmethod
+    def of(cls, times: FloatArray, nodes: int, spacing: float, response: FloatArray, cycle: float) -> "Sampling":
+        """Weights for samples at `times` [s] on nodes 0, spacing, 2 spacing, ... [s].
+
+        `response` is the filter's impulse response on the grid of `cycle` [s]; (1,) for no filter. Beyond its ends
+        the signal continues constantly.
+        """
+        half = len(response) // 2
+        reach = half * cycle / spacing
+        position = np.asarray(times) / spacing
+        whole = np.floor(position + 10.0**-PHASE_DECIMALS)
+        phase = np.round(position - whole, PHASE_DECIMALS)
+        inside = (position - reach >= 0) & (position + reach <= nodes - 2)
+        # a sample near an end has clipped weights of its own; all others share those of their phase
+        keys = np.where(inside, phase, 2.0 + np.arange(len(position)))
+        _, chosen, which = np.unique(keys, return_index=True, return_inverse=True)
+        offsets = np.arange(-half, half + 1) * (cycle / spacing)
+        rows, starts = [], np.empty(len(chosen), dtype=np.int64)
+        for k, sample in enumerate(chosen):
+            at = np.clip(whole[sample] + phase[sample] + offsets, 0.0, nodes - 1.0)
+            node = np.minimum(at.astype(np.int64), max(nodes - 2, 0))
+            starts[k] = node[0]
+            size = int(node[-1] - node[0]) + 2
+            share = at - node
+            row = np.bincount(node - node[0], (1 - share) * response, minlength=size)
+            rows.append(row + np.bincount(node - node[0] + 1, share * response, minlength=size))
+        taps = max(map(len, rows))
+        # a row may not reach beyond the last node: shift it back and pad in front
+        shift = np.maximum(starts + taps - nodes, 0)
+        weights = np.zeros((len(rows), taps))
+        for k, row in enumerate(rows):
+            room = weights[k, shift[k] :]
+            room[: len(row)] = row[: len(room)]
+        first = whole.astype(np.int64) + (starts - shift - whole[chosen].astype(np.int64))[which]
+        return cls(first, which.astype(np.int64), weights, nodes)
