@@ -19,6 +19,7 @@ from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import NUISANCES, Play, quantise
 from dynid.simulation.plant import ArmPlant, nominal_standard
 from dynid.simulation.simulated_bag import START_NS, write_bag
+from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import Trajectory, through
 
 ROBOT = load_robot("crane_x7")
@@ -241,6 +242,17 @@ def test_trajectories_beyond_the_stops_need_wider_ones():
         simulate(ROBOT, far, FeedforwardPd(SETTINGS))
     wide = simulate(ROBOT, far, FeedforwardPd(SETTINGS), stops=(lower, upper + 0.2), to_rest=False)
     assert wide.q[-1, 0] == pytest.approx(beyond[0], abs=0.03)
+
+
+def test_the_papers_profile_runs_between_stops_of_its_own():
+    excitation = load_excitation(ROBOT)
+    motion = excitation.trajectory("PB01", "paper")
+    with pytest.raises(SafetyError, match="PB01"):
+        simulate(ROBOT, motion, FeedforwardPd(SETTINGS))
+    stops = default_stops(ROBOT, excitation.limits("paper"))
+    paper = simulate(ROBOT, motion, FeedforwardPd(SETTINGS), stops=stops, mount="hanging")
+    assert (paper.q.min(axis=0) < ROBOT.lower).any() and paper.mount == "hanging"
+    assert np.all(stops[0] < paper.q_true) and np.all(paper.q_true < stops[1])
 
 
 def test_an_arm_that_does_not_follow_is_an_error():

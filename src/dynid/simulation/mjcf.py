@@ -118,9 +118,23 @@ def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options
         joint.actfrclimited = False  # the servo limits current; the URDF's effort is a label
 
 
-def default_stops(robot: Robot) -> tuple[FloatArray, FloatArray]:
-    """Joint stops a little beyond the joint limits: lower and upper, (n,) each [rad]."""
-    return read_only(robot.lower - STOP_MARGIN_RAD), read_only(robot.upper + STOP_MARGIN_RAD)
+def default_stops(
+    robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Joint stops a little beyond the joint limits, and beyond wider limits where trajectories have them.
+
+    Args:
+        robot: the robot.
+        limits: lower and upper limits of a trajectory profile, (n,) each [rad].
+
+    Returns:
+        Lower and upper stops, (n,) each [rad].
+    """
+    lower, upper = limits or (robot.lower, robot.upper)
+    return (
+        read_only(np.minimum(robot.lower, lower) - STOP_MARGIN_RAD),
+        read_only(np.maximum(robot.upper, upper) + STOP_MARGIN_RAD),
+    )
 
 
 @dataclass(frozen=True, eq=False)
