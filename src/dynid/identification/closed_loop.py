@@ -46,7 +46,7 @@ _VARIATION: Loops = [
     sensitivity_kernels.load_regressor, sensitivity_kernels.settled, sensitivity_kernels.pack,
     sensitivity_kernels.add_node,
     sensitivity_kernels.coefficients, sensitivity_kernels.step_matrices, sensitivity_kernels.vary_lanes,
-    sensitivity_kernels.regress_lanes,
+    sensitivity_kernels.regress_lanes, sensitivity_kernels.normal_equations,
 ]  # fmt: skip
 
 
@@ -280,6 +280,17 @@ class ClosedLoop:
             np.array(module.Y_COLUMNS), sampling.first, sampling.which, sampling.weights, W.reshape(len(W), -1),
         )  # fmt: skip
         return W
+
+    def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i, from J (S, n, p) and residuals (S, n).
+
+        In a kernel and not in BLAS, whose threads are in the way where every core has a run of its own.
+        """
+        n, p = jacobian.shape[1:]
+        hessian, gradient = np.zeros((n, p, p)), np.zeros((n, p))
+        rows = np.ascontiguousarray(jacobian).reshape(len(jacobian), -1)
+        self._variation.normal_equations(rows, np.ascontiguousarray(residual), hessian, gradient)
+        return hessian, gradient
 
     def _check(self, simulation: LoopSimulation, stride: int) -> Sampling:
         if not simulation.completed:

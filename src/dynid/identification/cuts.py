@@ -1,0 +1,99 @@
+"""Positive-definiteness cuts inside an optimiser's step (paper eq. 10, met throughout instead of only at the end).
+
+Every pose q and vector v gives the linear condition v' M(q; phi) v >= eps. `CutSet` keeps those that some trial phi has
+violated: on the simulated path, on a sample of the audit domain, and where an adversarial audit found them.
+"""
+
+import numpy as np
+
+from dynid.errors import InfeasibleError
+from dynid.identification.audit import Auditor, AuditResult, InertiaFunctions
+from dynid.identification.pose_kernels import compile_pose_kernels
+from dynid.identification.projection import nearest_under_cuts
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+RESERVE = 2e-6  # kg m^2: cuts approach the boundary from outside, so they aim a little inside
+SCREENED, BLOCKS, SEARCHES = 8192, 32, 128
+WORST = 32  # poses of the path that become cuts at once
+
+
+class CutSet:
+    """Linear conditions `rows @ phi >= bounds` that keep M positive definite; it only ever grows.
+
+    Args:
+        model: the arm.
+        eps: smallest eigenvalue of M to be kept [kg m^2].
+        auditor: of the domain on which M must be positive definite; None for the path alone.
+        fixed: rows (m, p) and bounds (m,) that always hold, such as bounds on parameters.
+    """
+
+    def __init__(
+        self, model: ArmModel, eps: float, auditor: Auditor | None, fixed: tuple[FloatArray, FloatArray]
+    ) -> None:
+        self._eps, self._auditor = eps, auditor
+        self._functions = auditor.functions if auditor else InertiaFunctions(model)
+        self._kernels = auditor.kernels if auditor else compile_pose_kernels(model)
+        self._rows, self._bounds = [fixed[0]], [fixed[1]]
+        self._path = np.zeros((0, model.axes))
+        self._known = np.zeros((0, model.axes))
+
+    @property
+    def count(self) -> int:
+        """Number of cuts, fixed ones not counted."""
+        return sum(map(len, self._rows[1:]))
+
+    def follow(self, path: FloatArray) -> None:
+        """Look at these poses (k, n) [rad] from now on, those of the last simulated motion."""
+        self._path = path
+
+    def add_violated(self, phi: FloatArray) -> int:
+        """Add cuts at poses where phi (p,) violates the condition; returns how many."""
+        found = [self._path, self._known]
+        if self._auditor is not None:
+            base = BaseParameters(self._auditor.model.names, phi)
+            found.append(self._auditor.screen(base, self._eps, SCREENED, BLOCKS, 1)[1])
+        poses = np.concatenate(found)
+        margin = self._kernels.margins(poses, phi, self._eps)
+        worst = np.argsort(margin)[:WORST]
+        return self._add(poses[worst[margin[worst] <= 0.0]], phi)
+
+    def audit(self, base: BaseParameters) -> AuditResult | None:
+        """An adversarial audit of the domain; what it finds becomes cuts. None without a domain."""
+        if self._auditor is None:
+            return None
+        result = self._auditor.audit(base, limit=self._eps, searches=SEARCHES, extra=self._known)
+        if not result.passed:
+            self._add(result.worst_poses, base.values)
+        return result
+
+    def _add(self, poses: FloatArray, phi: FloatArray) -> int:
+        if not len(poses):
+            return 0
+        self._known = np.concatenate([poses, self._known])[:512]
+        values, vectors = np.linalg.eigh(self._functions.matrices(poses, phi))
+        pose, which = np.nonzero(values < self._eps + RESERVE)
+        if len(pose):
+            self._rows.append(self._functions.cuts(poses[pose], vectors[pose, :, which]))
+            self._bounds.append(np.full(len(pose), self._eps + RESERVE))
+        return len(pose)
+
+    def nearest(self, target: FloatArray, metric: FloatArray, scale: FloatArray) -> FloatArray:
+        """phi (p,) with min || metric (phi - target) || within the cuts.
+
+        Args:
+            target: (p,).
+            metric: (p, p).
+            scale: (p,), size of a unit step of every parameter, for the solver's sake.
+
+        Raises:
+            InfeasibleError: the cuts exclude every phi.
+        """
+        rows, bounds = np.concatenate(self._rows), np.concatenate(self._bounds)
+        scaled = rows * scale
+        length = np.linalg.norm(scaled, axis=1)
+        if np.any(length == 0.0):
+            raise InfeasibleError("a pose has an inertia that no parameter of this model changes")
+        found = nearest_under_cuts(target / scale, scaled / length[:, None], bounds / length, metric * scale)
+        return np.asarray(found * scale)
