@@ -15,17 +15,15 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal
 
-import casadi as ca
 import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from dynid.errors import DataError
-from dynid.identification.pose_kernels import compile_pose_kernels
+from dynid.identification.pose_kernels import InertiaFunctions, compile_pose_kernels
 from dynid.identification.verdict import Check
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
-from dynid.model.symbolic import SymbolicArm
 from dynid.robot import FloatArray, read_only
 
 Certificate = Literal["counterexample", "sampled", "searched"]
@@ -34,9 +32,9 @@ GRID_JOINTS = 8  # up to this many joints the 3-level grid (corners, faces, cent
 SEARCHES = 1024
 SEARCH_STEPS = 40
 LOWEST = 128  # poses whose eigenvalues are computed after a search
-DEPTH = 4  # searches in a row, each from below what the one before found
+DEPTH = 6  # searches in a row, each from below what the one before found
 FIRST_STEP_RAD = 0.3
-SEARCH_BELOW = 1e-4  # kg m^2
+SEARCH_BELOW, SHARPNESS = 1e-4, 1e-5  # kg m^2
 DISTINCT_RAD = 0.05
 TINY = 1e-300  # keeps divisions by zero slopes finite
 
@@ -79,53 +77,14 @@ class AuditResult:
         )  # fmt: skip
 
 
-class InertiaFunctions:
-    """M, its smallest eigenvalue with slope, and linear cuts, for batches of poses; symbolic, so exact.
-
-    All take q (N, n) [rad]; columns of decoupled axes are not looked at.
-    """
-
-    def __init__(self, model: ArmModel) -> None:
-        self.model = model
-        arm = SymbolicArm(model)
-        q, v = arm.q, ca.SX.sym("v", model.axes)
-        M = arm.inertia_matrix()
-        form = ca.dot(v, M @ v)
-        self._matrix = ca.Function("matrix", [q, arm.phi], [ca.vec(M)])
-        self._slope = ca.Function("slope", [q, arm.phi, v], [ca.gradient(form, q)])
-        self._cut = ca.Function("cut", [q, v], [ca.gradient(form, arm.phi)])
-
-    def matrices(self, q: FloatArray, phi: FloatArray) -> FloatArray:
-        """M(q; phi), (N, n, n) [kg m^2]."""
-        n = self.model.axes
-        return np.asarray(self._matrix(self._chain(q), phi)).T.reshape(-1, n, n)
-
-    def smallest(self, q: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """lambda_min (N,) [kg m^2] and its unit eigenvectors (N, n)."""
-        values, vectors = np.linalg.eigh(self.matrices(q, phi))
-        return values[:, 0], vectors[:, :, 0]
-
-    def slopes(self, q: FloatArray, phi: FloatArray, v: FloatArray) -> FloatArray:
-        """v' (dM / dq_j) v, (N, chain) [kg m^2 / rad], for vectors v (N, n)."""
-        return np.asarray(self._slope(self._chain(q), phi, v.T)).T
-
-    def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
-        """Rows a (N, p) with a phi = v' M(q; phi) v, for vectors v (N, n)."""
-        return np.asarray(self._cut(self._chain(q), v.T)).T
-
-    def _chain(self, q: FloatArray) -> FloatArray:
-        return q[:, : self.model.chain_size].T
-
-
 @lru_cache(maxsize=16)
 def _first_chunk(dimensions: int, seed: int) -> FloatArray:
     """The first CHUNK points of a scrambled Sobol sequence in the unit cube, (CHUNK, dimensions)."""
     return read_only(qmc.Sobol(dimensions, scramble=True, seed=seed).random(CHUNK))
 
 
-def _chunks(dimensions: int, seed: int, count: int) -> Iterator[FloatArray]:
-    """The first `count` points of the sequence in parts; only the first part, which every audit uses, is kept."""
-    yield _first_chunk(dimensions, seed)[:count]
+def _later_chunks(dimensions: int, seed: int, count: int) -> Iterator[FloatArray]:
+    """Points CHUNK to `count` of the sequence in parts; they are many and made anew each time."""
     if count > CHUNK:
         sobol = qmc.Sobol(dimensions, scramble=True, seed=seed)
         sobol.fast_forward(CHUNK)
@@ -150,6 +109,7 @@ class Auditor:
         self.lower, self.upper = read_only(np.r_[lower, none]), read_only(np.r_[upper, none])
         self.functions = InertiaFunctions(model)
         self.free = self._free_joints()
+        self._first_poses: dict[int, FloatArray] = {}
         self.kernels = compile_pose_kernels(model)
 
     def _free_joints(self) -> list[int]:
@@ -186,19 +146,20 @@ class Auditor:
         """
         if phi.names != self.model.names:
             raise DataError(f"these parameters are of another model: {phi.names[:4]}..., not {self.model.names[:4]}...")
-        checked, found = self.screen(phi, limit, poses, max(searches, 1), seed)
+        checked, found, eps = self._sharp_screen(phi, limit, poses, max(searches, 1), seed)
         if extra is not None and len(extra):
             found = np.concatenate([np.clip(extra, self.lower, self.upper), found])
         certificate: Certificate = "sampled"
         if searches:
-            found, certificate = self._search(found, phi, limit), "searched"
-        found, values = self._lowest(found, phi, limit)
+            found, eps = self._search(found, phi, eps)
+            certificate = "searched"
+        found, values = self._lowest(found, phi, eps, distinct=True)
         if searches:
             found[0], values[0] = self._polish(found[0], phi)
         lambda_min = float(values[0])
         if lambda_min < limit:
             certificate = "counterexample"
-        worst = _distinct(found[: max(1, int((values < limit).sum()))])
+        worst = found[: max(1, int((values < limit).sum()))]
         return AuditResult(lambda_min, read_only(found[0]), checked, certificate, seed, limit, read_only(worst))
 
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
@@ -209,39 +170,64 @@ class Auditor:
         checked, best = len(worst), self.kernels.margins(worst, phi.values, eps)
         order = np.argsort(best)[:blocks]
         worst, best = worst[order], best[order]
-        for unit in _chunks(dimensions, seed, poses):
-            q = self.poses(unit)
+        for q in self._sample(seed, poses):
             margin = self.kernels.margins(q, phi.values, eps)
             checked += len(q)
             # consecutive members of a low-discrepancy sequence are spread over the whole box, so every block is
-            for k, block in enumerate(np.array_split(np.arange(len(q)), min(blocks, len(q)))):
-                index = block[0] + int(np.argmin(margin[block[0] : block[-1] + 1]))
-                if k >= len(best):
-                    worst, best = np.concatenate([worst, q[index : index + 1]]), np.append(best, margin[index])
-                elif margin[index] < best[k]:
-                    worst[k], best[k] = q[index], margin[index]
+            count = min(blocks, len(q))
+            size = -(-len(q) // count)
+            blocked = np.pad(margin, (0, count * size - len(q)), constant_values=np.inf).reshape(count, size)
+            index = np.argmin(blocked, axis=1) + size * np.arange(count)
+            index = index[index < len(q)]
+            better = np.flatnonzero(margin[index[: len(best)]] < best[: len(index)])
+            worst[better], best[better] = q[index[better]], margin[index[better]]
+            new = index[len(best) :]
+            worst, best = np.concatenate([worst, q[new]]), np.concatenate([best, margin[new]])
         return checked, worst
 
-    def _lowest(self, q: FloatArray, phi: BaseParameters, eps: float) -> tuple[FloatArray, FloatArray]:
-        """The `LOWEST` poses by margin with their exact lambda_min, lowest first."""
-        margin = self.kernels.margins(q, phi.values, eps)
-        q = q[np.argsort(margin)[:LOWEST]]
+    def _sample(self, seed: int, count: int) -> Iterator[FloatArray]:
+        """The first `count` poses of the sequence in parts; the first part, which every audit uses, is kept."""
+        if seed not in self._first_poses:
+            self._first_poses = {seed: read_only(self.poses(_first_chunk(len(self.free), seed)))}
+        yield self._first_poses[seed][:count]
+        for unit in _later_chunks(len(self.free), seed, count):
+            yield self.poses(unit)
+
+    def _sharp_screen(
+        self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int
+    ) -> tuple[int, FloatArray, float]:
+        """`screen` from just below the lowest eigenvalue of a first screen, where the measure ranks poses best.
+
+        Returns:
+            Number of poses looked at, bad poses (k, n), and the eps they were ranked at.
+        """
+        _, found = self.screen(phi, limit, min(poses, CHUNK), blocks, seed)
+        known, values = self._lowest(found, phi, limit)
+        eps = float(values[0]) - SHARPNESS
+        checked, found = self.screen(phi, eps, poses, blocks, seed)
+        return checked, np.concatenate([known, found]), eps
+
+    def _lowest(
+        self, q: FloatArray, phi: BaseParameters, eps: float, *, distinct: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """The `LOWEST` poses by their margin at eps with their exact lambda_min, lowest first."""
+        q = q[np.argsort(self.kernels.margins(q, phi.values, eps))]
+        q = _distinct(q, LOWEST) if distinct else q[:LOWEST]
         values, _ = self.functions.smallest(q, phi.values)
         order = np.argsort(values)
         return q[order], values[order]
 
-    def _search(self, q: FloatArray, phi: BaseParameters, limit: float) -> FloatArray:
-        """Poses (k, n) downhill in lambda_min from poses (k, n)."""
-        values = self._lowest(q, phi, limit)[1]
+    def _search(self, q: FloatArray, phi: BaseParameters, eps: float) -> tuple[FloatArray, float]:
+        """Poses (k, n) downhill in lambda_min from poses (k, n) ranked at eps; and the eps they are ranked at now."""
         for _ in range(DEPTH):
-            # seen from a little below the lowest eigenvalue, M - eps I is definite and the measure smooth everywhere
-            base = min(limit, float(values[0]))
-            eps = base - max(SEARCH_BELOW, 0.25 * abs(base))
+            lowest = float(self._lowest(q, phi, eps)[1][0])
+            # seen from just below the lowest eigenvalue so far, M - eps I is definite, so the measure is smooth, and
+            # its smallest eigenvalue outweighs the others; far below zero big steps are enough
+            eps = lowest - max(SEARCH_BELOW, -0.25 * lowest)
             q = self._walk(q, phi.values, eps)
-            values = self._lowest(q, phi, eps)[1]
-            if values[0] > eps:
+            if self.kernels.margins(q, phi.values, eps).min() > 0.0:
                 break
-        return q
+        return q, eps
 
     def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
         """All poses at once by projected gradient with Barzilai-Borwein steps; a walk ends below eps."""
@@ -284,13 +270,17 @@ class Auditor:
         return q[0], value
 
 
-def _distinct(poses: FloatArray) -> FloatArray:
-    """Poses (k, n) without those that are within DISTINCT_RAD of an earlier one in every joint."""
-    kept: list[FloatArray] = []
+def _distinct(poses: FloatArray, most: int) -> FloatArray:
+    """The first `most` poses (k, n) without those within DISTINCT_RAD of an earlier one in every joint."""
+    kept = np.empty((min(most, len(poses)), poses.shape[1]))
+    count = 0
     for pose in poses:
-        if all(np.abs(pose - other).max() > DISTINCT_RAD for other in kept):
-            kept.append(pose)
-    return np.array(kept)
+        if not (np.abs(kept[:count] - pose) < DISTINCT_RAD).all(axis=1).any():
+            kept[count] = pose
+            count += 1
+        if count == len(kept):
+            break
+    return kept[:count]
 
 
 def audit(

@@ -1,6 +1,6 @@
-"""Compiled kernels of the audit: how far M(q; phi) - eps I is from singular, and which way that falls.
+"""Functions of poses for audit and projection: compiled kernels for millions, exact symbolic ones for hundreds.
 
-The measure is m = 1 / trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l it
+The kernels measure how far M(q; phi) - eps I is from singular, and which way that falls. The measure is m = 1 / trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l it
 lies between l / n and l, and unlike l it is smooth and needs no iteration. Where M - eps I is not positive definite
 (a pivot of its LDL' factors is not positive) m is that pivot, so its sign is always right.
 """
@@ -93,6 +93,44 @@ def _generate(model: ArmModel) -> Generated:
             "slope_program": emit(inputs, shared, {"pivot": pivots, "margin": margin, "slope": slope}),
         }
     )
+
+
+class InertiaFunctions:
+    """M, its smallest eigenvalue with slope, and linear cuts, for batches of poses; symbolic, so exact.
+
+    All take q (N, n) [rad]; columns of decoupled axes are not looked at.
+    """
+
+    def __init__(self, model: ArmModel) -> None:
+        self.model = model
+        arm = SymbolicArm(model)
+        q, v = arm.q, ca.SX.sym("v", model.axes)
+        M = arm.inertia_matrix()
+        form = ca.dot(v, M @ v)
+        self._matrix = ca.Function("matrix", [q, arm.phi], [ca.vec(M)])
+        self._slope = ca.Function("slope", [q, arm.phi, v], [ca.gradient(form, q)])
+        self._cut = ca.Function("cut", [q, v], [ca.gradient(form, arm.phi)])
+
+    def matrices(self, q: FloatArray, phi: FloatArray) -> FloatArray:
+        """M(q; phi), (N, n, n) [kg m^2]."""
+        n = self.model.axes
+        return np.asarray(self._matrix(self._chain(q), phi)).T.reshape(-1, n, n)
+
+    def smallest(self, q: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """lambda_min (N,) [kg m^2] and its unit eigenvectors (N, n)."""
+        values, vectors = np.linalg.eigh(self.matrices(q, phi))
+        return values[:, 0], vectors[:, :, 0]
+
+    def slopes(self, q: FloatArray, phi: FloatArray, v: FloatArray) -> FloatArray:
+        """v' (dM / dq_j) v, (N, chain) [kg m^2 / rad], for vectors v (N, n)."""
+        return np.asarray(self._slope(self._chain(q), phi, v.T)).T
+
+    def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
+        """Rows a (N, p) with a phi = v' M(q; phi) v, for vectors v (N, n)."""
+        return np.asarray(self._cut(self._chain(q), v.T)).T
+
+    def _chain(self, q: FloatArray) -> FloatArray:
+        return q[:, : self.model.chain_size].T
 
 
 @dataclass(frozen=True)
