@@ -86,12 +86,15 @@ def simulated_arm(
     without: WithoutOption = None,
 ) -> None:
     """A simulated arm behind a serial port: prints the port, then serves until SIGINT or SIGTERM."""
+    from dynid.hardware.realtime import prefer_latency
     from dynid.robot import load_robot
     from dynid.simulation.plant import ArmPlant
     from dynid.simulation.servo_bus import serve
 
+    prefer_latency()
     loaded = load_robot(robot)
-    serve(loaded, ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ()), link=link)
+    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ())
+    serve(loaded, plant, baudrate=loaded.file.simulation.baudrate, link=link)
 
 
 @app.command()

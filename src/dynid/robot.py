@@ -118,7 +118,8 @@ class Nuisances(Strict):
 class Simulation(Strict):
     """The simulated arm."""
 
-    step_s: Positive = 0.00025
+    step_s: Positive = 0.001
+    baudrate: int | None = None
     standard_parameters: str = "models/nominal.yaml"
     nuisances: Nuisances
 

@@ -21,7 +21,9 @@ from dynid.hardware.realtime import bounded_timer_slack, fifo_scheduling, quiet_
 from dynid.hardware.safety import GuardEvent, GuardResult, GuardState, SafetyGuard
 from dynid.robot import FloatArray
 
-LONGEST_CATCH_UP_S = 0.010
+# After a standstill of the host, planned cycles are run late, back to back, rather than left out; but not those of
+# a standstill so long that the servos' own watchdog has stopped the arm.
+LONGEST_CATCH_UP_S = 0.1
 YOUNG_COLLECTION_EVERY = 100
 
 

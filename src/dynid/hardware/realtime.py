@@ -4,9 +4,15 @@ import contextlib
 import ctypes
 import gc
 import os
+import platform
+import struct
 import sys
 from collections.abc import Iterator
 
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # system call numbers; the C library has no wrapper
+_SCHED_ATTRIBUTES = struct.Struct("<IIQiIQQQ")
+_SCHED_OTHER, _SCHED_BATCH = 0, 3
+PUNCTUAL_SLICE_NS = 100_000
 _PR_SET_TIMERSLACK = 29
 _PR_GET_TIMERSLACK = 30
 SWITCH_INTERVAL_S = 0.0005
@@ -29,6 +35,28 @@ def bounded_timer_slack(nanoseconds: int = 1) -> Iterator[bool]:
     finally:
         if before > 0:
             prctl(_PR_SET_TIMERSLACK, before, 0, 0, 0)
+
+
+def _set_scheduling(policy: int, slice_ns: int, nice: int) -> bool:
+    number = _SCHED_SETATTR.get(platform.machine())
+    if number is None or not sys.platform.startswith("linux"):
+        return False
+    size = _SCHED_ATTRIBUTES.size
+    attributes = ctypes.create_string_buffer(_SCHED_ATTRIBUTES.pack(size, policy, 0, nice, 0, slice_ns, 0, 0))
+    return bool(ctypes.CDLL(None).syscall(number, 0, attributes, 0) == 0)
+
+
+def prefer_latency() -> bool:
+    """Ask for short time slices for this thread and those it starts: on waking it runs before others' long slices.
+
+    Needs no privilege. Returns whether the kernel accepted it (Linux 6.12 or newer honours the slice).
+    """
+    return _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, 0)
+
+
+def prefer_throughput() -> bool:
+    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nice 5); returns whether accepted."""
+    return _set_scheduling(_SCHED_BATCH, 0, 5)
 
 
 @contextlib.contextmanager

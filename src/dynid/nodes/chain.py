@@ -87,7 +87,9 @@ class Chain:
         self._group.start_node("executor_node", "executor", {"robot": robot})
         port = self.options.real_port or self._simulated_port()
         parameters = {"robot": robot, "port_name": port, "mount": self.options.mount or self.robot.file.default_mount}
-        if self.options.real_port is not None:
+        if self.options.real_port is None:
+            parameters["baudrate"] = str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
+        else:
             parameters["allow_real_port"] = "true"
         self.hardware = self._group.start_node("hardware_node", "hardware", parameters)
         self._supervisor = Supervisor(self._group.check)

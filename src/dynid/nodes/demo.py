@@ -156,7 +156,7 @@ def _publication_checks(robot: Robot, model_file: ModelFile, published: dict[str
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
-    """Largest difference between pinocchio's torques on a URDF and the model's, rotors apart, at random states [N m]."""
+    """Largest torque difference at random states between pinocchio on a URDF (rotors added) and the model [N m]."""
     import pinocchio
 
     chain = SerialChain(pinocchio_chain_model(urdf, robot.joint_names[: robot.chain_size]))

@@ -18,6 +18,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DynidError, SafetyError
+from dynid.hardware.realtime import prefer_latency
 from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
 from dynid.recording.messages import (
     DiagnosticStatus,
@@ -155,6 +156,7 @@ class ExecutorNode(Node):
 
 def main() -> None:
     """Run the executor node."""
+    prefer_latency()
     run_node(ExecutorNode, events=True)
 
 

@@ -19,6 +19,7 @@ from dynid.hardware import control_table
 from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.port import is_pseudo_terminal
+from dynid.hardware.realtime import prefer_latency
 from dynid.hardware.safety import GuardState, SafetyGuard
 from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
@@ -85,8 +86,7 @@ class HardwareNode(LifecycleNode):
         self._loop = ControlLoop(
             self._arm,
             guard,
-            on_cycle=self._publish_state,
-            on_waiting=self._publish_applied,
+            on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=priority,
         )
@@ -133,19 +133,16 @@ class HardwareNode(LifecycleNode):
 
     # -- the cycle's thread ------------------------------------------------------------------------------------
 
-    def _publish_state(self, sample: ArmSample, _: FloatArray) -> None:
+    def _publish(self, sample: ArmSample, applied_a: FloatArray) -> None:
+        """Called while the next request is on the wire, where publishing costs the cycle no time."""
         if not sample.complete:  # counted as missed; an old value must not look like a new one
             return
-        message = self._encode_state.encode(
-            sample.stamp_ns, position=sample.q, velocity=sample.dq, effort=sample.tau_present
+        self._states.publish(
+            self._encode_state.encode(sample.stamp_ns, position=sample.q, velocity=sample.dq, effort=sample.tau_present)
         )
-        self._states.publish(message)
+        effort = applied_a * self.robot.torque_constants
+        self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
         self._sent = (self._sent[0] + 1, sample.stamp_ns)
-
-    def _publish_applied(self, sample: ArmSample, applied_a: FloatArray) -> None:
-        if sample.complete:
-            effort = applied_a * self.robot.torque_constants
-            self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
 
     def _on_end(self, error: BaseException | None) -> None:
         if error is not None:
@@ -225,6 +222,7 @@ class HardwareNode(LifecycleNode):
 
 def main() -> None:
     """Run the hardware node."""
+    prefer_latency()  # before any thread is started: they inherit it
     run_node(HardwareNode, events=True)
 
 

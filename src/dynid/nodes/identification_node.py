@@ -19,6 +19,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dynid.errors import DynidError
+from dynid.hardware.realtime import prefer_throughput
 from dynid.identification.pipeline import Identification, identify, write_result
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
@@ -145,6 +146,7 @@ class IdentificationNode(Node):
 
 def main() -> None:
     """Run the identification node."""
+    prefer_throughput()
     run_node(IdentificationNode)
 
 

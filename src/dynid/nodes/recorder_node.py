@@ -17,6 +17,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import DynidError
+from dynid.hardware.realtime import prefer_throughput
 from dynid.nodes.common import LATCHED, STREAM, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
@@ -145,6 +146,7 @@ class RecorderNode(LifecycleNode):
 
 def main() -> None:
     """Run the recorder node."""
+    prefer_throughput()  # queues hold seconds of messages, so the bus and the controller go first
     run_node(RecorderNode, events=True)
 
 

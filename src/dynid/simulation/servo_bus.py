@@ -118,12 +118,13 @@ class EmulatedServoBus:
         with bounded_timer_slack():
             while True:
                 ready = [descriptor for descriptor, _ in poll.poll(IDLE_POLL_MS)]
+                arrival_s = time.monotonic()  # the plant's computing time runs while the bytes are on the wire
                 if not self.lock_step:
                     start_s = self._catch_up(start_s)
                 if self._wake_read in ready:
                     return
                 if self._master in ready:
-                    self._receive()
+                    self._receive(arrival_s)
 
     def stop(self) -> None:
         """Make `run` return; callable from a signal handler or another thread."""
@@ -151,8 +152,7 @@ class EmulatedServoBus:
         self.chain.advance(behind_s)
         return start_s
 
-    def _receive(self) -> None:
-        arrival_s = time.monotonic()
+    def _receive(self, arrival_s: float) -> None:
         data = os.read(self._master, 4096)
         if self._speed is not None and termios.tcgetattr(self._slave)[5] != self._speed:
             self._parser.reset()
