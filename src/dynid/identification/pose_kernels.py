@@ -1,8 +1,9 @@
 """Functions of poses for audit and projection: compiled kernels for millions, exact symbolic ones for hundreds.
 
-The kernels measure how far M(q; phi) - eps I is from singular, and which way that falls. The measure is m = 1 / trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l it
-lies between l / n and l, and unlike l it is smooth and needs no iteration. Where M - eps I is not positive definite
-(a pivot of its LDL' factors is not positive) m is that pivot, so its sign is always right.
+The kernels measure how far M(q; phi) - eps I is from singular, and which way that falls, by m = 1 / trace((M - eps
+I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l, m lies between l / n and l, and unlike l
+it is smooth and needs no iteration. Where M - eps I is not positive definite (a pivot of its LDL' factors is not
+positive) m is that pivot, so its sign is always right.
 """
 
 from collections.abc import Callable
