@@ -13,7 +13,7 @@ import casadi as ca
 import numpy as np
 from numpy.polynomial import Chebyshev
 
-from dynid.model.vector_ir import LANES
+from dynid.model.vector_ir import LANES, WIDTH
 
 RANGE = 3.5  # rad
 _BINARY = {ca.OP_ADD: "+", ca.OP_SUB: "-", ca.OP_MUL: "*", ca.OP_DIV: "/", ca.OP_FMIN: "min"}
@@ -28,12 +28,14 @@ class Program:
         names: its arrays in order.
         shared: those with one value for all lanes.
         row: lanes of the others.
+        width: lanes of one operation.
     """
 
     text: str
     names: tuple[str, ...]
     shared: tuple[str, ...]
     row: int
+    width: int = WIDTH
 
 
 @lru_cache(maxsize=1)

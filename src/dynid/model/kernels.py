@@ -82,7 +82,8 @@ def module_source(programs: Mapping[str, Program], constants: Mapping[str, objec
     parts += [f"{name} = {value!r}\n" for name, value in constants.items()]
     for name, program in programs.items():
         text = f'"""\n{program.text}\n"""'
-        parts.append(f"\n{name} = straight_line({text}, {program.names!r}, {program.shared!r}, {program.row})\n")
+        layout = f"{program.names!r}, {program.shared!r}, {program.row}, {program.width}"
+        parts.append(f"\n{name} = straight_line({text}, {layout})\n")
     parts += [f"\n\n{_DECORATOR}{inspect.getsource(loop)}" for loop in loops]
     return "".join(parts)
 

@@ -17,15 +17,18 @@ WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wi
 LANES = 16  # columns of every lane array: enough independent groups to hide latencies
 _FLAGS = ("contract", "nsz", "arcp")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
-_VECTOR = ir.VectorType(_DOUBLE, WIDTH)
 _OPERATIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 
 
 class _Lowering:
     """State of one program's translation."""
 
-    def __init__(self, builder: Any, pointers: Mapping[str, Any], shared: Sequence[str], lane: Any, row: int) -> None:
-        self.builder, self.pointers, self.shared, self.lane, self.row = builder, pointers, shared, lane, row
+    def __init__(
+        self, builder: Any, pointers: Mapping[str, Any], shared: Sequence[str], lane: Any, row: int, width: int
+    ) -> None:
+        self.builder, self.pointers, self.shared = builder, pointers, shared
+        self.lane, self.row, self.width = lane, row, width
+        self.vector = ir.VectorType(_DOUBLE, width)
         self.values: dict[str, Any] = {}
 
     def run(self, text: str) -> None:
@@ -51,39 +54,40 @@ class _Lowering:
         return self.values[token]
 
     def _constant(self, value: float) -> Any:
-        return ir.Constant(_VECTOR, [value] * WIDTH)
+        return ir.Constant(self.vector, [value] * self.width)
 
     def _address(self, token: str) -> Any:
         name, row = token[:-1].split("[")
         offset = self.builder.add(self.lane, ir.Constant(_INDEX, int(row) * self.row))
         place = self.builder.gep(self.pointers[name], [offset])
-        return self.builder.bitcast(place, _VECTOR.as_pointer())
+        return self.builder.bitcast(place, self.vector.as_pointer())
 
     def _load(self, token: str) -> Any:
         name, index = token[:-1].split("[")
         if name not in self.shared:
             return self.builder.load(self._address(token), align=8)
         value = self.builder.load(self.builder.gep(self.pointers[name], [ir.Constant(_INDEX, int(index))]))
-        undefined = ir.Constant(_VECTOR, ir.Undefined)
+        undefined = ir.Constant(self.vector, ir.Undefined)
         single = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
         return self.builder.shuffle_vector(
-            single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+            single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
         )
 
 
 def straight_line(
-    text: str, names: Sequence[str], shared: Sequence[str], row: int = LANES
+    text: str, names: Sequence[str], shared: Sequence[str], row: int = LANES, width: int = WIDTH
 ) -> Callable[..., None]:
-    """An intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + WIDTH - 1.
+    """An intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + width - 1.
 
     Args:
         text: the program; an operand is a value, a number, or `name[row]`.
         names: the arrays' names in the order of the tuple; (rows, row) C-contiguous float64, or (size,) if shared.
         shared: the arrays that have one value for all lanes.
         row: lanes of every array that is not shared.
+        width: lanes of one operation; 1 gives scalar code.
     """
 
-    symbol = "dynid_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    symbol = "dynid_" + hashlib.sha256(f"{row} {width} {text}".encode()).hexdigest()[:16]
 
     @intrinsic
     def run(typing_context: Any, lane: Any, arrays: Any) -> Any:
@@ -97,7 +101,7 @@ def straight_line(
             if function.is_declaration:
                 inner = ir.IRBuilder(function.append_basic_block())
                 places = dict(zip(names, function.args[1:], strict=True))
-                _Lowering(inner, places, shared, function.args[0], row).run(text)
+                _Lowering(inner, places, shared, function.args[0], row, width).run(text)
                 inner.ret_void()
             builder.call(function, [arguments[0], *pointers])
             return context.get_dummy_value()

@@ -1,0 +1,1 @@
+"""Figures that a person can rerun: our refinement against what it replaces."""
