@@ -56,6 +56,8 @@ def test_ols_equals_the_normal_equations_and_numpy() -> None:
     expected, residual, _, singular = np.linalg.lstsq(W, tau.ravel(), rcond=None)
     np.testing.assert_allclose(estimate.base.values, expected, atol=1e-11)
     assert estimate.condition_number == pytest.approx(singular[0] / singular[-1], rel=1e-9)
+    direction = np.abs(np.linalg.svd(W, full_matrices=False)[2][-1])
+    assert estimate.weakest[0] == TRUTH.names[int(direction.argmax())]
     covariance = residual[0] / (W.shape[0] - 39) * np.linalg.inv(W.T @ W)
     assert estimate.base.covariance is not None
     np.testing.assert_allclose(estimate.base.covariance, covariance, rtol=1e-6, atol=1e-15)
@@ -114,6 +116,13 @@ def test_dependent_columns_are_named() -> None:
     dq[:, 7] = ddq[:, 7]  # friction and inertia of the hand then look the same
     with pytest.raises(DataError, match=r"38 of 39 parameters; it cannot tell (IA8|FV8)"):
         Regression.of(model, samples_of(q, dq, ddq, TAU))
+
+
+def test_a_barely_moving_joint_shows_in_the_conditioning() -> None:
+    dq, ddq = np.array(DQ), np.array(DDQ)
+    dq[:, 7], ddq[:, 7] = 1e-3 * dq[:, 7], 1e-3 * ddq[:, 7]
+    poor = estimator("ols").estimate(MODEL, samples_of(Q, dq, ddq, MODEL.inverse_dynamics(Q, dq, ddq, TRUTH)))
+    assert poor.condition_number > 1000.0 and poor.weakest == ("FV8",)
 
 
 def test_too_few_equations_are_refused() -> None:

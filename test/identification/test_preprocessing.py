@@ -1,17 +1,28 @@
 """Preprocessing: exact where the answer is known, and a sentence or a failed check for every kind of bad data."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dynid.errors import DataError
-from dynid.identification.preprocessing import LowPass, central_differences, preprocess
-from dynid.identification.settings import load_identification
+from dynid.errors import ConfigurationError, DataError
+from dynid.identification.preprocessing import (
+    LowPass,
+    central_differences,
+    preprocess,
+    preprocess_recording,
+    signals_of,
+)
+from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.signals import Signals, TimeAxis
-from dynid.robot import FloatArray, load_robot
+from dynid.recording.recording import Recording, TorqueSeries
+from dynid.recording.settings import ExperimentSettings, HardwareSettings, Phase
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, load_robot, read_only
 
-SETTINGS = load_identification(load_robot("crane_x7"))
+ROBOT = load_robot("crane_x7")
+SETTINGS = load_identification(ROBOT)
 JOINTS = ("shoulder", "elbow")
 ENCODER_STEP = 2 * np.pi / 4096
 FREQUENCIES = np.array([2.0, 3.3])  # rad/s
@@ -191,3 +202,56 @@ def test_an_interval_without_enough_samples_is_refused() -> None:
 )
 def test_doubtful_data_fail_a_named_check(changes: dict[str, object], check: str) -> None:
     assert check in [failed.name for failed in preprocess(signals(**changes), SETTINGS).quality.failed]
+
+
+def recording(**changes: object) -> Recording:
+    """Twelve seconds of all joints, columns in another order than the robot's, the motion from 1 s to 11 s."""
+    names = ROBOT.joint_names[::-1]
+    time = read_only(np.arange(0.0, 12.0, 0.001))
+    speeds = np.linspace(2.0, 3.0, ROBOT.size)[::-1]
+    q, dq = 0.5 * np.sin(np.outer(time, speeds)), 0.5 * speeds * np.cos(np.outer(time, speeds))
+    hardware = HardwareSettings(
+        robot=ROBOT.name, joint_names=names, torque_constants_nm_per_a=tuple(ROBOT.torque_constants[::-1]),
+        mount="upright", gravity_m_s2=(0, 0, -9.80665), current_unit_a=0.00269, cycle_s=0.001, simulated=True,
+        port="none", dynid_version="0",
+    )  # fmt: skip
+    experiment = ExperimentSettings(
+        trajectory="T", profile="limited", controller="ff_pd", gains={}, duration_s=10.0,
+        phases=(Phase(name="approach", stamp_ns=0), Phase(name="trajectory", stamp_ns=10**9)),
+    )  # fmt: skip
+    made = Recording(
+        robot_name=ROBOT.name, joint_names=names, time=time, stamp0_ns=0, q=q, dq=dq, tau_present=0.2 * q,
+        commands=None, applied=TorqueSeries(time, 0.3 * q), reference=None, hardware=hardware,
+        experiments=(experiment,), robot_description=None, source=Path("a_bag"), sha256="", counts={}, notes=(),
+    )  # fmt: skip
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_a_recording_comes_in_the_robots_order() -> None:
+    samples = preprocess_recording(recording(), ROBOT, SETTINGS, interval_s=0.02)
+    assert samples.joint_names == ROBOT.joint_names and samples.time[0] == 1.0
+    expected = 0.5 * np.sin(np.outer(samples.time, np.linspace(2.0, 3.0, ROBOT.size)))
+    np.testing.assert_allclose(samples.q, expected, atol=1e-4)
+    np.testing.assert_allclose(samples.tau, 0.2 * expected, atol=1e-4)
+    assert samples.quality.accepted, samples.quality.failed
+
+
+def test_the_goal_current_is_taken_when_asked_for() -> None:
+    signals_goal = signals_of(recording(), ROBOT, SETTINGS, "goal")
+    assert signals_goal.torque_delay_s == SETTINGS.goal_delay_s and signals_goal.torque_source == "goal"
+    np.testing.assert_allclose(signals_goal.tau, 0.3 * recording().q[:, ::-1])
+    with pytest.raises(DataError, match="no applied torques"):
+        signals_of(recording(applied=None), ROBOT, SETTINGS, "goal")
+
+
+def test_a_recording_that_lacks_a_joint_is_refused() -> None:
+    names = tuple(f"other_{name}" if name == ROBOT.joint_names[2] else name for name in ROBOT.joint_names)
+    with pytest.raises(DataError, match=f"lacks the joint {ROBOT.joint_names[2]}"):
+        signals_of(recording(joint_names=names), ROBOT, SETTINGS)
+
+
+def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "identification.yaml"
+    path.write_text("schema_version: 1\nfilter: {order: 4, cutoff_of_nyquist: 1.5}\ncutoff: 3\n")
+    with pytest.raises(ConfigurationError, match=r"filter\.cutoff_of_nyquist.*cutoff"):
+        load_validated(path, IdentificationSettings)

@@ -70,6 +70,7 @@ class Estimate:
         errors: torque errors on the data used.
         residual_sigma: standard deviation of each axis's residual, (n,) [N m].
         condition_number: kappa of the stacked regressor, largest over smallest singular value, not scaled.
+        weakest: the parameters that dominate the combination which the motion shows least; they limit kappa.
         rank: numerical rank of the stacked regressor with columns scaled to unit length.
         method: name of the estimator.
         settings: what it ran with.
@@ -82,6 +83,7 @@ class Estimate:
     rank: int
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    weakest: tuple[str, ...] = ()
 
 
 class Estimator(Protocol):

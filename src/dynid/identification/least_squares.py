@@ -12,6 +12,7 @@ Nyquist frequency makes about true; unmodelled friction is not white, so they ar
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from dynid.robot import FloatArray, read_only
 RANK_TOLERANCE = 1e-8  # of columns scaled to unit length
 HUBER_THRESHOLD = 1.345  # 95 % efficiency on normal residuals
 MAD_TO_SIGMA = 1.4826  # median absolute deviation of a normal distribution
+DOMINANT = 0.3  # of the largest entry of the weakest direction
 ROUND_OFF = 1e-12  # of the largest parameter: noise-free data have no deviation to compare with
 SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must not get an infinite weight
 
@@ -50,10 +52,10 @@ class Regression:
         regression.check_rank()
         return regression
 
-    @property
-    def strengths(self) -> FloatArray:
-        """Length of every column, (p,)."""
-        return np.asarray(np.linalg.norm(self.W, axis=0))
+    @cached_property
+    def factor(self) -> FloatArray:
+        """Upper triangular R (p + 1, p + 1) with R'R = [W tau]'[W tau]: all that least squares needs of the rows."""
+        return _triangle(np.column_stack([self.W, self.tau]))
 
     def check_rank(self) -> int:
         """The rank of W, which is full.
@@ -61,14 +63,15 @@ class Regression:
         Raises:
             DataError: it is not; names the parameters that the motion leaves open.
         """
-        strengths = self.strengths
+        R = self.factor[:-1, :-1]
+        strengths = np.linalg.norm(R, axis=0)
         silent = [n for n, s in zip(self.names, strengths, strict=True) if s <= RANK_TOLERANCE * strengths.max()]
         if silent:
             raise DataError(
                 f"the motion does not excite {', '.join(silent)}: no torque depends on them; move their joints too"
             )
-        R, order = qr(self.W / strengths, mode="r", pivoting=True, check_finite=False)
-        diagonal = np.abs(np.diag(R))
+        pivoted, order = qr(R / strengths, mode="r", pivoting=True, check_finite=False)
+        diagonal = np.abs(np.diag(pivoted))
         rank = int((diagonal > RANK_TOLERANCE * diagonal[0]).sum())
         if rank < len(self.names):
             open_ones = ", ".join(self.names[k] for k in order[rank:])
@@ -78,18 +81,25 @@ class Regression:
             )
         return rank
 
-    @property
-    def condition_number(self) -> float:
-        """kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A."""
-        return float(np.linalg.cond(np.linalg.qr(self.W, mode="r")))
+    def conditioning(self) -> tuple[float, tuple[str, ...]]:
+        """kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
 
-    def solve(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (p,) that minimises the weighted squares and the inverse of its normal matrix (p, p); weights (N n,)."""
-        strengths = self.strengths
-        Q, R = qr(self.W * (weights[:, None] / strengths), mode="economic", check_finite=False)
-        phi = solve_triangular(R, Q.T @ (weights * self.tau)) / strengths
-        inverse = solve_triangular(R, np.eye(len(phi))) / strengths[:, None]
-        return phi, inverse @ inverse.T
+        These are the ones that dominate the combination of parameters which the motion shows least.
+        """
+        _, singular, directions = np.linalg.svd(self.factor[:-1, :-1])
+        weakest = np.abs(directions[-1])
+        order = np.argsort(-weakest)
+        named = tuple(self.names[k] for k in order if weakest[k] > DOMINANT * weakest[order[0]])
+        return float(singular[0] / singular[-1]), named
+
+    def ordinary(self) -> tuple[FloatArray, FloatArray, float]:
+        """phi (p,) that minimises the squares, the inverse of its normal matrix (p, p), and the sum of squares."""
+        return _solve(self.factor)
+
+    def weighted(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """phi (p,) that minimises the weighted squares and the inverse of its normal matrix; weights (N n,)."""
+        phi, inverse, _ = _solve(_triangle(np.column_stack([self.W, self.tau]) * weights[:, None]))
+        return phi, inverse
 
     def residual(self, phi: FloatArray) -> FloatArray:
         """tau - W phi, (N, n)."""
@@ -109,15 +119,32 @@ class Regression:
     def estimate(self, method: str, phi: FloatArray, covariance: FloatArray, settings: Mapping[str, Any]) -> Estimate:
         """The result for a solution."""
         tau = self.tau.reshape(-1, self.axes)
+        kappa, weakest = self.conditioning()
         return Estimate(
             base=BaseParameters(self.names, phi, covariance),
             errors=torque_errors(tau, tau - self.residual(phi)),
             residual_sigma=read_only(self.axis_sigma(phi)),
-            condition_number=self.condition_number,
+            condition_number=kappa,
+            weakest=weakest,
             rank=len(self.names),
             method=method,
             settings=settings,
         )
+
+
+def _triangle(rows: FloatArray) -> FloatArray:
+    """R of the QR decomposition of rows (m, k), (k, k)."""
+    return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
+
+
+def _solve(factor: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """phi (p,), inverse normal matrix (p, p) and sum of squares from the factor (p + 1, p + 1) of [W tau]."""
+    R = factor[:-1, :-1]
+    strengths = np.linalg.norm(R, axis=0)
+    scaled = R / strengths
+    phi = solve_triangular(scaled, factor[:-1, -1]) / strengths
+    inverse = solve_triangular(scaled, np.eye(len(phi))) / strengths[:, None]
+    return phi, inverse @ inverse.T, float(factor[-1, -1] ** 2)
 
 
 @dataclass(frozen=True)
@@ -129,9 +156,8 @@ class OrdinaryLeastSquares:
     def estimate(self, model: ArmModel, samples: Samples) -> Estimate:
         """See `Estimator.estimate`."""
         regression = Regression.of(model, samples)
-        phi, inverse = regression.solve(np.ones(len(regression.tau)))
-        freedom = len(regression.tau) - len(phi)
-        variance = float((regression.residual(phi) ** 2).sum()) / freedom
+        phi, inverse, squares = regression.ordinary()
+        variance = squares / (len(regression.tau) - len(phi))
         return regression.estimate(self.name, phi, variance * inverse, {})
 
 
@@ -144,9 +170,9 @@ class WeightedLeastSquares:
     def estimate(self, model: ArmModel, samples: Samples) -> Estimate:
         """See `Estimator.estimate`."""
         regression = Regression.of(model, samples)
-        first, _ = regression.solve(np.ones(len(regression.tau)))
+        first, _, _ = regression.ordinary()
         sigma = regression.axis_sigma(first)
-        phi, inverse = regression.solve(regression.weights(sigma))
+        phi, inverse = regression.weighted(regression.weights(sigma))
         # the weights are in units of the deviation, so the inverse already is the covariance
         return regression.estimate(self.name, phi, inverse, {"axis_sigma_nm": sigma.tolist()})
 
@@ -156,22 +182,24 @@ class HuberLeastSquares:
     """Weighted least squares in which outliers count linearly (iteratively reweighted)."""
 
     name: str = "huber"
-    maximum_iterations: int = 50
-    tolerance: float = 1e-8  # of a change of phi in units of its standard deviation
+    maximum_iterations: int = 200
+    scale_iterations: int = 10  # then the scale is held: a median that moves with phi need not settle
+    tolerance: float = 1e-4  # of a change of phi in units of its standard deviation
 
     def estimate(self, model: ArmModel, samples: Samples) -> Estimate:
         """See `Estimator.estimate`."""
         regression = Regression.of(model, samples)
-        phi, inverse = regression.solve(np.ones(len(regression.tau)))
-        for _ in range(self.maximum_iterations):
+        phi, inverse, _ = regression.ordinary()
+        for iteration in range(self.maximum_iterations):
             residual = regression.residual(phi)
-            sigma = MAD_TO_SIGMA * np.median(np.abs(residual), axis=0)
-            base = regression.weights(sigma)
+            if iteration < self.scale_iterations:
+                sigma = MAD_TO_SIGMA * np.median(np.abs(residual), axis=0)
+                base = regression.weights(sigma)
             standardised = np.abs(residual).ravel() * base
             with np.errstate(divide="ignore"):
                 soft = np.minimum(1.0, HUBER_THRESHOLD / standardised)
             previous = phi
-            phi, inverse = regression.solve(base * np.sqrt(soft))
+            phi, inverse = regression.weighted(base * np.sqrt(soft))
             change = np.abs(phi - previous)
             if np.all((change < self.tolerance * np.sqrt(np.diag(inverse))) | (change < ROUND_OFF * np.abs(phi).max())):
                 break
