@@ -91,6 +91,19 @@ def test_unsafe_motions_are_refused() -> None:
         arm.motion.begin(short_move(), arm.q, arm.stamp)
 
 
+def test_after_a_gap_in_the_states_the_reference_goes_on_where_it_was() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    before = arm.run(400)[-1]
+    arm.stamp += 300 * MS
+    assert np.abs(arm.run(1)[0] - before).max() < 0.4 * 0.001 * 1.5
+    while arm.motion.moving:
+        arm.run(100)
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
 def test_an_arm_that_does_not_follow_is_given_up() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)

@@ -15,6 +15,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.trajectory import Trajectory, approach
 
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
+LONGEST_STEP_S = 0.02  # after a longer gap in the states the reference goes on from where it was, it does not jump
 BRAKE_RAD_S2 = 4.0  # deceleration of a cancelled motion
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
@@ -124,6 +125,8 @@ class MotionExecutor:
         if self.phase is None or dt <= 0:
             return None
         self._last_ns = stamp_ns
+        if dt > LONGEST_STEP_S:
+            self._began_ns += round((dt - FIRST_DT_S) * 1e9)
         q_ref, dq_ref, ddq_ref = self._reference(stamp_ns)
         error = q - q_ref
         worst = int(np.argmax(np.abs(error)))

@@ -193,7 +193,7 @@ class ControlLoop:
                 time.sleep(ahead_ns * 1e-9)
             late_ns = time.monotonic_ns() - next_ns
             if late_ns > LONGEST_CATCH_UP_S * 1e9:
-                lost = late_ns // self._period_ns
+                lost = int((late_ns - LONGEST_CATCH_UP_S * 1e9) // self._period_ns) + 1
                 self._meter.skipped += lost
                 next_ns += lost * self._period_ns
             began_ns = time.monotonic_ns()

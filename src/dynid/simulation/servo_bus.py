@@ -36,7 +36,8 @@ from dynid.simulation.servo_chain import ServoChain
 BITS_PER_BYTE = 10  # start, eight data bits, stop
 IDLE_POLL_MS = 10
 STALE_FRAGMENT_S = 0.010
-LONGEST_CATCH_UP_S = 0.5
+# When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
+LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.000025  # by so much a sleep ends too late at best
 _PR_SET_PDEATHSIG = 1
 
