@@ -1,4 +1,5 @@
 import math
+import re
 import shutil
 
 import numpy as np
@@ -39,9 +40,7 @@ def test_equation_2_sample_by_sample(settings):
             kp, kv = settings.proportional_gain_1_s2[j], settings.velocity_gain_1_s[j]
             slope = (q[j] - previous[j]) / dt
             # tf z' + z = x for x linear over the step
-            low_pass[j] = (
-                q[j] - tf * slope + (low_pass[j] - previous[j] + tf * slope) * math.exp(-dt / tf)
-            )
+            low_pass[j] = q[j] - tf * slope + (low_pass[j] - previous[j] + tf * slope) * math.exp(-dt / tf)
             velocity = (q[j] - low_pass[j]) / tf
             inner = kv * (dq_ref[j] + kp / kv * (q_ref[j] - q[j]) - velocity) + ddq_ref[j]
             expected = settings.inertia_kg_m2[j] * inner + settings.damping_nm_s_rad[j] * dq_ref[j]
@@ -91,7 +90,7 @@ def test_wrong_length_unknown_key_and_missing_file_are_named(tmp_path):
     robot = load_robot("crane_x7")
     text = (robot.folder / "controller.yaml").read_text()
     short = tmp_path / "short.yaml"
-    short.write_text(text.replace("[900, ", "["))
+    short.write_text(re.sub(r"(proportional_gain_1_s2: )\[\d+, ", r"\1[", text))
     with pytest.raises(ConfigurationError, match="proportional_gain_1_s2 has 7 entries, expected 8"):
         load_controller(robot, short)
     negative = tmp_path / "negative.yaml"

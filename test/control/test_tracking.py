@@ -25,16 +25,16 @@ def largest_error_deg(robot, settings, trajectory, mount):
 
 
 @pytest.mark.parametrize("mount", ["upright", "hanging"])
-def test_follows_the_demo_motion_within_three_degrees_and_below_the_current_limits(arm, mount):
+def test_follows_the_demo_motion_within_six_degrees_and_below_the_current_limits(arm, mount):
     robot, settings, trajectory = arm
-    assert largest_error_deg(robot, settings, trajectory, mount) < 3.0
+    assert largest_error_deg(robot, settings, trajectory, mount) < 6.0
 
 
 def test_softer_gains_do_not(arm):
     robot, settings, trajectory = arm
     quarter = tuple(0.25 * gain for gain in settings.proportional_gain_1_s2)
     soft = settings.model_copy(update={"proportional_gain_1_s2": quarter})
-    assert largest_error_deg(robot, soft, trajectory, "upright") > 3.0
+    assert largest_error_deg(robot, soft, trajectory, "upright") > 6.0
 
 
 def test_inertias_are_1_3_times_the_diagonal_of_the_papers_model_at_posture_a(arm):

@@ -28,6 +28,7 @@ from dynid.robot import FloatArray, NonNegative, Positive, Strict, read_only
 Reason = Literal["converged", "no_progress", "iteration_limit"]
 PATH_STEP = 16  # cycles between the poses of the path that are looked at
 CUT_ROUNDS = 30
+ROUND_OFF = 1e-18  # of the sum of squared torques: a cost below it is no longer one
 SMALLEST_SIZE = 1e-4  # SI: parameters that begin near zero may become this many times bound_factor
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e6
 
@@ -168,6 +169,7 @@ class _Refinement:
         self.damping = FIRST_DAMPING
         self.stride = options.coarse_stride
         self.expected, self.last_promise = np.inf, np.inf  # relative decreases that steps promise
+        self.floor = ROUND_OFF * float(np.sum(loop.data.tau**2))
         self.restoring = False  # whether the current phi violates cuts that an audit has found
         self.start = _feasible_start(phi0, options, auditor)
         self.phi = np.array(self.start.values)
@@ -220,7 +222,8 @@ class _Refinement:
     def run(self) -> Reason:
         """Iterate to the end."""
         while len(self.iterations) < self.options.maximum_iterations:
-            if self.expected < self.options.tolerance and self._settled():
+            done = self.expected < self.options.tolerance or self.cost <= self.floor
+            if done and not self.restoring and self._settled():
                 return "converged"
             if not self.linearised:
                 self._linearise()

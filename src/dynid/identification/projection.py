@@ -12,7 +12,7 @@ audit, with its adversarial search, finds none. Every cut is valid, so the resul
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import clarabel  # type: ignore[import-untyped]
+import clarabel
 import numpy as np
 from scipy import sparse
 

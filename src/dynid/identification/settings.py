@@ -28,9 +28,9 @@ class FilterSettings(Strict):
 class DataLimits(Strict):
     """What a recording must satisfy; each limit is a check in the data-quality verdict."""
 
-    missed_cycles_share: Share = 0.001
+    missed_cycles_share: Share = 0.01
     longest_gap_s: Positive = 0.01  # samples around a longer gap are dropped
-    dropped_samples_share: Share = 0.02
+    dropped_samples_share: Share = 0.05
     jitter_of_period: Positive = 0.25
     saturated_share: Share = 0.01
     saturation_of_limit: Share = 0.98

@@ -6,12 +6,14 @@ What cannot be used at all is refused with a sentence; what is doubtful becomes 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.verdict import Check, Verdict
 from dynid.robot import FloatArray
 
+MAKE_UP_S = 1.0  # so long after a gap late cycles may follow in quick succession
 PERIOD_LAG = 20  # cycles over which the period is measured
 
 
@@ -46,7 +48,10 @@ class Signals:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """What the stamps say: the cycle [s], stamps' scatter about it [s], missing cycles, gaps as (begin, end) [s]."""
+    """What the stamps say: the cycle [s], stamps' scatter about it [s], missing cycles, gaps as (begin, end) [s].
+
+    A gap that is followed by as many cycles in quick succession is a delay, not a loss: nothing is missing then.
+    """
 
     period: float
     jitter: float
@@ -70,7 +75,18 @@ class TimeAxis:
         gaps = tuple((float(time[i]), float(time[i + 1])) for i, n in zip(late, lost, strict=True) if n)
         regular = np.abs(steps - period) < 0.5 * period
         jitter = float(np.std(steps[regular]) / np.sqrt(2.0)) if regular.any() else period
-        return cls(period, jitter, int(lost.sum()), len(steps) + int(lost.sum()), gaps)
+        missed = _not_made_up(time, period, late[lost > 0], lost[lost > 0])
+        return cls(period, jitter, missed, len(steps) + missed, gaps)
+
+
+def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
+    """Cycles lost in gaps (after samples `gaps`) that are not caught up within MAKE_UP_S."""
+    behind = np.rint((time - time[0]) / period) - np.arange(len(time))
+    missed = 0
+    for at, count in zip(gaps, lost, strict=True):
+        end = int(np.searchsorted(time, time[at + 1] + MAKE_UP_S, side="right"))
+        missed += int(np.clip(behind[at + 1 : end].min() - behind[at], 0, count))
+    return missed
 
 
 def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
