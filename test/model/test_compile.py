@@ -10,7 +10,13 @@ import pytest
 
 from dynid.errors import DataError
 from dynid.identification.model_file import load_model
-from dynid.model.compile import compile_pivots
+from dynid.model.compile import (
+    compile_forward_dynamics,
+    compile_inertia_matrix,
+    compile_inverse_dynamics,
+    compile_pivots,
+    compile_regressor,
+)
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import BaseParameters
@@ -64,6 +70,29 @@ def test_pivots_find_the_published_models_indefinite_pose() -> None:
     pose = np.deg2rad([[0, 56, 2, -124, 90, 90, 0, 0], [0, 0, 0, -90, 0, 0, 0, 0]])
     bad, good = compile_pivots(model)(pose, phi, 0.0)
     assert bad < 0 < good
+
+
+def full_arm() -> tuple[ArmModel, BaseParameters]:
+    """The shipped arm with products of inertia and Coulomb friction."""
+    model = ArmModel.of(ROBOT, structure=Structure(products_of_inertia=True, coulomb_friction=True))
+    heavy = model.regrouping.K @ np.concatenate([np.tile([1, 0, 0, 1, 0, 1, 0.02, 0.01, 0.03, 1], 7), np.full(24, 0.5)])
+    return model, BaseParameters(model.names, heavy)
+
+
+@pytest.mark.parametrize("arm", [crane, skewed_arm, full_arm])
+def test_dynamics_are_the_reference_models(arm: object) -> None:
+    model, phi = arm()  # type: ignore[operator]
+    q, dq, ddq = np.random.default_rng(2).uniform(-3.4, 3.4, (3, 37, model.axes))
+    W = model.regressor(q, dq, ddq)
+    np.testing.assert_allclose(compile_regressor(model)(q, dq, ddq), W, atol=1e-11 * np.abs(W).max())
+    tau = model.inverse_dynamics(q, dq, ddq, phi)
+    np.testing.assert_allclose(compile_inverse_dynamics(model)(q, dq, ddq, phi), tau, atol=1e-11 * np.abs(tau).max())
+    M = model.inertia_matrix(q, phi)
+    np.testing.assert_allclose(compile_inertia_matrix(model)(q, phi), M, atol=1e-12 * np.abs(M).max())
+    definite = np.linalg.eigvalsh(M)[:, 0] > 1e-3
+    assert definite.any()
+    found = compile_forward_dynamics(model)(q, dq, tau, phi)[definite]
+    np.testing.assert_allclose(found, ddq[definite], atol=1e-8)
 
 
 def test_states_out_of_range_or_misshapen_are_refused() -> None:

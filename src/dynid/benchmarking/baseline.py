@@ -137,20 +137,25 @@ class ScalarLoop:
         return out
 
 
-def lsqnonlin_like(commands: Simulate, data: ClosedLoopData, phi0: FloatArray) -> OptimizeResult:
+def lsqnonlin_like(
+    commands: Simulate, data: ClosedLoopData, phi0: FloatArray, maximum_evaluations: int | None = None
+) -> OptimizeResult:
     """scipy's least squares with forward differences, default tolerances and the paper's bounds.
 
     Args:
         commands: simulates phi (p,) to commands (K, n).
         data: reference and measured torque.
         phi0: (p,).
+        maximum_evaluations: of the residual, those for finite differences not counted; None is scipy's default.
     """
     size = 100.0 * np.maximum(np.abs(phi0), 1e-4)
 
     def residual(phi: FloatArray) -> FloatArray:
         return np.asarray((filtered_samples(data, commands(phi)) - data.tau).ravel())
 
-    return least_squares(residual, phi0, jac="2-point", bounds=(-size, size), x_scale="jac")
+    return least_squares(
+        residual, phi0, jac="2-point", bounds=(-size, size), x_scale="jac", max_nfev=maximum_evaluations
+    )
 
 
 def cost(command: FloatArray, data: ClosedLoopData) -> float:

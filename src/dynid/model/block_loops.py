@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     def pivots(lane: int, arrays: Any) -> None:
         """Program: the chain's LDL pivots of M(q; phi) - eps I."""
 
+    def states_program(lane: int, arrays: Any) -> None:
+        """Program: any function of q, dq, a third vector and phi."""
+
 
 def fill_lanes(source: Any, first: int, target: Any) -> None:
     """Copy rows first .. first + LANES - 1 of `source` (N, k) into the columns of `target`; the last row repeats."""
@@ -54,4 +57,22 @@ def smallest_pivots(q: Any, phi: Any, eps: Any, smallest: Any) -> int:
                 if low > 0.0 and not values[i, lane] >= low:
                     low = values[i, lane]
             smallest[first + lane] = low
+    return outside
+
+
+def evaluate_states(q: Any, dq: Any, third: Any, phi: Any, result: Any) -> int:
+    """A program's outputs, (N, k), for states and a third vector, (N, n) each; returns how many q were out of range."""
+    lanes, values = np.empty((3, AXES, LANES)), np.empty((result.shape[1], LANES))
+    a, b, c = lanes[0], lanes[1], lanes[2]
+    outside = 0
+    for first in range(0, len(q), LANES):
+        fill_lanes(q, first, a)
+        fill_lanes(dq, first, b)
+        fill_lanes(third, first, c)
+        outside += count_outside(a[:CHAIN], RANGE)
+        for lane in range(0, LANES, WIDTH):
+            states_program(lane, (a, b, c, phi, values))
+        for lane in range(min(LANES, len(q) - first)):
+            for k in range(len(values)):
+                result[first + lane, k] = values[k, lane]
     return outside

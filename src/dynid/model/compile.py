@@ -113,3 +113,89 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
         return smallest
 
     return pivots
+
+
+_STATES: Loops = [block_loops.fill_lanes, block_loops.count_outside, block_loops.evaluate_states]
+
+
+class _StatesKernel:
+    """One program on arrays of states: q, dq and a third vector (N, n), and phi, to (N, outputs)."""
+
+    def __init__(self, model: ArmModel, name: str, third: str, output: Callable[[SymbolicArm], ca.SX]) -> None:
+        def generate() -> Generated:
+            arm = SymbolicArm(model)
+            inputs = {"q": arm.q, "dq": arm.dq, third: getattr(arm, third)}
+            return Generated({"states_program": emit(inputs, {"phi": arm.phi}, {name: output(arm)})})
+
+        self.model = model
+        self._module = load_kernels(name, model, generate, _STATES)
+
+    def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
+        q, dq, third = state_arrays(self.model, *states)
+        result = np.empty((len(q), outputs))
+        refuse_outside(self._module.evaluate_states(q, dq, third, phi, result), q, self.model.chain_size)
+        return result
+
+    def axis_values(self, phi: FloatArray, kind: str) -> FloatArray:
+        """IA, FV or FC of every axis, (n,); zero where the model has none."""
+        names = self.model.names
+        wanted = [f"{kind}{i + 1}" for i in range(self.model.axes)]
+        return np.array([phi[names.index(name)] if name in names else 0.0 for name in wanted])
+
+
+def compile_inverse_dynamics(
+    model: ArmModel,
+) -> Callable[[FloatArray, FloatArray, FloatArray, BaseParameters], FloatArray]:
+    """A function `(q, dq, ddq, phi) -> tau`, all (N, n): `ArmModel.inverse_dynamics` (paper eq. 3)."""
+    kernel = _StatesKernel(model, "inverse", "ddq", lambda arm: arm.inverse_dynamics(arm.ddq))
+
+    def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
+        values = _values(model, phi)
+        return kernel(model.axes, values, q, dq, ddq) + kernel.axis_values(values, "FC") * np.sign(dq)
+
+    return inverse_dynamics
+
+
+def compile_forward_dynamics(
+    model: ArmModel,
+) -> Callable[[FloatArray, FloatArray, FloatArray, BaseParameters], FloatArray]:
+    """A function `(q, dq, tau, phi) -> ddq`, all (N, n): `ArmModel.forward_dynamics`; M(q; phi) must be definite."""
+
+    def accelerations(arm: SymbolicArm) -> ca.SX:
+        return Factors.of(arm.inertia_matrix()).solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
+
+    kernel = _StatesKernel(model, "forward", "tau", accelerations)
+
+    def forward_dynamics(q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:
+        values = _values(model, phi)
+        return kernel(model.axes, values, q, dq, tau - kernel.axis_values(values, "FC") * np.sign(dq))
+
+    return forward_dynamics
+
+
+def compile_inertia_matrix(model: ArmModel) -> Callable[[FloatArray, BaseParameters], FloatArray]:
+    """A function `(q (N, n), phi) -> M (N, n, n)`: `ArmModel.inertia_matrix`."""
+    n = model.axes
+    kernel = _StatesKernel(model, "inertia", "ddq", lambda arm: ca.densify(arm.inertia_matrix()))
+
+    def inertia_matrix(q: FloatArray, phi: BaseParameters) -> FloatArray:
+        return kernel(n * n, _values(model, phi), q, q, q).reshape(-1, n, n)
+
+    return inertia_matrix
+
+
+def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+    """A function `(q, dq, ddq) -> W (N, n, p)`, states (N, n): `ArmModel.regressor` (paper eq. 4)."""
+    n, p = model.axes, len(model.names)
+    kernel = _StatesKernel(
+        model, "regressor", "ddq", lambda arm: ca.densify(ca.jacobian(arm.inverse_dynamics(arm.ddq), arm.phi)).T
+    )
+    friction = [(model.names.index(f"FC{i + 1}"), i) for i in range(n) if f"FC{i + 1}" in model.names]
+
+    def regressor(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        W = kernel(n * p, np.zeros(p), q, dq, ddq).reshape(-1, n, p)
+        for column, axis in friction:
+            W[:, axis, column] = np.sign(dq[:, axis])
+        return W
+
+    return regressor
