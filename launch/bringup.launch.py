@@ -1,0 +1,158 @@
+"""The arm as ROS topics: the hardware node, configured and activated, on a real port or with the simulated arm.
+
+Torque stays off until somebody calls `hardware/enable`. A real port is refused without `allow_real_port:=true`.
+"""
+
+import os
+import signal
+import sys
+
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    ExecuteProcess,
+    LogInfo,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit, OnProcessIO, OnProcessStart
+from launch.events import Shutdown, matches_action
+from launch.events.process import ProcessIO, SignalProcess
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import LifecycleNode
+from launch_ros.event_handlers import OnStateTransition
+from launch_ros.events.lifecycle import ChangeState
+from launch_ros.parameter_descriptions import ParameterValue
+from lifecycle_msgs.msg import Transition
+
+TRUE = ("true", "1")
+# Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
+END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
+# The hardware node brakes the arm before it leaves: longer than launch's default patience.
+PATIENCE = {"sigterm_timeout": "10", "sigkill_timeout": "10"}
+
+
+def arguments() -> list[DeclareLaunchArgument]:
+    """What can be chosen; `ros2 launch dynid bringup.launch.py --show-args` prints it."""
+    return [
+        DeclareLaunchArgument(
+            "robot", default_value="crane_x7", description="Robot name, or a folder with a robot.yaml."
+        ),
+        DeclareLaunchArgument("port_name", default_value="/dev/ttyUSB0", description="Serial port of the servo bus."),
+        DeclareLaunchArgument(
+            "baudrate", default_value="", description="Baud rate of the servos [bit/s]; empty: the robot's own."
+        ),
+        DeclareLaunchArgument(
+            "mount", default_value="", description="How the arm is mounted; empty: the robot's default."
+        ),
+        DeclareLaunchArgument(
+            "use_sim", default_value="false", description="true: start the simulated arm and use its port instead."
+        ),
+        DeclareLaunchArgument(
+            "allow_real_port", default_value="false", description="true: yes, a REAL arm may move on port_name."
+        ),
+        DeclareLaunchArgument(
+            "realtime_priority", default_value="0", description="SCHED_FIFO priority of the bus thread; 0: none."
+        ),
+        DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; one for each arm."),
+    ]
+
+
+def change(node: LifecycleNode, transition: int) -> EmitEvent:
+    """Ask for a lifecycle transition."""
+    return EmitEvent(event=ChangeState(lifecycle_node_matcher=matches_action(node), transition_id=transition))
+
+
+def give_up(reason: str) -> OpaqueFunction:
+    """End everything, unless that is under way."""
+
+    def end(context: LaunchContext) -> list[Action]:
+        return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason=reason))]
+
+    return OpaqueFunction(function=end)
+
+
+def hardware(context: LaunchContext, port: str) -> list[Action]:
+    """The hardware node on a port, and what takes it to the active state."""
+    given = {name: LaunchConfiguration(name).perform(context) for name in ("baudrate", "mount")}
+    parameters: dict[str, object] = {
+        "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
+        "port_name": port,
+        "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
+        "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
+    }
+    if given["baudrate"]:
+        parameters["baudrate"] = int(given["baudrate"])
+    if given["mount"]:
+        parameters["mount"] = given["mount"]
+    node = LifecycleNode(
+        package="dynid",
+        executable="hardware_node",
+        name="hardware",
+        namespace=LaunchConfiguration("namespace"),
+        parameters=[parameters],
+        additional_env=END_WITH_LAUNCH,
+        output="screen",
+        **PATIENCE,
+    )
+    started = OnProcessStart(target_action=node, on_start=[change(node, Transition.TRANSITION_CONFIGURE)])
+    configured = OnStateTransition(
+        target_lifecycle_node=node,
+        start_state="configuring",
+        goal_state="inactive",
+        entities=[change(node, Transition.TRANSITION_ACTIVATE)],
+    )
+    refused = OnStateTransition(
+        target_lifecycle_node=node,
+        start_state="configuring",
+        goal_state="unconfigured",
+        entities=[give_up("the hardware node refused to configure; its error is above")],
+    )
+    active = OnStateTransition(
+        target_lifecycle_node=node,
+        goal_state="active",
+        entities=[LogInfo(msg="the arm is active; torque is off until hardware/enable is called")],
+    )
+    ended = OnProcessExit(target_action=node, on_exit=[give_up("the hardware node ended")])
+    handlers = (started, configured, refused, active, ended)
+    return [*(RegisterEventHandler(handler) for handler in handlers), node]
+
+
+def simulated_arm(context: LaunchContext) -> list[Action]:
+    """The simulated arm; the hardware node follows when it has said its port."""
+    command = [sys.executable, "-m", "dynid.simulation.servo_bus", "--ignore-interrupt", "--robot"]
+    command.append(LaunchConfiguration("robot").perform(context))
+    for name in ("mount", "baudrate"):
+        if value := LaunchConfiguration(name).perform(context):
+            command += [f"--{name}", value]
+    # It outlives an interrupt, so that the hardware node can still switch torque off over it.
+    arm = ExecuteProcess(cmd=command, name="simulated_arm", additional_env=END_WITH_LAUNCH, output="log", **PATIENCE)
+    ports: list[str] = []
+
+    def on_stdout(event: ProcessIO) -> list[Action] | None:
+        if ports:
+            return None
+        ports.append(event.text.decode().split()[0])
+        nodes = hardware(context, ports[0])
+        end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
+        return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=[end]))]
+
+    return [
+        RegisterEventHandler(OnProcessIO(target_action=arm, on_stdout=on_stdout)),
+        RegisterEventHandler(OnProcessExit(target_action=arm, on_exit=[give_up("the simulated arm ended")])),
+        arm,
+    ]
+
+
+def start(context: LaunchContext) -> list[Action]:
+    """The simulated arm or the real port, as asked for."""
+    if LaunchConfiguration("use_sim").perform(context).lower() in TRUE:
+        return simulated_arm(context)
+    return hardware(context, LaunchConfiguration("port_name").perform(context))
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Everything above."""
+    return LaunchDescription([*arguments(), OpaqueFunction(function=start)])

@@ -1,0 +1,81 @@
+"""One recorded experiment: `control`, the recorder, and a client that enables, records, executes and disables.
+
+The arm MOVES as soon as everything is up. Everything ends when the bag is closed.
+"""
+
+import os
+
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit, OnProcessStart
+from launch.events import Shutdown, matches_action
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, ThisLaunchFileDir
+from launch_ros.actions import LifecycleNode, Node
+from launch_ros.event_handlers import OnStateTransition
+from launch_ros.events.lifecycle import ChangeState
+from launch_ros.parameter_descriptions import ParameterValue
+from lifecycle_msgs.msg import Transition
+
+COMMON = {
+    "package": "dynid",
+    "namespace": LaunchConfiguration("namespace"),
+    "additional_env": {"DYNID_END_WITH_PARENT": str(os.getpid())},
+    "output": "screen",
+}
+
+
+def change(node: LifecycleNode, transition: int) -> EmitEvent:
+    """Ask for a lifecycle transition."""
+    return EmitEvent(event=ChangeState(lifecycle_node_matcher=matches_action(node), transition_id=transition))
+
+
+def end(context: LaunchContext) -> list[Action]:
+    """End everything, unless that is under way."""
+    return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the experiment ended"))]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Arguments, control, recorder, client."""
+    control = PathJoinSubstitution([ThisLaunchFileDir(), "control.launch.py"])
+    storage = {"storage": ParameterValue(LaunchConfiguration("storage"), value_type=str)}
+    recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[storage], **COMMON)
+    names = ("trajectory", "profile", "output")
+    client = Node(
+        executable="collect",
+        name="collect",
+        parameters=[{name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}],
+        **COMMON,
+    )
+    configure = change(recorder, Transition.TRANSITION_CONFIGURE)
+    activate = OnStateTransition(
+        target_lifecycle_node=recorder,
+        start_state="configuring",
+        goal_state="inactive",
+        entities=[change(recorder, Transition.TRANSITION_ACTIVATE)],
+    )
+    record = OnStateTransition(target_lifecycle_node=recorder, goal_state="active", entities=[client])
+    finish = OnProcessExit(target_action=client, on_exit=[OpaqueFunction(function=end)])
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("trajectory", description="Motion to execute; `dynid trajectories` lists them."),
+            DeclareLaunchArgument("output", description="Folder of the new bag; it must not exist."),
+            DeclareLaunchArgument("storage", default_value="mcap", description="mcap or sqlite3."),
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(control),
+                launch_arguments={"trajectory": LaunchConfiguration("trajectory")}.items(),
+            ),
+            RegisterEventHandler(OnProcessStart(target_action=recorder, on_start=[configure])),
+            RegisterEventHandler(activate),
+            RegisterEventHandler(record),
+            RegisterEventHandler(finish),
+            recorder,
+        ]
+    )

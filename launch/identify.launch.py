@@ -1,0 +1,50 @@
+"""Identify from bags and keep the accepted model as parameters and as `robot_description` until interrupted.
+
+Needs no arm. `bags` and `validation_bags` take one folder or several, separated by commas.
+"""
+
+import os
+
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, RegisterEventHandler
+from launch.event_handlers import OnProcessStart
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+
+def start(context: LaunchContext) -> list[Action]:
+    """The identification node, and a client that starts its work."""
+    parameters: dict[str, object] = {
+        name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "output")
+    }
+    for name in ("bags", "validation_bags"):
+        if folders := [f.strip() for f in LaunchConfiguration(name).perform(context).split(",") if f.strip()]:
+            parameters[name] = folders
+    common = {
+        "package": "dynid",
+        "namespace": LaunchConfiguration("namespace"),
+        "additional_env": {"DYNID_END_WITH_PARENT": str(os.getpid())},
+        "output": "screen",
+    }
+    node = Node(executable="identification_node", name="identification", parameters=[parameters], **common)
+    service = {"service": "identification/identify", "timeout_s": 3600.0}
+    client = Node(executable="trigger", name="identify_client", parameters=[service], **common)
+    return [RegisterEventHandler(OnProcessStart(target_action=node, on_start=[client])), node]
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Arguments and nodes."""
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "robot", default_value="crane_x7", description="Robot name, or a folder with a robot.yaml."
+            ),
+            DeclareLaunchArgument("bags", description="Folders of the bags to identify from, separated by commas."),
+            DeclareLaunchArgument("validation_bags", default_value="", description="Held-out bags, likewise."),
+            DeclareLaunchArgument("output", description="Folder for the result; it must not exist."),
+            DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
+            OpaqueFunction(function=start),
+        ]
+    )

@@ -1,0 +1,93 @@
+"""Client that makes one recorded experiment with the running nodes: enable, record, execute, wait, disable.
+
+Parameters `trajectory`, `profile` and `output` say which. Exit code 0 only if the motion was done and the bag closed.
+"""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import rclpy.logging
+
+from dynid.errors import DynidError, NodeError, SafetyError
+from dynid.nodes.common import StopFlag, declare, end_with_expected_parent
+from dynid.nodes.supervisor import Supervisor
+
+STATES_TIMEOUT_S = 30.0
+BEGIN_TIMEOUT_S = 10.0
+SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
+
+
+def collect(call: Supervisor, name: str, profile: str, bag: Path) -> float:
+    """Execute and record one trajectory into a new bag; returns the trajectory's duration [s].
+
+    Torque is switched off at the end, whatever happens.
+
+    Raises:
+        NodeError: a node refused, the motion was cancelled or took too long; one sentence that says why.
+    """
+    call.wait(lambda: _states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+    call.experiment = None  # a latched one may be of the motion before
+    call.set_parameters("recorder", {"output": str(bag)})
+    call.set_parameters("executor", {"trajectory": name, "profile": profile})
+    call.trigger("recorder/start")
+    try:
+        duration = _execute(call, name)
+        call.trigger("recorder/stop")  # before torque goes: how the arm sags is not part of the experiment
+    except BaseException:
+        call.set_enabled("hardware", False)
+        with contextlib.suppress(NodeError):  # it may be what failed
+            call.trigger("recorder/stop")
+        raise
+    call.set_enabled("hardware", False)
+    call.trigger("executor/release")
+    return duration
+
+
+def _execute(call: Supervisor, name: str) -> float:
+    call.set_enabled("hardware", True)
+    call.trigger("executor/execute")
+    call.wait(lambda: call.experiment is not None, BEGIN_TIMEOUT_S, "the begin of the motion")
+    duration = call.experiment.duration_s if call.experiment else 0.0
+    call.wait(lambda: _done(call), duration + SETTLING_S, f"the end of {name}")
+    return duration
+
+
+def _states_arrive(call: Supervisor) -> bool:
+    age = call.reported("executor", "state_age_s")
+    return bool(age) and float(age) < 0.1
+
+
+def _done(call: Supervisor) -> bool:
+    state = call.experiment.state if call.experiment else None
+    if state == "cancelled":
+        raise NodeError("the motion was cancelled; the executor's log says why")
+    return state == "done"
+
+
+def main() -> None:
+    """Run one experiment and end."""
+    end_with_expected_parent()
+    stop = StopFlag()
+
+    def watch() -> None:
+        if stop.stopped:
+            stop.stopped = False  # once: what follows still has to clean up
+            raise SafetyError("interrupted")
+
+    logger = rclpy.logging.get_logger("collect")
+    with contextlib.ExitStack() as stack:
+        try:
+            call = stack.enter_context(Supervisor(watch))
+            name = declare(call.node, "trajectory", "", "name of the trajectory")
+            profile = declare(call.node, "profile", "limited", "excitation profile")
+            output = declare(call.node, "output", "", "folder of the new bag; it must not exist")
+            duration = collect(call, name, profile, Path(output).absolute())
+        except DynidError as error:
+            logger.error(str(error))
+            sys.exit(1)
+        logger.info(f"{name} ({profile}), {duration:.1f} s, recorded to {output}")
+
+
+if __name__ == "__main__":
+    main()
