@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dynid.errors import DynidError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console()
 
 RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
@@ -21,6 +21,10 @@ WithoutOption = Annotated[
     list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
 ]
 INTERRUPTED = 130
+NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
+# Of the click that this version of typer uses: the package, or a copy of its own.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+USAGE = 2
 
 
 @app.command()
@@ -39,12 +43,14 @@ def demo(
     """The whole chain: drive the arm, record, identify, validate, publish, check."""
     from dynid.reporting.tables import print_verdict
     from dynid.robot import load_robot
+    from dynid.simulation.nuisances import magnitudes
     from dynid.trajectory.families import load_excitation
 
     loaded = load_robot(robot)
     for name in (identification, validation):
         load_excitation(loaded).trajectory(name)
     loaded.gravity(mount)
+    magnitudes(loaded, without or ())
     try:
         from dynid.nodes.chain import ChainOptions
         from dynid.nodes.demo import DemoOptions, run_demo
@@ -144,13 +150,15 @@ def bag(
     if as_json:
         print(json.dumps(info.as_dict()))
         return
-    console.print(f"{info.path}  {info.storage}, {info.duration_s:.1f} s")
+    console.print(f"{info.path}  {info.storage}, {info.duration_s:.1f} s", soft_wrap=True)
     for topic in info.topics:
         rate = f"{topic.rate_hz:.1f} Hz" if topic.rate_hz else ""
         missed = f", {topic.drops.missed} of {topic.drops.expected} cycles missing" if topic.drops else ""
-        console.print(f"  {topic.name}  {topic.count} x {topic.message_type}  {rate}{missed}", highlight=False)
+        console.print(
+            f"  {topic.name}  {topic.count} x {topic.message_type}  {rate}{missed}", soft_wrap=True, highlight=False
+        )
     for finding in info.findings:
-        console.print(f"  [yellow]{finding}[/yellow]")
+        console.print(f"  [yellow]{finding}[/yellow]", soft_wrap=True)
 
 
 @app.command("trajectories")
@@ -176,17 +184,28 @@ def trajectories(
 
 
 def main() -> None:
-    """Run the command; errors that a user can mend are one sentence and exit code 1."""
+    """Run the command; errors that a user can mend are one sentence and exit code 1, wrong arguments exit code 2."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
+        code = app(args=sys.argv[1:] or NO_ARGUMENTS, standalone_mode=False)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
+    except _UsageError as error:
+        print(f"error: {_sentence(error)}", file=sys.stderr)
+        sys.exit(USAGE)
     except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    if code == INTERRUPTED:
         print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)  # typer returns the code of an Exit and does not raise it
+
+
+def _sentence(error: Exception) -> str:
+    """What is wrong with the arguments, and where to read on."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "dynid"
+    message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    return f"{message} (see '{command} --help')"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What all nodes share: quality of service, parameters, signals, and the way in and out of a process."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.signals import SignalHandlerOptions
 
 from dynid.errors import DynidError
+from dynid.parent import end_with_parent, expected_parent
 
 # One second of 1 kHz messages: a subscriber that is held up for that long still loses nothing.
 STREAM_DEPTH = 1000
@@ -30,8 +30,6 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
-PARENT_DEATH_VARIABLE = "DYNID_END_WITH_PARENT"
-_PR_SET_PDEATHSIG = 1
 
 
 class WorkingNode(Protocol):
@@ -51,10 +49,11 @@ def string(node: Node, name: str) -> str:
     return str(node.get_parameter(name).value)
 
 
-def end_with_parent() -> None:
-    """Where asked for by the environment: let SIGTERM reach this process when its parent dies (Linux)."""
-    if os.environ.get(PARENT_DEATH_VARIABLE) == "1":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_expected_parent() -> None:
+    """Where asked for by the environment: end this process when its parent dies."""
+    parent = expected_parent()
+    if parent is not None:
+        end_with_parent(parent)
 
 
 def set_localhost_discovery() -> None:
@@ -97,7 +96,7 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
 
     Ends the process with exit code 1 and one sentence where the node cannot be created.
     """
-    end_with_parent()
+    end_with_expected_parent()
     set_localhost_discovery()
     stop = StopFlag()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

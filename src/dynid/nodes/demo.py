@@ -5,6 +5,7 @@ published model is read back by a process of its own and compared with the files
 """
 
 import json
+import os
 import subprocess  # nosec - a fixed argument list, no shell
 import sys
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from dynid.identification.verdict import Check, Verdict
 from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.chain import Chain, ChainOptions
+from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
@@ -113,8 +115,9 @@ def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
     """What a separate process sees of the model through ROS."""
     names = ArmModel.of(robot).names
     command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
+    environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
     done = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
-        command, capture_output=True, text=True, timeout=READ_BACK_TIMEOUT_S, check=False
+        command, env=environment, capture_output=True, text=True, timeout=READ_BACK_TIMEOUT_S, check=False
     )
     if done.returncode:
         raise NodeError(f"reading the model back failed: {done.stderr.strip().splitlines()[-1:]}")

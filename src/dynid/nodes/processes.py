@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from dynid.errors import NodeError
-from dynid.nodes.common import PARENT_DEATH_VARIABLE
+from dynid.parent import PARENT_VARIABLE
 
 GRACE_S = 8.0
 LAST_LINES = 5
@@ -33,7 +33,7 @@ class Process:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, **environment, PARENT_DEATH_VARIABLE: "1", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, **environment, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"},
             )
 
     @property

@@ -9,7 +9,7 @@ import sys
 from rcl_interfaces.msg import ParameterType
 
 from dynid.errors import DynidError, NodeError
-from dynid.nodes.common import end_with_parent
+from dynid.nodes.common import end_with_expected_parent
 from dynid.nodes.supervisor import Supervisor
 
 PREFIX = "model.phi."
@@ -39,7 +39,7 @@ def read_back(node: str, names: list[str]) -> dict[str, object]:
 
 def main() -> None:
     """Print the model as one JSON object."""
-    end_with_parent()
+    end_with_expected_parent()
     try:
         print(json.dumps(read_back(sys.argv[1], sys.argv[2:])))
     except DynidError as error:

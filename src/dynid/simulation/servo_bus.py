@@ -9,7 +9,6 @@ arrival of the instruction; so the cycle time of a driver is that of a real line
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -27,6 +26,7 @@ from dynid.errors import ConfigurationError, DynidError
 from dynid.hardware import control_table as table
 from dynid.hardware.protocol import PacketParser
 from dynid.hardware.realtime import bounded_timer_slack
+from dynid.parent import end_with_parent, expected_parent
 from dynid.resources import refuse_existing
 from dynid.robot import Robot, load_robot
 from dynid.simulation.plant import ArmPlant
@@ -39,7 +39,6 @@ STALE_FRAGMENT_S = 0.010
 # When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.000025  # by so much a sleep ends too late at best
-_PR_SET_PDEATHSIG = 1
 
 LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
 """Changes the frames of one reply: returns what goes out instead, a float being a pause [s]."""
@@ -205,14 +204,6 @@ def running_bus(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
         bus.close()
 
 
-def end_with_parent() -> None:
-    """Have the kernel send SIGTERM to this process when the thread that started it ends (Linux)."""
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it ended before the request was in force
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 def serve(
     robot: Robot,
     plant: Plant,
@@ -241,7 +232,7 @@ def serve(
         stream: where the two lines go.
     """
     output = sys.stdout if stream is None else stream
-    end_with_parent()
+    end_with_parent(expected_parent() or os.getppid())
     bus = EmulatedServoBus(robot, plant, baudrate=baudrate, wire_time=wire_time, lock_step=lock_step, link=link)
     signal.signal(signal.SIGTERM, lambda *_: bus.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: bus.stop())
