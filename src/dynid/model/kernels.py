@@ -4,6 +4,7 @@ A module's name is a hash of the arm (structure, geometry, gravity) and of the g
 loaded. Without a folder that can be written and belongs to the user, a private temporary folder serves this process.
 """
 
+import ast
 import atexit
 import hashlib
 import importlib.util
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from dynid.errors import ConfigurationError
 from dynid.model import emit, symbolic, vector_ir
 from dynid.model.dynamics import ArmModel
 from dynid.model.emit import Program
@@ -64,9 +66,23 @@ def cache_folder() -> Path:
     return private
 
 
-@lru_cache(maxsize=32)
-def _source_hash(*modules: ModuleType) -> str:
-    return hashlib.sha256("".join(inspect.getsource(module) for module in modules).encode()).hexdigest()
+@lru_cache(maxsize=64)
+def _source(module: ModuleType) -> str:
+    """A module's text, read once, so that what is hashed is what is written even if the file is edited meanwhile."""
+    return inspect.getsource(module)
+
+
+def _function_source(function: Callable[..., Any]) -> str:
+    """A function's text, by its name."""
+    text = _source(sys.modules[function.__module__])
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+            return f"{ast.get_source_segment(text, node)}\n"
+    raise ConfigurationError(f"{function.__module__} has no function {function.__name__} at its top level")
+
+
+for _module in (emit, symbolic, vector_ir):
+    _source(_module)
 
 
 def arm_key(model: ArmModel) -> str:
@@ -84,7 +100,7 @@ def module_source(programs: Mapping[str, Program], constants: Mapping[str, objec
         text = f'"""\n{program.text}\n"""'
         layout = f"{program.names!r}, {program.shared!r}, {program.row}, {program.width}"
         parts.append(f"\n{name} = straight_line({text}, {layout})\n")
-    parts += [f"\n\n{_DECORATOR}{inspect.getsource(loop)}" for loop in loops]
+    parts += [f"\n\n{_DECORATOR}{_function_source(loop)}" for loop in loops]
     return "".join(parts)
 
 
@@ -120,8 +136,9 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
     sources |= {sys.modules[function.__module__] for function in (*loops, generate)}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))
-    key = hashlib.sha256(repr((arm_key(model), sorted(sizes.items()), _source_hash(*ordered))).encode())
-    full_name = f"dynid_{name}_{key.hexdigest()[:20]}"
+    texts = [_source(module) for module in ordered]
+    key = hashlib.sha256(repr((arm_key(model), sorted(sizes.items()), texts)).encode()).hexdigest()
+    full_name = f"dynid_{name}_{key[:20]}"
     if full_name in sys.modules:
         return sys.modules[full_name]
     path = cache_folder() / f"{full_name}.py"
