@@ -25,10 +25,10 @@ ROS = {
 }
 # The lower part may be imported by the higher, never the other way round; parts of one level may import each other.
 LEVELS = (
-    {"errors", "resources", "robot", "parent", "model"},
+    {"errors", "resources", "robot", "parent", "parallel", "model"},
     {"trajectory", "control", "hardware", "simulation", "recording", "identification"},
     {"reporting", "benchmarking"},
-    {"nodes", "cli", "__main__"},
+    {"nodes", "commands", "cli", "__main__"},
 )
 LONGEST_FILE = 320
 LONGER_FILES: dict[str, str] = {}  # path under src/dynid: reason

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from dynid.commands import register_all
 from dynid.errors import DynidError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -181,6 +182,9 @@ def trajectories(
         return
     for name, row in rows.items():
         console.print(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
+
+
+register_all(app)
 
 
 def main() -> None:

@@ -1,0 +1,75 @@
+"""Options that several commands share, and how a model is named."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.errors import UnknownNameError
+from dynid.identification.model_file import ModelFile, load_model, parameter_rows
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import StandardFile, from_file
+from dynid.resources import load_validated, read_yaml
+from dynid.robot import Robot
+
+RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+MountOption = Annotated[str | None, typer.Option("--mount", help="How the arm is mounted; see robot.yaml.")]
+WithoutOption = Annotated[
+    list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
+]
+DEFAULT_ROBOT = "crane_x7"
+
+
+def shipped_models(robot: Robot) -> tuple[str, ...]:
+    """Names of the models that ship with a robot."""
+    return tuple(sorted(path.stem for path in (robot.folder / "models").glob("*.yaml")))
+
+
+def model_path(robot: Robot, name_or_path: str) -> Path:
+    """A model file, or the result folder that holds a model.yaml, or a shipped model by its name.
+
+    Raises:
+        UnknownNameError: none of these.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if (path / "model.yaml").is_file():
+        return path / "model.yaml"
+    shipped = robot.folder / "models" / f"{name_or_path}.yaml"
+    if not shipped.is_file():
+        raise UnknownNameError("model", name_or_path, (*shipped_models(robot), "or a model.yaml"))
+    return shipped
+
+
+def read_model(robot: Robot, path: Path, mount: str | None = None) -> ModelFile:
+    """A model file; a file of standard parameters is read as one, its base parameters being computed.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: no such file, or neither kind.
+        DataError: of another robot.
+    """
+    content = read_yaml(path)
+    if not isinstance(content, dict) or "parameters" in content or "links" not in content:
+        return load_model(path)
+    standard = load_validated(path, StandardFile)
+    model = ArmModel.of(robot, mount=mount)
+    base = model.base_parameters(from_file(standard, model.mdh))
+    return ModelFile(
+        robot=standard.robot, structure_hash=model.structure_hash, source=standard.source, standard=standard,
+        parameters=parameter_rows(model, base),
+    )  # fmt: skip
+
+
+def parameters_for(model: ArmModel, content: ModelFile, robot: Robot) -> BaseParameters:
+    """The file's base parameters as phi of `model`, whose lengths may be another profile's.
+
+    Raises:
+        DataError: the file is of another robot or structure.
+    """
+    own = ArmModel.of(robot, structure=model.structure, lengths_m=content.geometry_overrides_m)
+    return BaseParameters(model.names, content.base_parameters(own).values)
+
+

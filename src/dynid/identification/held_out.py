@@ -1,0 +1,94 @@
+"""Validation of a model on bags that it was not identified from (paper VI-C)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynid.errors import DataError
+from dynid.identification.pipeline import Validation
+from dynid.identification.pipeline import validate as predict
+from dynid.identification.preprocessing import preprocess_recording
+from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.verdict import Check, Verdict
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.recording.recording import load_recording
+from dynid.robot import Robot
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Torque errors of a model on bags, and the named checks of data and errors."""
+
+    joint_names: tuple[str, ...]
+    interval_s: float
+    validations: tuple[Validation, ...]
+    verdict: Verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values: errors per bag and axis, then the checks."""
+        return {
+            "accepted": self.verdict.accepted,
+            "interval_s": self.interval_s,
+            "bags": {one.name: errors_as_dict(one, self.joint_names) for one in self.validations},
+            "checks": [one.model_dump(mode="json") | {"passed": one.passed} for one in self.verdict.checks],
+        }
+
+
+def errors_as_dict(one: Validation, joints: tuple[str, ...]) -> dict[str, Any]:
+    """RMSE [N m], MNE and relative error of one bag, in all and per axis."""
+    errors = one.errors
+    rows = zip(
+        joints, errors.rmse_per_axis.tolist(), errors.mne_per_axis.tolist(), errors.relative_per_axis.tolist(),
+        strict=True,
+    )  # fmt: skip
+    return {
+        "samples": one.samples,
+        "rmse_nm": errors.rmse,
+        "mne": errors.mne,
+        "relative": errors.relative,
+        "axes": {joint: {"rmse_nm": a, "mne": b, "relative": c} for joint, a, b, c in rows},
+    }
+
+
+def validate_bags(
+    robot: Robot, bags: Sequence[Path], phi_of: Callable[[ArmModel], BaseParameters], interval_s: float | None = None,
+    settings: IdentificationSettings | None = None, torque_constants: tuple[float, ...] = (),
+) -> HeldOut:  # fmt: skip
+    """Predict the torques of bags.
+
+    Args:
+        robot: the robot the bags must be of.
+        bags: held-out bags; each may have its own mount.
+        phi_of: gives the parameters for the model of a bag's mount.
+        interval_s: sampling interval; None is the settings' own.
+        settings: None reads the robot's identification.yaml.
+        torque_constants: that the model was identified with [N m/A]; () if they are not known.
+
+    Raises:
+        InputNotFoundError, DataError: a bag cannot be used, was recorded with other torque constants, or two have one
+            name.
+    """
+    settings = settings or load_identification(robot)
+    limit = settings.acceptance.relative_torque_error
+    validations: list[Validation] = []
+    checks: list[Check] = []
+    for bag in bags:
+        recording = load_recording(bag, robot)
+        used = recording.hardware.torque_constants_nm_per_a
+        if torque_constants and torque_constants != used:
+            raise DataError(
+                f"{bag} was recorded with torque constants {used} N m/A, the model identified with {torque_constants}: "
+                "its torques are not comparable"
+            )
+        model = ArmModel.of(robot, mount=recording.hardware.mount)
+        samples = preprocess_recording(recording, robot, settings, interval_s=interval_s)
+        one = predict(model, phi_of(model), samples, recording.source.name)
+        if one.name in (other.name for other in validations):
+            raise DataError(f"two bags are called '{one.name}'; validate them one after the other")
+        validations.append(one)
+        checks += samples.quality.checks
+        checks.append(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit))
+    interval = interval_s or settings.sampling_interval_s
+    return HeldOut(robot.joint_names, interval, tuple(validations), Verdict(tuple(checks)))

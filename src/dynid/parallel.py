@@ -1,0 +1,77 @@
+"""Independent pieces of work in several processes, one per core."""
+
+import contextlib
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+# Where every core has work of its own, threads inside of a piece only get in each other's way.
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_processes(
+    work: Callable[[Item], Result], items: Sequence[Item], processes: int | None = None
+) -> Iterator[tuple[int, Result]]:
+    """`work` on every item; yields the item's place and its result as each is finished.
+
+    Items begin in the order given, so long ones should come first. What a piece raises is raised here, after the
+    pieces under way have ended; pieces not yet begun are given up, as they are on KeyboardInterrupt.
+
+    Args:
+        work: a function at the top level of a module; it and the items travel by pickle between our own processes.
+        items: the pieces.
+        processes: None is one per core; 1 works in this process.
+    """
+    count = min(processes or cores(), len(items))
+    if count <= 1:
+        yield from ((index, work(item)) for index, item in enumerate(items))
+        return
+    with _one_thread_each():
+        # a fresh interpreter: a fork of a process with threads may hang
+        pool = ProcessPoolExecutor(
+            count, multiprocessing.get_context("spawn"), initializer=_watch, initargs=(os.getpid(),)
+        )
+        try:
+            futures = {pool.submit(work, item): index for index, item in enumerate(items)}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Children that start meanwhile run their libraries with one thread."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _watch(parent: int) -> None:
+    """End this process when its parent was killed and can no longer end it."""
+
+    def wait() -> None:
+        sentinel = multiprocessing.parent_process()
+        if sentinel is not None:
+            sentinel.join()
+        if os.getppid() != parent:
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
