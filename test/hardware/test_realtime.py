@@ -2,6 +2,7 @@
 
 import gc
 import os
+import subprocess
 import sys
 
 import pytest
@@ -43,3 +44,15 @@ def test_fifo_without_permission_is_reported(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
     with fifo_scheduling(10) as in_force:
         assert not in_force
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux' scheduling policies")
+@pytest.mark.parametrize(("function", "added"), [("prefer_latency", 0), ("prefer_throughput", 5)])
+def test_scheduling_keeps_the_niceness_that_was_chosen(function: str, added: int) -> None:
+    code = (
+        f"import os; from dynid.hardware.realtime import {function}; before = os.nice(3); accepted = {function}(); "
+        "print(accepted, before, os.getpriority(os.PRIO_PROCESS, 0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    accepted, before, after = done.stdout.split()
+    assert int(after) == min(int(before) + (added if accepted == "True" else 0), 19) and int(before) >= 3

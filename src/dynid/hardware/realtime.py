@@ -47,6 +47,11 @@ def _set_scheduling(policy: int, slice_ns: int, nice: int) -> bool:
     return bool(ctypes.CDLL(None).syscall(number, 0, attributes, 0) == 0)
 
 
+def _nice() -> int:
+    """The niceness that this thread was started with: whoever started it may have chosen one."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
 def prefer_latency() -> bool:
     """Ask for short time slices for this thread and those it starts: on waking it runs before others' long slices.
 
@@ -54,7 +59,7 @@ def prefer_latency() -> bool:
     (Linux 6.12 or newer honours it).
     """
     lock_memory()
-    return _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, 0)
+    return _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
 
 
 def lock_memory() -> bool:
@@ -64,8 +69,8 @@ def lock_memory() -> bool:
 
 
 def prefer_throughput() -> bool:
-    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nice 5); returns whether accepted."""
-    return _set_scheduling(_SCHED_BATCH, 0, 5)
+    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nicer by 5); whether accepted."""
+    return _set_scheduling(_SCHED_BATCH, 0, min(_nice() + 5, 19))
 
 
 @contextlib.contextmanager

@@ -174,6 +174,8 @@ def identify(
         InputNotFoundError, DataError: a bag cannot be used; one sentence that says why.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
+    if not bags:
+        raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
     recordings = _load(robot, bags, progress)
     held_out = _load(robot, validation_bags, progress)

@@ -74,13 +74,28 @@ def completeness(path: Path | str) -> Completeness:
 
 
 def _reports(bag: Bag, topic: str) -> list[Counters]:
-    """The driver's reports in order, those made while the cycle ran."""
-    found = []
+    """The driver's reports in order, those made when it had published states."""
+    found: list[Counters] = []
     for raw in bag[topic].messages:
         for status in decode_diagnostics(raw)[1]:
-            if status.name == DRIVER and "states_published" in status.values:
-                values = status.values
-                found.append(
-                    Counters(int(values["states_published"]), int(values["last_state_stamp_ns"]), int(values["missed"]))
+            if status.name != DRIVER or "states_published" not in status.values:
+                continue
+            counters = _counters(status.values, bag)
+            if found and (counters.published < found[-1].published or counters.missed < found[-1].missed):
+                raise DataError(
+                    f"the driver was started anew while the bag {bag.path} was recorded (its counters fell from "
+                    f"{found[-1]} to {counters}), so completeness cannot be judged"
                 )
+            if counters.published:
+                found.append(counters)
     return found
+
+
+def _counters(values: dict[str, str], bag: Bag) -> Counters:
+    numbers = []
+    for key in ("states_published", "last_state_stamp_ns", "missed"):
+        text = values.get(key, "")
+        if not text.isdecimal():
+            raise DataError(f"the bag {bag.path}: the driver's report has {key} = '{text}', expected a whole number")
+        numbers.append(int(text))
+    return Counters(*numbers)

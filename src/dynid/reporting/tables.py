@@ -2,6 +2,7 @@
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from dynid.identification.verdict import Verdict
@@ -18,7 +19,7 @@ def number(value: float) -> str:
 
 def verdict_table(verdict: Verdict, title: str) -> Table:
     """A verdict's checks with value, limit and outcome."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("check", overflow="fold")
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("limit", justify="right", no_wrap=True)
@@ -27,7 +28,7 @@ def verdict_table(verdict: Verdict, title: str) -> Table:
         unit = f" {check.unit}" if check.unit else ""
         outcome = "[green]passed[/green]" if check.passed else "[bold red]FAILED[/bold red]"
         limit = f"{_LIMIT_SIGNS[check.sense]} {number(check.limit)}{unit}"
-        table.add_row(check.name, f"{number(check.value)}{unit}", limit, outcome)
+        table.add_row(escape(check.name), f"{number(check.value)}{unit}", limit, outcome)
     return table
 
 
@@ -35,4 +36,4 @@ def print_verdict(console: Console, verdict: Verdict, title: str) -> None:
     """Print the table, then the failed checks in words."""
     console.print(verdict_table(verdict, title))
     for check in verdict.failed:
-        console.print(f"[bold red]x[/bold red] {check.sentence()}")
+        console.print(f"[bold red]x[/bold red] {escape(check.sentence())}", soft_wrap=True)
