@@ -49,7 +49,7 @@ class ClieOptions(Strict):
 
     method: Literal["clie", "didim"] = "clie"
     maximum_iterations: int = 40
-    tolerance: Positive = 1e-8
+    tolerance: Positive = 1e-7
     coarse_tolerance: Positive = 1e-4
     coarse_stride: int = 8
     fine_stride: int = 4
@@ -213,7 +213,13 @@ class _Refinement:
         trial = target
         for _ in range(CUT_ROUNDS):
             trial = self.cuts.nearest(target, metric, self.scale)
-            if not self.cuts.add_violated(trial):
+            if self.cuts.add_violated(trial):
+                continue
+            if not (self.cuts.count and self.stride == self.options.fine_stride):
+                break
+            # near the end and at the boundary: an audit now is cheaper than a step that it would undo
+            audit = self.cuts.audit(self.start.with_values(trial))
+            if audit is None or audit.passed:
                 break
         step = trial - self.phi
         promised = self.cost - 2.0 * self.gradient @ step + step @ self.hessian @ step

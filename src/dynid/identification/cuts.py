@@ -16,6 +16,8 @@ from dynid.robot import FloatArray
 
 RESERVE = 2e-6  # kg m^2: cuts approach the boundary from outside, so they aim a little inside
 SCREENED, BLOCKS, SEARCHES = 8192, 32, 128
+TOLERANCE, TIGHT = 1e-10, 1e-4  # of cuts scaled to unit length
+ADDED = 40  # cuts that join a quadratic program at once
 WORST = 32  # poses of the path that become cuts at once
 
 
@@ -38,6 +40,7 @@ class CutSet:
         self._rows, self._bounds = [fixed[0]], [fixed[1]]
         self._path = np.zeros((0, model.axes))
         self._known = np.zeros((0, model.axes))
+        self._tight = np.zeros(0, dtype=bool)  # cuts that held the last solution, by row
 
     @property
     def count(self) -> int:
@@ -90,10 +93,24 @@ class CutSet:
         Raises:
             InfeasibleError: the cuts exclude every phi.
         """
-        rows, bounds = np.concatenate(self._rows), np.concatenate(self._bounds)
-        scaled = rows * scale
-        length = np.linalg.norm(scaled, axis=1)
+        rows, bounds = np.concatenate(self._rows) * scale, np.concatenate(self._bounds)
+        length = np.linalg.norm(rows, axis=1)
         if np.any(length == 0.0):
             raise InfeasibleError("a pose has an inertia that no parameter of this model changes")
-        found = nearest_under_cuts(target / scale, scaled / length[:, None], bounds / length, metric * scale)
+        rows, bounds = rows / length[:, None], bounds / length
+        start, scaled_metric = target / scale, metric * scale
+        found = start
+        working = np.zeros(len(rows), dtype=bool)
+        working[: len(self._tight)] = self._tight
+        # most cuts are loose: solve with those that some iterate has violated, until it violates no others
+        while True:
+            shortfall = np.where(working, 0.0, bounds - rows @ found)
+            worst = np.argsort(-shortfall)[:ADDED]
+            worst = worst[shortfall[worst] > TOLERANCE * (1.0 + np.abs(bounds[worst]))]
+            if not (len(worst) or (found is start and working.any())):
+                break
+            working[worst] = True
+            found = nearest_under_cuts(start, rows[working], bounds[working], scaled_metric)
+        slack = rows @ found - bounds
+        self._tight = working & (slack <= TIGHT * (1.0 + np.abs(bounds)))
         return np.asarray(found * scale)
