@@ -1,0 +1,151 @@
+"""Launch files, checked statically and, where `launch` and `launch_ros` are installed, described by them."""
+
+import ast
+import configparser
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted((ROOT / "launch").glob("*.launch.py"))
+NAMES = [path.name for path in FILES]
+ALLOWED_IMPORTS = {"launch", "launch_ros", "lifecycle_msgs", "os", "signal", "sys"}
+# names that users of RT's packages look for
+BRINGUP_ARGUMENTS = {"port_name", "baudrate", "use_sim", "robot", "mount", "namespace", "allow_real_port"}
+
+
+def entry_points() -> dict[str, str]:
+    """Executable -> module of setup.cfg."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lines = config["options.entry_points"]["console_scripts"].split("\n")
+    pairs = (line.split("=") for line in lines if "=" in line)
+    return {name.strip(): target.strip().split(":")[0] for name, target in pairs}
+
+
+def declared_parameters(module: str) -> set[str]:
+    """Parameters that a node's module declares."""
+    source = (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
+    names = set(re.findall(r'declare\([\w.]+, "(\w+)"', source))
+    loops = re.findall(r"for name in \(([^)]*)\):\s+descriptor", source)
+    return names | {name for loop in loops for name in re.findall(r'"(\w+)"', loop)}
+
+
+def texts_of(tree: ast.AST, keyword: str) -> set[str]:
+    """String values of a keyword argument anywhere in a tree."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    values = [k.value for call in calls for k in call.keywords if k.arg == keyword]
+    return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
+
+
+def launch_faults(source: str) -> list[str]:
+    """What a launch file names that does not exist."""
+    tree = ast.parse(source)
+    known = entry_points()
+    executables = texts_of(tree, "executable")
+    faults = [f"executable {name}" for name in executables if name not in known]
+    parameters = {name for text in executables & set(known) for name in declared_parameters(known[text])}
+    faults += [f"parameter {name}" for name in sorted(node_parameters(tree)) if name not in parameters]
+    faults += [
+        f"file {name}"
+        for name in re.findall(r'"([\w.]+\.launch\.py)"', source)
+        if not (ROOT / "launch" / name).is_file()
+    ]
+    modules = re.findall(r'"-m", "([\w.]+)"', source)
+    return faults + [f"module {name}" for name in modules if importlib.util.find_spec(name) is None]
+
+
+def node_parameters(tree: ast.AST) -> set[str]:
+    """Names that a launch file hands to nodes: keys of the dictionaries in `parameters=[...]`."""
+    nodes = list(ast.walk(tree))
+    assigned: dict[str, list[ast.expr]] = {}
+    found = set()
+    given = [k.value for n in nodes if isinstance(n, ast.Call) for k in n.keywords if k.arg == "parameters"]
+    used = {name.id for value in given for name in ast.walk(value) if isinstance(name, ast.Name)}
+    for node in nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name):
+                assigned.setdefault(target.id, []).append(node.value)
+            if isinstance(target, ast.Subscript) and getattr(target.value, "id", "") in used:
+                found |= constants(target.slice)
+    dictionaries = [value for name in used for value in assigned.get(name, [])] + given
+    for item in (node for value in dictionaries for node in ast.walk(value)):
+        if isinstance(item, ast.Dict):
+            found |= {text for key in item.keys if key is not None for text in constants(key)}
+        if isinstance(item, ast.DictComp):
+            names = item.generators[0].iter
+            values = assigned.get(names.id, []) if isinstance(names, ast.Name) else [names]
+            found |= {text for value in values for text in constants(value)}
+    return found
+
+
+def constants(tree: ast.AST) -> set[str]:
+    """String constants of a tree."""
+    return {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+def declared_arguments(source: str) -> dict[str, str]:
+    """Launch argument -> description."""
+    calls = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Call)]
+    declared = [call for call in calls if getattr(call.func, "id", "") == "DeclareLaunchArgument"]
+    return {
+        ast.literal_eval(call.args[0]): next(
+            (ast.literal_eval(k.value) for k in call.keywords if k.arg == "description"), ""
+        )
+        for call in declared
+    }
+
+
+def test_the_launch_files_that_the_readme_names_are_there() -> None:
+    assert NAMES == [f"{name}.launch.py" for name in ("bringup", "collect", "control", "identify")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_everything_that_a_launch_file_names_exists(path: Path) -> None:
+    assert launch_faults(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'Node(executable="no_such_node")',
+        'Node(executable="executor_node", parameters=[{"trajektory": 1}])',
+        'PathJoinSubstitution(["nowhere.launch.py"])',
+        'command = ["-m", "dynid.no_such_module"]',
+    ],
+)
+def test_a_wrong_name_is_noticed(source: str) -> None:
+    assert launch_faults(source)
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_launch_files_import_launch_only(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    others = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in plain | others} <= ALLOWED_IMPORTS
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_every_argument_explains_itself(path: Path) -> None:
+    arguments = declared_arguments(path.read_text(encoding="utf-8"))
+    assert arguments and all(len(text) > 10 for text in arguments.values())
+
+
+def test_bringup_has_the_argument_names_that_users_know_and_moves_nothing_real_by_default() -> None:
+    source = (ROOT / "launch/bringup.launch.py").read_text(encoding="utf-8")
+    assert set(declared_arguments(source)) >= BRINGUP_ARGUMENTS
+    assert re.search(r'"allow_real_port",\s*default_value="false"', source)
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_real_launch_describes_it(path: Path) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    sources = pytest.importorskip("launch.launch_description_sources")
+    description = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(launch.LaunchContext())
+    names = {argument.name for argument in description.get_launch_arguments()}
+    assert names >= set(declared_arguments(path.read_text(encoding="utf-8")))
