@@ -1,7 +1,81 @@
 """`dynid campaign`: every bag at every sampling interval, then one accepted model."""
 
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+from rich.console import Console
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.progress import progress_bar
+
+if TYPE_CHECKING:
+    from dynid.identification.campaign import Campaign
+
+
+def campaign(
+    bags: Annotated[list[Path], typer.Argument(help="Bags to identify from, one trajectory each.")],
+    out: Annotated[Path, typer.Option(help="New folder for the result.")],
+    robot: RobotOption = DEFAULT_ROBOT,
+    validate: Annotated[list[Path] | None, typer.Option(help="Held-out bag; repeatable.")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes; else one per core.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify from every bag at every sampling interval, choose a representative, and accept one model.
+
+    Finished runs lie in OUT.runs until the campaign is complete: started again after an interruption, it goes on where
+    it was. Exit code 1 if the model is not accepted.
+    """
+    from dynid.identification.campaign import campaign as run
+    from dynid.identification.campaign_files import summary, write_campaign
+    from dynid.resources import refuse_existing
+    from dynid.robot import load_robot
+
+    refuse_existing(out)
+    loaded = load_robot(robot)
+    runs = out.with_name(f"{out.name}.runs")
+    with progress_bar("identifying", len(bags) + 1) as advance:
+        result = run(
+            loaded, bags, runs, validation_bags=validate or [], processes=processes, advance=advance
+        )
+    write_campaign(result, out, runs)
+    if as_json:
+        print(json.dumps(summary(result)))
+    else:
+        _print(Console(), result, out)
+    raise typer.Exit(0 if result.verdict.accepted else 1)
+
+
+def _print(console: Console, result: "Campaign", out: Path) -> None:
+    """Routing, failures, the representative, and the verdicts."""
+    from dynid.reporting.tables import print_verdict
+
+    table = Table(title="runs by sampling interval", title_justify="left")
+    for heading in ("interval", "OLS-CLIE", "OLS-SDP-CLIE", "unrouted", "refused", "total"):
+        table.add_column(heading, justify="right")
+    for interval, row in result.routing().items():
+        table.add_row(f"{interval * 1e3:g} ms", *map(str, row.values()))
+    console.print(table)
+    if result.reused:
+        console.print(f"{result.reused} of {len(result.runs)} runs were stored already and were reused")
+    for name, reason in result.failures.items():
+        console.print(f"[bold red]x[/bold red] {name}: {reason}", highlight=False)
+    for run in result.runs:
+        if not run.accepted:
+            console.print(f"[yellow]-[/yellow] {run.label} refused: {run.refusal}", highlight=False)
+    console.print(f"representative: {result.cloud.representative.reason}", highlight=False)
+    print_verdict(console, result.processing, "the campaign")
+    print_verdict(console, result.verdict, f"{result.robot.file.title}: {result.representative.label}")
+    console.print(
+        "[yellow]a URDF cannot hold rotor inertias, which dominate the wrist: simulate with model.xml, or add "
+        "rotor_inertias.yaml[/yellow]"
+    )
+    console.print(f"  {out / 'model.yaml'}", soft_wrap=True, highlight=False)
+    console.print(f"{len(result.runs)} runs in {result.seconds['runs']:.1f} s, {result.seconds['all']:.1f} s in all")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
+    app.command()(campaign)

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dynid.errors import DataError
+from dynid.identification.estimator import torque_errors
 from dynid.identification.pipeline import Validation
 from dynid.identification.pipeline import validate as predict
-from dynid.identification.preprocessing import preprocess_recording
+from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.recording.recording import load_recording
-from dynid.robot import Robot
+from dynid.robot import FloatArray, Robot
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,3 +95,68 @@ def validate_bags(
         checks.append(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit))
     interval = interval_s or settings.sampling_interval_s
     return HeldOut(robot.joint_names, interval, tuple(validations), Verdict(tuple(checks)))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutSet:
+    """Held-out bags of one arm, ready to judge many parameter sets; may be empty.
+
+    Attributes:
+        samples: name and samples of every bag.
+        regressors: W of every bag, (N n, p).
+        torque_constants: of every bag [N m/A].
+        names: of the base parameters, (p,).
+    """
+
+    samples: tuple[tuple[str, Samples], ...]
+    regressors: tuple[FloatArray, ...]
+    torque_constants: tuple[tuple[float, ...], ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def load(cls, robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> "HeldOutSet":
+        """Read bags; samples are taken at the settings' own interval, each bag having its own mount.
+
+        Raises:
+            InputNotFoundError, DataError: a bag cannot be used.
+        """
+        samples, regressors, constants = [], [], []
+        names = ArmModel.of(robot).names
+        for bag in bags:
+            recording = load_recording(bag, robot)
+            model = ArmModel.of(robot, mount=recording.hardware.mount)
+            one = preprocess_recording(recording, robot, settings)
+            samples.append((recording.source.name, one))
+            regressors.append(model.regressor(one.q, one.dq, one.ddq).reshape(-1, len(names)))
+            constants.append(recording.hardware.torque_constants_nm_per_a)
+        return cls(tuple(samples), tuple(regressors), tuple(constants), names)
+
+    def refuse_other_constants(self, expected: tuple[float, ...]) -> None:
+        """Raise DataError where a bag was recorded with other torque constants."""
+        for (name, _), constants in zip(self.samples, self.torque_constants, strict=True):
+            if constants != expected:
+                raise DataError(
+                    f"{name} was recorded with torque constants {constants} N m/A, the bags to identify from with "
+                    f"{expected}: its torques are not comparable"
+                )
+
+    def validate(self, phi: BaseParameters) -> tuple[Validation, ...]:
+        """Torque errors of phi on every bag."""
+        found = []
+        for (name, one), W in zip(self.samples, self.regressors, strict=True):
+            tau_hat = (W @ phi.values).reshape(one.tau.shape)
+            found.append(Validation(name, torque_errors(one.tau, tau_hat), len(one)))
+        return tuple(found)
+
+    def relative_error(self, phi: BaseParameters) -> float:
+        """|| tau - W phi || / || tau || over all bags; NaN without bags."""
+        if not self.samples:
+            return float("nan")
+        tau = np.concatenate([one.tau.ravel() for _, one in self.samples])
+        return float(np.linalg.norm(tau - np.concatenate(self.regressors) @ phi.values) / np.linalg.norm(tau))
+
+    def direct_fit(self) -> BaseParameters:
+        """The least-squares fit to the held-out bags themselves: no model of this structure predicts them better."""
+        tau = np.concatenate([one.tau.ravel() for _, one in self.samples])
+        phi = np.linalg.lstsq(np.concatenate(self.regressors), tau, rcond=None)[0]
+        return BaseParameters(self.names, np.asarray(phi))

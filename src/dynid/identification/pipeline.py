@@ -23,10 +23,10 @@ from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
-from dynid.model.urdf import identified_urdf, rotor_inertias
 from dynid.recording.recording import Recording, load_recording
-from dynid.resources import whole_folder, write_whole
+from dynid.resources import whole_folder
 from dynid.robot import FloatArray, Robot
+from dynid.simulation.export import write_exports
 
 Progress = Callable[[str], None]
 
@@ -249,12 +249,11 @@ def _judge(
 
 
 def write_result(result: Identification, folder: Path) -> None:
-    """Write model.yaml, model.urdf and rotor_inertias.yaml into a new folder: all or nothing.
+    """Write model.yaml, and MJCF, URDF and the URDF's side file, into a new folder: all or nothing.
 
     Raises:
         OutputExistsError: the folder exists.
     """
     with whole_folder(folder) as work:
         save_model(work / "model.yaml", result.model_file())
-        write_whole(work / "model.urdf", identified_urdf(result.robot, result.model.mdh, result.standard))
-        write_whole(work / "rotor_inertias.yaml", rotor_inertias(result.robot, result.standard))
+        write_exports(work, result.robot, result.model.mdh, result.standard, result.mount)

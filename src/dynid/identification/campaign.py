@@ -1,0 +1,236 @@
+"""Campaign: every bag at every sampling interval, then one accepted model (paper Algorithm 1, lines 17 to 20).
+
+Bags are worked on in parallel, each read once; finished runs are stored, so an interrupted campaign goes on where it
+was. From the cloud of all feasible runs the representative is chosen; the consistent model nearest to it is the result.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import DataError, DynidError
+from dynid.identification.campaign_run import Runner, RunRecord, phi_of
+from dynid.identification.campaign_store import RunStore, bag_digest, fingerprint
+from dynid.identification.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud
+from dynid.identification.held_out import HeldOutSet
+from dynid.identification.representative import RepresentativeStudy, study_representative
+from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.verdict import Check, Verdict
+from dynid.model.dynamics import ArmModel
+from dynid.parallel import in_processes
+from dynid.recording.recording import load_recording
+from dynid.robot import Robot, load_robot
+
+Advance = Callable[[str], None]
+LEAST_FEASIBLE_SHARE = 150 / 160
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One bag at all sampling intervals."""
+
+    robot_folder: Path
+    settings: IdentificationSettings
+    bag: Path
+    store: RunStore
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of a bag: its runs, how many of them were stored already, or why it cannot be used."""
+
+    runs: tuple[RunRecord, ...] = ()
+    reused: int = 0
+    failure: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """Everything that a campaign found.
+
+    Attributes:
+        robot, settings: what it ran with.
+        model: geometry, structure and mount of the result.
+        runs: all runs, refused ones included, by bag and interval.
+        failures: bags that could not be used, with the reason.
+        reused: number of runs that were stored already.
+        candidates: the runs behind the cloud's candidates, in its order.
+        cloud: the analysed cloud.
+        study: the representative on its way to the result.
+        verdict: checks of the result; their conjunction accepts it.
+        processing: checks of the campaign as a whole: share of feasible runs, contraction of the cloud.
+        seconds: wall time of the runs, and of all.
+    """
+
+    robot: Robot
+    settings: IdentificationSettings
+    model: ArmModel
+    runs: tuple[RunRecord, ...]
+    failures: dict[str, str]
+    reused: int
+    candidates: tuple[RunRecord, ...]
+    cloud: Cloud
+    study: RepresentativeStudy
+    verdict: Verdict
+    processing: Verdict
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def representative(self) -> RunRecord:
+        """The chosen run."""
+        return self.candidates[self.cloud.representative.index]
+
+    def routing(self) -> dict[float, dict[str, int]]:
+        """Runs per sampling interval and route (paper Table III), those that were refused, and their number."""
+        table: dict[float, dict[str, int]] = {}
+        for run in self.runs:
+            row = table.setdefault(run.interval_s, {"O-C": 0, "O-S-C": 0, "unrouted": 0, "refused": 0, "total": 0})
+            row[run.route or "unrouted"] += 1
+            row["refused"] += not run.accepted
+            row["total"] += 1
+        return dict(sorted(table.items()))
+
+
+def _work(job: _Job) -> _Outcome:
+    """All runs of one bag; what makes the bag unusable is its outcome and no error."""
+    intervals = job.settings.campaign_intervals_s
+    try:
+        digest = bag_digest(job.bag)
+        keys = [job.store.key(digest, interval) for interval in intervals]
+        runs = [job.store.get(job.bag.name, key) for key in keys]
+        reused = sum(run is not None for run in runs)
+        if reused == len(runs):
+            return _Outcome(tuple(run for run in runs if run is not None), reused)
+        robot = load_robot(job.robot_folder)
+        recording = load_recording(job.bag, robot)
+        runner = Runner(robot, job.settings, recording.hardware.mount)
+        for index, (key, interval) in enumerate(zip(keys, intervals, strict=True)):
+            if runs[index] is None:
+                record = runner.run(recording, interval, key)
+                job.store.put(record)
+                runs[index] = record
+    except DynidError as error:
+        return _Outcome(failure=str(error))
+    return _Outcome(tuple(run for run in runs if run is not None), reused)
+
+
+def _size(bag: Path) -> int:
+    files = bag.rglob("*") if bag.is_dir() else [bag]
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def run_all(
+    robot: Robot, bags: Sequence[Path], settings: IdentificationSettings, folder: Path, *,
+    processes: int | None = None, advance: Advance = lambda text: None,
+) -> tuple[tuple[RunRecord, ...], dict[str, str], int]:  # fmt: skip
+    """All runs of all bags.
+
+    Args:
+        robot: the robot the bags must be of.
+        bags: what to identify from.
+        settings: how.
+        folder: of the stored runs.
+        processes: None is one per core.
+        advance: told of every bag that is finished.
+
+    Returns:
+        The runs in the order of the bags, the bags that failed with their reasons, and the number of reused runs.
+    """
+    names = [bag.name for bag in bags]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"several bags are called {', '.join(doubled)}: give every bag a name of its own")
+    store = RunStore(folder, fingerprint(robot, settings))
+    # long bags first, so that no core is left alone with one at the end
+    order = sorted(range(len(bags)), key=lambda k: -_size(bags[k]))
+    jobs = [_Job(robot.folder, settings, bags[k], store) for k in order]
+    outcomes: dict[int, _Outcome] = {}
+    for place, outcome in in_processes(_work, jobs, processes):
+        outcomes[order[place]] = outcome
+        advance(f"{'FAILED ' if outcome.failure else ''}{bags[order[place]].name}")
+    runs: list[RunRecord] = []
+    failures: dict[str, str] = {}
+    setting: tuple[float, ...] | None = None
+    for k, bag in enumerate(bags):
+        if outcomes[k].failure:
+            failures[bag.name] = outcomes[k].failure
+            continue
+        first = outcomes[k].runs[0]
+        setting = setting or first.torque_constants_nm_per_a
+        if first.torque_constants_nm_per_a != setting:
+            failures[bag.name] = (
+                f"recorded with torque constants {first.torque_constants_nm_per_a} N m/A, other bags with {setting}: "
+                "their parameters are not comparable"
+            )
+            continue
+        runs += outcomes[k].runs
+    return tuple(runs), failures, sum(outcome.reused for outcome in outcomes.values())
+
+
+def campaign(
+    robot: Robot, bags: Sequence[Path], folder: Path, *, validation_bags: Sequence[Path] = (),
+    settings: IdentificationSettings | None = None, processes: int | None = None,
+    advance: Advance = lambda text: None,
+) -> Campaign:  # fmt: skip
+    """Identify from every bag at every sampling interval, and choose, rescue and judge one model.
+
+    Args:
+        robot: the robot the bags must be of.
+        bags: what to identify from.
+        folder: where finished runs are stored, and looked for.
+        validation_bags: held-out bags.
+        settings: None reads the robot's identification.yaml.
+        processes: None is one per core.
+        advance: told of every bag that is finished.
+
+    Raises:
+        InputNotFoundError, DataError: a held-out bag cannot be used, or fewer than three runs ended feasible.
+        InfeasibleError: no consistent model within the robot's physical bounds.
+    """
+    settings = settings or load_identification(robot)
+    held_out = HeldOutSet.load(robot, validation_bags, settings)  # before the long part, so that it fails early
+    begin = time.perf_counter()
+    runs, failures, reused = run_all(robot, bags, settings, folder, processes=processes, advance=advance)
+    runs_seconds = time.perf_counter() - begin
+    feasible = tuple(run for run in runs if run.accepted)
+    if len(feasible) < FEWEST_RUNS:
+        reasons = [f"{name}: {reason}" for name, reason in failures.items()]
+        reasons += [f"{run.label}: {run.refusal}" for run in runs if not run.accepted]
+        why = "; ".join(reasons) or "no bags"
+        raise DataError(f"{len(feasible)} runs ended feasible, at least {FEWEST_RUNS} are needed: {why}")
+    advance("cloud")
+    model = ArmModel.of(robot, mount=feasible[0].mount)
+    held_out.refuse_other_constants(feasible[0].torque_constants_nm_per_a)
+    cloud = analyse_cloud(
+        [_candidate(run, model, held_out) for run in feasible],
+        lambda_min_limit=settings.acceptance.lambda_min_kg_m2,
+    )
+    chosen = feasible[cloud.representative.index]
+    bag = next(bag for bag in bags if bag.name == chosen.bag)
+    study = study_representative(robot, settings, chosen, load_recording(bag, robot), held_out)
+    return Campaign(
+        robot=robot, settings=settings, model=study.model, runs=runs, failures=failures, reused=reused,
+        candidates=feasible, cloud=cloud, study=study, verdict=study.verdict,
+        processing=_processing(runs, cloud),
+        seconds={"runs": runs_seconds, "all": time.perf_counter() - begin},
+    )  # fmt: skip
+
+
+def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet) -> Candidate:
+    """A run as a point of the cloud."""
+    assert run.ols is not None and run.clie is not None
+    clie = phi_of(run.clie, model.names)
+    return Candidate(
+        trajectory=run.bag, interval_s=run.interval_s, names=model.names, ols=np.array(run.ols.phi),
+        sdp=np.array((run.sdp or run.ols).phi), clie=clie.values, lambda_min=run.clie.lambda_min,
+        validation_error=held_out.relative_error(clie),
+    )  # fmt: skip
+
+
+def _processing(runs: Sequence[RunRecord], cloud: Cloud) -> Verdict:
+    """Checks of the campaign as a whole."""
+    share = sum(run.accepted for run in runs) / len(runs)
+    ended = Check(name="share of runs that end feasible", value=share, limit=LEAST_FEASIBLE_SHARE, sense="at least")
+    return Verdict((ended, *cloud.verdict.checks))

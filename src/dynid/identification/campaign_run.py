@@ -1,0 +1,250 @@
+"""One run of a campaign: one bag at one sampling interval by Algorithm 1 of the paper.
+
+OLS; an audit of it; where it is not positive definite the projection with the smallest margin of the ladder; the
+closed-loop refinement, which keeps M(q) positive definite over the audit domain in every step; an audit on fresh
+poses, and a rescue (paper eq. 12) where it still finds a bad one. Every run ends feasible or with a named refusal.
+"""
+
+import time
+from typing import Literal
+
+import numpy as np
+
+from dynid.errors import DynidError, InfeasibleError
+from dynid.identification.audit import Auditor
+from dynid.identification.clie import ClieOptions, ClieResult, refine
+from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
+from dynid.identification.estimator import Estimate, estimator, torque_errors
+from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.projection import physical_lower_bounds, project
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.recording.recording import Recording
+from dynid.robot import FloatArray, Robot, Strict
+
+Route = Literal["O-C", "O-S-C"]
+Outcome = Literal["feasible", "rescued", "refused"]
+FRESH_SEED, RESCUE_SEED = 1, 2  # added to the audit's own seed
+
+
+class StageRecord(Strict):
+    """One stage's parameters with what was found of them.
+
+    lambda_min: smallest eigenvalue of M found [kg m^2].
+    rmse_nm, relative: torque errors of inverse dynamics on the run's own samples.
+    standard_deviations: of the parameters; empty for a projection, which has none of its own.
+    """
+
+    phi: tuple[float, ...]
+    standard_deviations: tuple[float, ...] = ()
+    lambda_min: float
+    rmse_nm: float
+    relative: float
+    seconds: float
+
+
+class RunRecord(Strict):
+    """One run, as it is stored.
+
+    sdp and eps_kg_m2 are None where OLS was positive definite already. clie and final are None if the run was refused
+    before; final is the refined set, or the rescued one. closed_loop_rmse_nm is before and after the refinement.
+    """
+
+    key: str
+    bag: str
+    bag_sha256: str
+    trajectory: str
+    mount: str
+    torque_constants_nm_per_a: tuple[float, ...]
+    interval_s: float
+    outcome: Outcome = "refused"
+    refusal: str = ""
+    findings: tuple[str, ...] = ()
+    samples: int = 0
+    kappa: float | None = None
+    weakest: tuple[str, ...] = ()
+    ols: StageRecord | None = None
+    route: Route | None = None
+    eps_kg_m2: float | None = None
+    sdp: StageRecord | None = None
+    clie: StageRecord | None = None
+    clie_reason: str = ""
+    clie_steps: int = 0
+    closed_loop_rmse_nm: tuple[float, float] | None = None
+    final: StageRecord | None = None
+    seconds: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """The run in words, such as 'AG02 at 40 ms'."""
+        return f"{self.bag} at {self.interval_s * 1e3:g} ms"
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it ended feasible."""
+        return self.outcome != "refused"
+
+
+class Runner:
+    """Runs of one robot at one mount; the auditor and its kernels are made once."""
+
+    def __init__(self, robot: Robot, settings: IdentificationSettings, mount: str) -> None:
+        self.robot, self.settings = robot, settings
+        self.model = ArmModel.of(robot, mount=mount)
+        self.auditor = Auditor(self.model, robot.audit_lower, robot.audit_upper)
+        self.lower = physical_lower_bounds(self.model.names)
+
+    def run(self, recording: Recording, interval_s: float, key: str) -> RunRecord:
+        """One run; what the data or an optimisation refuse becomes the record's refusal."""
+        experiment = recording.experiment
+        blank = RunRecord(
+            key=key, bag=recording.source.name, bag_sha256=recording.sha256,
+            trajectory=experiment.trajectory if experiment else recording.source.name,
+            mount=recording.hardware.mount, torque_constants_nm_per_a=recording.hardware.torque_constants_nm_per_a,
+            interval_s=interval_s,
+        )  # fmt: skip
+        begin = time.perf_counter()
+        progress = _Progress(self, recording, interval_s)
+        try:
+            progress.complete()
+        except (DynidError, np.linalg.LinAlgError) as error:
+            progress.found |= {"outcome": "refused", "refusal": f"{progress.doing}: {error}", "final": None}
+        return blank.model_copy(update={**progress.found, "seconds": time.perf_counter() - begin})
+
+
+def clie_options(settings: IdentificationSettings) -> ClieOptions:
+    """How a campaign refines: M stays a rescue's margin above zero."""
+    return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
+
+
+class _Progress:
+    """A run under way: what it is doing, and what it has found so far, as fields of the record."""
+
+    def __init__(self, runner: Runner, recording: Recording, interval_s: float) -> None:
+        self.runner, self.recording, self.interval_s = runner, recording, interval_s
+        self.doing = "preprocessing"
+        self.found: dict[str, object] = {}
+
+    def complete(self) -> None:
+        """All stages, one after the other."""
+        runner, settings = self.runner, self.runner.settings
+        samples = preprocess_recording(self.recording, runner.robot, settings, interval_s=self.interval_s)
+        self.found |= {
+            "samples": len(samples),
+            "findings": tuple(check.sentence() for check in samples.quality.failed),
+        }
+        self.doing = "least squares"
+        begin = time.perf_counter()
+        estimate = estimator(settings.estimator).estimate(runner.model, samples)
+        self._note_ols(estimate, samples, time.perf_counter() - begin)
+        refined = self._refine(estimate.base, samples)
+        self._accept(refined.base, samples)
+
+    def _note_ols(self, estimate: Estimate, samples: Samples, seconds: float) -> None:
+        self.found |= {"kappa": estimate.condition_number, "weakest": estimate.weakest}
+        self.found["ols"] = self._stage(estimate.base, samples, self._lambda_min(estimate.base, 0), seconds)
+
+    def _lambda_min(self, base: BaseParameters, more_seed: int) -> float:
+        audit = self.runner.settings.audit
+        result = self.runner.auditor.audit(
+            base, poses=audit.poses, searches=audit.searches, seed=audit.seed + more_seed
+        )
+        return result.lambda_min
+
+    def _stage(self, base: BaseParameters, samples: Samples, lambda_min: float, seconds: float) -> StageRecord:
+        errors = torque_errors(
+            samples.tau, self.runner.model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
+        )
+        deviations = base.standard_deviations
+        return StageRecord(
+            phi=tuple(base.values.tolist()),
+            standard_deviations=() if deviations is None else tuple(deviations.tolist()),
+            lambda_min=lambda_min, rmse_nm=errors.rmse, relative=errors.relative, seconds=seconds,
+        )  # fmt: skip
+
+    def _refine(self, ols: BaseParameters, samples: Samples) -> ClieResult:
+        """The refinement from OLS if it is positive definite, else from the first margin that can be refined from."""
+        self.doing = "preparing the closed loop"
+        settings, runner = self.runner.settings, self.runner
+        controller = recorded_controller(self.recording)
+        data = closed_loop_data(self.recording, runner.robot, settings, self.interval_s)
+        stage = self.found["ols"]
+        assert isinstance(stage, StageRecord)
+        starts: list[float | None] = [None] if stage.lambda_min > 0.0 else []
+        refusals = []
+        for eps in (*starts, *sorted(settings.projection.ladder_kg_m2)):
+            try:
+                start = ols if eps is None else self._project(ols, eps, samples)
+                self.doing = "closed-loop refinement"
+                result = refine(runner.model, controller, data, start, clie_options(settings), runner.auditor)
+            except InfeasibleError as error:
+                refusals.append(f"{'OLS' if eps is None else f'eps {eps:g}'}: {error}")
+                continue
+            self._note_clie(result, samples, "O-C" if eps is None else "O-S-C", eps)
+            return result
+        raise InfeasibleError(f"no margin of the ladder leads to a refined model; {'; '.join(refusals)}")
+
+    def _project(self, ols: BaseParameters, eps: float, samples: Samples) -> BaseParameters:
+        self.doing = "projection"
+        begin, settings = time.perf_counter(), self.runner.settings
+        result = project(
+            self.runner.auditor, ols, eps, lower=self.runner.lower, poses=settings.audit.poses,
+            searches=settings.audit.searches, seed=settings.audit.seed,
+            maximum_rounds=settings.projection.maximum_rounds,
+        )  # fmt: skip
+        seconds = time.perf_counter() - begin
+        base = BaseParameters(ols.names, result.base.values)
+        self.found["sdp"] = self._stage(base, samples, result.audit.lambda_min, seconds)
+        return base
+
+    def _note_clie(self, result: ClieResult, samples: Samples, route: Route, eps: float | None) -> None:
+        count = result.simulation.tau.size
+        self.found |= {
+            "route": route,
+            "eps_kg_m2": eps,
+            "clie_reason": result.reason,
+            "clie_steps": len(result.iterations),
+            "closed_loop_rmse_nm": (float(np.sqrt(result.start_cost / count)), float(np.sqrt(result.cost / count))),
+            "clie": self._stage(result.base, samples, self._lambda_min(result.base, FRESH_SEED), result.seconds),
+        }
+        if eps is None:
+            self.found["sdp"] = None
+
+    def _accept(self, base: BaseParameters, samples: Samples) -> None:
+        """The refined set if it is feasible on fresh poses, else the rescued one; another audit judges the rescue."""
+        clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
+        assert isinstance(clie, StageRecord)
+        if clie.lambda_min >= limit:
+            self.found |= {"outcome": "feasible", "final": clie}
+            return
+        self.doing = "rescue"
+        begin = time.perf_counter()
+        rescued = rescue(self.runner, base)
+        lambda_min = self._lambda_min(rescued, RESCUE_SEED)
+        final = self._stage(rescued, samples, lambda_min, time.perf_counter() - begin)
+        if lambda_min < limit:
+            raise InfeasibleError(f"fresh poses give the rescued model a lambda_min of {lambda_min:.3g} kg m^2")
+        self.found |= {"outcome": "rescued", "final": final}
+
+
+def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
+    """The nearest positive-definite model to refined parameters (paper eq. 12), with a margin.
+
+    Raises:
+        InfeasibleError: there is none.
+    """
+    settings = runner.settings
+    return project(
+        runner.auditor, base, settings.projection.rescue_margin_kg_m2, lower=runner.lower, poses=settings.audit.poses,
+        searches=settings.audit.searches, seed=settings.audit.seed + FRESH_SEED,
+        maximum_rounds=settings.projection.maximum_rounds,
+    ).base  # fmt: skip
+
+
+def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:
+    """A stored stage as base parameters; the covariance is the diagonal one of its standard deviations."""
+    covariance: FloatArray | None = None
+    if stage.standard_deviations:
+        covariance = np.diag(np.square(stage.standard_deviations))
+    return BaseParameters(names, np.array(stage.phi), covariance)
