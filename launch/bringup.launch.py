@@ -30,8 +30,9 @@ from lifecycle_msgs.msg import Transition
 TRUE = ("true", "1")
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
-# The hardware node brakes the arm before it leaves: longer than launch's default patience.
-PATIENCE = {"sigterm_timeout": "10", "sigkill_timeout": "10"}
+# Time to bring the arm to rest; the simulated one must still answer meanwhile.
+HARDWARE_PATIENCE = {"sigkill_timeout": "10"}
+ARM_PATIENCE = {"sigterm_timeout": "12"}
 
 
 def arguments() -> list[DeclareLaunchArgument]:
@@ -95,7 +96,7 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
         parameters=[parameters],
         additional_env=END_WITH_LAUNCH,
         output="screen",
-        **PATIENCE,
+        **HARDWARE_PATIENCE,
     )
     started = OnProcessStart(target_action=node, on_start=[change(node, Transition.TRANSITION_CONFIGURE)])
     configured = OnStateTransition(
@@ -128,7 +129,9 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
         if value := LaunchConfiguration(name).perform(context):
             command += [f"--{name}", value]
     # It outlives an interrupt, so that the hardware node can still switch torque off over it.
-    arm = ExecuteProcess(cmd=command, name="simulated_arm", additional_env=END_WITH_LAUNCH, output="log", **PATIENCE)
+    arm = ExecuteProcess(
+        cmd=command, name="simulated_arm", additional_env=END_WITH_LAUNCH, output="log", **ARM_PATIENCE
+    )
     ports: list[str] = []
 
     def on_stdout(event: ProcessIO) -> list[Action] | None:
