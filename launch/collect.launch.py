@@ -49,7 +49,7 @@ def generate_launch_description() -> LaunchDescription:
     recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[storage], **COMMON)
     names = ("trajectory", "profile", "output")
     client = Node(
-        executable="collect",
+        executable="collect_client",
         name="collect",
         parameters=[{name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}],
         **COMMON,

@@ -30,7 +30,7 @@ def start(context: LaunchContext) -> list[Action]:
     }
     node = Node(executable="identification_node", name="identification", parameters=[parameters], **common)
     service = {"service": "identification/identify", "timeout_s": 3600.0}
-    client = Node(executable="trigger", name="identify_client", parameters=[service], **common)
+    client = Node(executable="trigger_client", name="identify_client", parameters=[service], **common)
     return [RegisterEventHandler(OnProcessStart(target_action=node, on_start=[client])), node]
 
 
