@@ -127,6 +127,19 @@ def test_a_servo_that_falls_silent_is_a_named_fault(
     assert not any(bus.chain.summary()["torque_enabled"])
 
 
+def test_one_lost_reply_does_not_refuse_enable(loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus) -> None:
+    silent = bus.chain.servos.pop(6)
+    watcher.wait(lambda sample, _: not sample.complete)
+    enabling = threading.Thread(target=loop.enable)
+    enabling.start()
+    seen = len(watcher.cycles)
+    watcher.wait(lambda *_: len(watcher.cycles) > seen + 3)
+    assert loop.guard.state is GuardState.DISABLED
+    bus.chain.servos[6] = silent
+    enabling.join()
+    assert loop.guard.state is GuardState.ENABLED
+
+
 def test_enable_is_refused_while_a_servo_is_silent(
     arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
 ) -> None:

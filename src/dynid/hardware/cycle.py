@@ -255,6 +255,8 @@ class ControlLoop:
     def _serve_requests(self) -> bool:
         """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
         while self._requests:
+            if self._requests[0][0] is GuardEvent.ENABLE and self._reading_may_complete():
+                break  # one lost reply is no reason to refuse: look again after the next cycle
             event, done = self._requests.popleft()
             try:
                 self._serve(event, done)
@@ -272,6 +274,11 @@ class ControlLoop:
                 waiter.set_result(None)
             self._torque_off_waiters.clear()
         return self._torque_on or not self._stop_requested
+
+    def _reading_may_complete(self) -> bool:
+        """Whether a servo was missed only just now."""
+        missing_ns = time.monotonic_ns() - self._incomplete_since_ns if self._incomplete_since_ns else 0
+        return 0 < missing_ns <= self._feedback_timeout_s * 1e9
 
     def _serve(self, event: GuardEvent, done: "Future[None]") -> None:
         if event is GuardEvent.DISABLE:

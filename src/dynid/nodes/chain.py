@@ -6,6 +6,7 @@ What the launch files do with ROS's launch, this does without it, for machines t
 import json
 import os
 import random
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from dynid.robot import Robot
 
 PORT_TIMEOUT_S = 30.0
 STATES_TIMEOUT_S = 20.0
+# DDSI-RTPS 2.5, 9.6.2.4: which UDP ports a domain uses. Up to 101, they stay below those that Linux hands out.
+DDS_BASE_PORT, DDS_PORTS_PER_DOMAIN, DDS_FIRST_PARTICIPANT = 7400, 250, 10
+LARGEST_DOMAIN = 101
 REPORT = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
 
 
@@ -42,7 +46,19 @@ class ChainOptions:
 
 def private_domain() -> str:
     """A ROS domain for one run, so that two runs on one machine do not hear each other; the user's choice wins."""
-    return os.environ.get("ROS_DOMAIN_ID") or str(random.randint(1, 101))  # noqa: S311 - not a secret
+    chosen = os.environ.get("ROS_DOMAIN_ID")
+    domains = random.sample(range(1, LARGEST_DOMAIN + 1), LARGEST_DOMAIN)
+    return chosen or str(next(filter(_is_free, domains), domains[0]))
+
+
+def _is_free(domain: int) -> bool:
+    """Whether no participant on this machine uses a domain, as far as its first discovery port tells."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(("", DDS_BASE_PORT + DDS_PORTS_PER_DOMAIN * domain + DDS_FIRST_PARTICIPANT))
+        except OSError:
+            return False
+    return True
 
 
 class Chain:

@@ -11,6 +11,8 @@ import rclpy
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.experimental.events_executor import EventsExecutor
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
@@ -37,6 +39,23 @@ class WorkingNode(Protocol):
 
     def shut_down(self) -> None:
         """End all work and release the hardware or files; called once, whatever happened."""
+
+
+class ManagedNode(LifecycleNode):
+    """A lifecycle node that refuses a transition which its present state does not have.
+
+    rclpy's own lets the exception through, and with it a mistyped request would end the driver of a moving arm.
+    """
+
+    def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:
+        try:
+            return super()._LifecycleNodeMixin__on_change_state(request, response)
+        except rclpy_implementation.RCLError:
+            wanted = request.transition.label or str(request.transition.id)
+            _, state = self._state_machine.current_state
+            self.get_logger().error(f"transition {wanted} is not possible in state {state}")
+            response.success = False
+            return response
 
 
 def declare(node: Node, name: str, default: Any, description: str) -> Any:

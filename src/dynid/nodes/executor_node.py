@@ -94,9 +94,8 @@ class ExecutorNode(Node):
         try:
             trajectory = self._excitation.trajectory(name, profile)
             if age > STALE_STATE_S:
-                raise SafetyError(
-                    f"no joint_states for {age:.1f} s, at most {STALE_STATE_S} s are allowed: is the arm active?"
-                )
+                since = "yet" if np.isinf(age) else f"for {age:.1f} s, at most {STALE_STATE_S} s are allowed"
+                raise SafetyError(f"no joint_states {since}: is the arm active?")
             self._motion.begin(trajectory, self._q, self._stamp_ns)
         except DynidError as error:
             response.message = str(error)

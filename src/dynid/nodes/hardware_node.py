@@ -7,8 +7,9 @@ switches torque on and off. Whatever ends the process, currents go to zero and t
 import dataclasses
 import time
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -21,7 +22,7 @@ from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.port import is_pseudo_terminal
 from dynid.hardware.realtime import prefer_latency
 from dynid.hardware.safety import GuardState, SafetyGuard
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
+from dynid.nodes.common import LATCHED, NEWEST, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.recording.settings import HardwareSettings
 from dynid.robot import FloatArray, load_robot
@@ -29,7 +30,7 @@ from dynid.robot import FloatArray, load_robot
 OK, WARN, ERROR = 0, 1, 2
 
 
-class HardwareNode(LifecycleNode):
+class HardwareNode(ManagedNode):
     """The arm as ROS topics; see the module."""
 
     def __init__(self) -> None:
@@ -155,13 +156,14 @@ class HardwareNode(LifecycleNode):
         if loop is None:
             return
         command = self._decode_command.decode(raw)
-        if command is None:
+        effort = None if command is None else command[1]["effort"]
+        if effort is None or not np.isfinite(effort).all():
             self.get_logger().warning(
-                f"joint_commands refused: expected one effort for each of {', '.join(self.robot.joint_names)}",
+                f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}",
                 throttle_duration_sec=1.0,
             )
-            return
-        loop.set_command(command[1]["effort"])  # the guard refuses what is not finite
+        if effort is not None:
+            loop.set_command(effort)  # what is not finite, the guard takes for the end of the commands
 
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if self._loop is None:

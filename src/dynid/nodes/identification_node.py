@@ -5,6 +5,7 @@ parameter call, sets `model.phi.<NAME>` for every base parameter, `model.structu
 that was not accepted is written to disk with its verdict, but never handed over.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -65,10 +66,10 @@ class IdentificationNode(Node):
             if parameter.name.startswith("model.") and not self._handing_over:
                 return SetParametersResult(successful=False, reason=f"{parameter.name} is an output of ~/identify")
             if parameter.name in ("bags", "validation_bags"):
-                missing = [bag for bag in parameter.value or [] if not Path(bag).exists()]
+                missing = [bag for bag in parameter.value or [] if not os.path.exists(bag)]
                 if missing:
                     return SetParametersResult(successful=False, reason=f"no such bag: {', '.join(missing)}")
-            if parameter.name == "output" and parameter.value and Path(parameter.value).exists():
+            if parameter.name == "output" and parameter.value and os.path.lexists(parameter.value):
                 return SetParametersResult(successful=False, reason=f"output {parameter.value} exists; choose another")
         return SetParametersResult(successful=True)
 

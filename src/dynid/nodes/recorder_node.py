@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -18,7 +18,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import DynidError
 from dynid.hardware.realtime import prefer_throughput
-from dynid.nodes.common import LATCHED, STREAM, declare, run_node, string
+from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 
@@ -35,7 +35,7 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
 }
 
 
-class RecorderNode(LifecycleNode):
+class RecorderNode(ManagedNode):
     """Records the topics of TOPICS; see the module."""
 
     def __init__(self) -> None:
@@ -108,12 +108,13 @@ class RecorderNode(LifecycleNode):
         try:
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
+            self._writer = writer
             for topic, raw in self._latched.items():
                 writer.write(topic, time.time_ns(), raw)
-        except DynidError as error:
+        except (DynidError, OSError) as error:  # also what the file system says about an impossible name
             response.message = str(error)
+            self._close()
             return response
-        self._writer = writer
         response.success, response.message = True, f"recording to {output}"
         return response
 

@@ -146,9 +146,12 @@ class Supervisor:
             raise NodeError(f"{node} refused the parameters {', '.join(values)}: {result.reason}")
 
     def get_parameters(self, node: str, names: Sequence[str]) -> list[ParameterValue]:
-        """Read parameters."""
+        """Read parameters; raises NodeError where the node does not have one of them."""
         request = GetParameters.Request(names=list(names))
-        return list(self.call(GetParameters, f"{node}/get_parameters", request).values)
+        values = list(self.call(GetParameters, f"{node}/get_parameters", request).values)
+        if len(values) != len(names):  # ROS answers with nothing at all
+            raise NodeError(f"{node} does not have all of the parameters {', '.join(names)}")
+        return values
 
     def latched_text(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """The text of a latched String topic."""

@@ -1,0 +1,47 @@
+"""Nodes as real processes, each test in a ROS domain of its own."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def domain(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A domain that nobody else on this machine uses, with discovery on this machine only."""
+    from dynid.nodes.chain import private_domain
+
+    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
+    chosen = private_domain()
+    monkeypatch.setenv("ROS_DOMAIN_ID", chosen)
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+    return chosen
+
+
+@pytest.fixture
+def group(domain: str, tmp_path: Path) -> Iterator["ProcessGroup"]:  # noqa: F821
+    """Processes that end with the test."""
+    from dynid.nodes.processes import ProcessGroup
+
+    with ProcessGroup(tmp_path / "logs", {}) as processes:
+        yield processes
+
+
+@pytest.fixture
+def client(group: "ProcessGroup") -> Iterator["Supervisor"]:  # noqa: F821
+    """A client in the same domain; it stops waiting when a process has ended."""
+    from dynid.nodes.supervisor import Supervisor
+
+    with Supervisor(group.check) as supervisor:
+        yield supervisor
+
+
+@pytest.fixture
+def robot_folder(tmp_path: Path) -> Path:
+    """A copy of a shipped robot, to be changed."""
+    for part in ("config", "urdf"):
+        shutil.copytree(ROOT / part / "crane_x7", tmp_path / "share" / part / "crane_x7")
+    return tmp_path / "share" / "config" / "crane_x7"

@@ -1,0 +1,251 @@
+"""The hardware node as a process, against the real SDK on the emulated servo bus."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from sensor_msgs.msg import JointState
+
+from dynid.errors import NodeError
+from dynid.nodes.common import STREAM
+from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.supervisor import Supervisor
+from dynid.recording.settings import HardwareSettings
+from dynid.robot import load_robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+
+ROBOT = load_robot("crane_x7")
+NAMES = list(ROBOT.joint_names)
+PUBLISH_S = 0.004  # well within the command timeout
+
+
+@pytest.fixture
+def bus() -> Iterator[EmulatedServoBus]:
+    """In lock-step: the arm moves with the goal-current writes only."""
+    with running_bus(EmulatedServoBus(ROBOT, IndependentAxesPlant(ROBOT), lock_step=True)) as served:
+        yield served
+
+
+@pytest.fixture
+def node(group: ProcessGroup, bus: EmulatedServoBus) -> Process:
+    return group.start_node("hardware_node", "hardware", {"port_name": bus.port})
+
+
+def refusal(client: Supervisor, node: Process, port: str) -> str:
+    """What the node logs when it refuses to be configured with a port."""
+    client.set_parameters("hardware", {"port_name": port})
+    with pytest.raises(NodeError, match="refused to configure"):
+        client.transition("hardware", "configure")
+    lines = node.last_error().splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+def message(client: Supervisor) -> str:
+    report = client.reports.get("hardware")
+    return report.message if report else ""
+
+
+# -- refusals at configuration ---------------------------------------------------------------------------------
+
+
+def test_ports_that_cannot_be_used_are_refused_in_one_sentence_and_the_right_one_works_afterwards(
+    client: Supervisor, node: Process, bus: EmulatedServoBus, tmp_path: Path, robot_folder: Path
+) -> None:
+    assert "/dev/null is not a simulated servo bus; the arm behind a real port will move" in refusal(
+        client, node, "/dev/null"
+    )
+    client.set_parameters("hardware", {"allow_real_port": True})
+    assert "port /dev/null is not a serial port" in refusal(client, node, "/dev/null")
+    assert "port /dev/nothing does not exist" in refusal(client, node, "/dev/nothing")
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert f"port {file} is not a serial port" in refusal(client, node, str(file))
+    assert file.read_text() == "mine"
+    client.set_parameters("hardware", {"allow_real_port": False, "port_name": bus.port})
+    client.transition("hardware", "configure")
+    client.transition("hardware", "cleanup")
+    client.transition("hardware", "configure")
+
+
+def test_a_line_without_servos_is_refused(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: []
+    assert f"no servo answers on {bus.port}" in refusal(client, node, bus.port)
+    bus.line_fault = None
+    client.transition("hardware", "configure")
+
+
+@pytest.mark.parametrize(
+    ("original", "changed", "words"),
+    [
+        ("servo_id: 9,", "servo_id: 19,", "missing servos: 9 (crane_x7_gripper_finger_a_joint)"),
+        (
+            "servo_id: 3, servo_model: XM540-W270",
+            "servo_id: 3, servo_model: XM430-W350",
+            "3 (crane_x7_shoulder_revolute_part_tilt_joint) is model 1020 instead of 1120 (XM540-W270)",
+        ),
+    ],
+)
+def test_other_servos_than_the_robots_are_refused(
+    client: Supervisor, node: Process, robot_folder: Path, original: str, changed: str, words: str
+) -> None:
+    file = robot_folder / "robot.yaml"
+    text = file.read_text()
+    assert text.count(original) == 1
+    file.write_text(text.replace(original, changed))
+    other = load_robot(robot_folder)
+    with running_bus(EmulatedServoBus(other, IndependentAxesPlant(other), lock_step=True)) as bus:
+        assert words in refusal(client, node, bus.port)
+
+
+def test_an_unknown_mount_is_refused(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
+    client.set_parameters("hardware", {"mount": "sideways"})
+    assert "unknown mount 'sideways'; known: upright, hanging" in refusal(client, node, bus.port)
+
+
+def test_an_unknown_robot_ends_the_process_with_one_sentence(group: ProcessGroup, client: Supervisor) -> None:
+    node = group.start_node("hardware_node", "hardware", {"robot": "nobody"})
+    with pytest.raises(NodeError, match=r"hardware ended with code 1: unknown robot 'nobody'"):
+        client.transition("hardware", "configure")
+    assert "Traceback" not in node.log.read_text()
+
+
+def test_a_port_that_another_process_uses_is_refused(
+    group: ProcessGroup, client: Supervisor, node: Process, bus: EmulatedServoBus
+) -> None:
+    client.transition("hardware", "configure")
+    second = group.start("second", ["-m", "dynid.nodes.hardware_node", "--ros-args", "-r", "__node:=second"])
+    client.set_parameters("second", {"port_name": bus.port})
+    with pytest.raises(NodeError):
+        client.transition("second", "configure")
+    assert f"port {bus.port} is busy" in second.last_error()
+
+
+# -- states and torque -----------------------------------------------------------------------------------------
+
+
+def test_torque_comes_last_and_goes_first(
+    client: Supervisor, node: Process, bus: EmulatedServoBus, group: ProcessGroup
+) -> None:
+    with pytest.raises(NodeError, match="not active"):
+        client.set_enabled("hardware", True)
+    with pytest.raises(NodeError, match="refused to activate"):
+        client.transition("hardware", "activate")
+    client.transition("hardware", "configure")
+    settings = HardwareSettings.model_validate_json(client.latched_text("hardware_settings"))
+    assert settings.simulated and settings.port == bus.port and settings.joint_names == ROBOT.joint_names
+    assert settings.torque_constants_nm_per_a == tuple(ROBOT.torque_constants)
+    with pytest.raises(NodeError, match="not active"):
+        client.set_enabled("hardware", True)
+    client.transition("hardware", "activate")
+    client.wait(lambda: message(client) == "disabled", 10.0, "the cycle")
+    assert not any(bus.chain.summary()["torque_enabled"])
+    client.set_enabled("hardware", True)
+    assert all(bus.chain.summary()["torque_enabled"])
+    client.set_enabled("hardware", False)
+    assert not any(bus.chain.summary()["torque_enabled"])
+    client.set_enabled("hardware", True)
+    client.transition("hardware", "deactivate")
+    assert not any(bus.chain.summary()["torque_enabled"])
+    client.transition("hardware", "activate")
+    client.set_enabled("hardware", True)
+    assert node.stop() == 0
+    assert not any(bus.chain.summary()["torque_enabled"]) and not np.any(bus.chain.summary()["drive_current_a"])
+    group.processes.remove(node)
+
+
+class Commander:
+    """Publishes joint_commands and listens to what the node makes of them."""
+
+    def __init__(self, client: Supervisor) -> None:
+        self.client = client
+        self.states: list[JointState] = []
+        self.applied: list[JointState] = []
+        node = client.node
+        node.create_subscription(JointState, "joint_states", self.states.append, STREAM)
+        node.create_subscription(JointState, "applied_commands", self.applied.append, STREAM)
+        self._publisher = node.create_publisher(JointState, "joint_commands", STREAM)
+
+    def repeat(self, names: Sequence[str], effort: Sequence[float], until: Callable[[], bool], what: str) -> None:
+        """Publish a command again and again until something is so."""
+        command = JointState(name=list(names), effort=list(effort))
+        timer = self.client.node.create_timer(PUBLISH_S, lambda: self._publisher.publish(command))
+        try:
+            self.client.wait(until, 20.0, what)
+        finally:
+            self.client.node.destroy_timer(timer)
+
+    def last_effort(self) -> np.ndarray:
+        return np.array(self.applied[-1].effort) if self.applied else np.full(ROBOT.size, np.nan)
+
+
+@pytest.fixture
+def commander(client: Supervisor, node: Process) -> Commander:
+    """The arm is enabled and its states arrive."""
+    found = Commander(client)
+    client.transition("hardware", "configure")
+    client.transition("hardware", "activate")
+    client.set_enabled("hardware", True)
+    client.wait(lambda: bool(found.states and found.applied), 10.0, "joint_states")
+    return found
+
+
+def test_states_are_the_arms_and_commands_reach_the_motors(commander: Commander, bus: EmulatedServoBus) -> None:
+    state = commander.states[-1]
+    assert list(state.name) == NAMES
+    np.testing.assert_allclose(state.position, 0.5 * (ROBOT.lower + ROBOT.upper), atol=0.01)
+    wanted = np.linspace(0.02, 0.05, 8)
+    steps = 0.51 * 0.00269 * ROBOT.torque_constants
+    commander.repeat(
+        NAMES, wanted, lambda: bool((np.abs(commander.last_effort() - wanted) <= steps).all()), "the applied torque"
+    )
+    shuffled = list(reversed(NAMES))
+    other = -wanted
+    commander.repeat(
+        shuffled,
+        other[::-1],
+        lambda: bool((np.abs(commander.last_effort() - other) <= steps).all()),
+        "the applied torque of a command in another order",
+    )
+    assert np.abs(np.array(bus.chain.summary()["max_abs_current_a"])).max() > 0.0
+
+
+def test_when_commands_end_the_torque_fades(commander: Commander) -> None:
+    wanted = np.full(8, 0.05)
+    commander.repeat(NAMES, wanted, lambda: bool((commander.last_effort() > 0.03).all()), "the applied torque")
+    commander.client.wait(
+        lambda: bool((np.abs(commander.last_effort()) < 0.02).all()), 20.0, "the end of the torque after the timeout"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "effort"),
+    [
+        (NAMES, [1.0] * 7),
+        (NAMES, []),
+        (NAMES[:7], [1.0] * 7),
+        ([*NAMES[:7], "stranger"], [1.0] * 8),
+        ([], [1.0] * 8),
+        (NAMES, [1.0] * 7 + [float("nan")]),
+    ],
+    ids=["short effort", "no effort", "missing joint", "unknown joint", "no names", "not a number"],
+)
+def test_commands_of_another_shape_are_refused(
+    commander: Commander, node: Process, names: list[str], effort: list[float]
+) -> None:
+    commander.repeat(names, effort, lambda: "joint_commands refused" in node.log.read_text(), "the refusal")
+    assert node.running and all(np.abs(one.effort).max() < 1e-9 for one in commander.applied)
+
+
+def test_a_servo_that_falls_silent_is_a_fault_with_its_name(commander: Commander, bus: EmulatedServoBus) -> None:
+    client = commander.client
+    silent = bus.chain.servos.pop(5)
+    client.wait(lambda: "servo 5 (crane_x7_upper_arm_revolute_part_rotate_joint)" in message(client), 20.0, "the fault")
+    with pytest.raises(NodeError):
+        client.set_enabled("hardware", True)
+    bus.chain.servos[5] = silent

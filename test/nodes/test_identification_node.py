@@ -1,0 +1,137 @@
+"""The identification node as a process: what it refuses, what it hands over, and how."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import NodeError
+from dynid.identification.model_file import load_model
+from dynid.model.dynamics import ArmModel
+from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.supervisor import Supervisor
+from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.messages import STRING, encode_string
+from dynid.robot import load_robot
+from dynid.simulation.lockstep import simulate
+from dynid.simulation.simulated_bag import write_bag
+from dynid.trajectory.families import load_excitation
+
+ROBOT = load_robot("crane_x7")
+NAMES = ArmModel.of(ROBOT).names
+
+
+@pytest.fixture(scope="module")
+def bag(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    settings = load_controller(ROBOT)
+    trajectory = load_excitation(ROBOT).trajectory("demo_identification")
+    folder = tmp_path_factory.mktemp("bags") / "identification"
+    write_bag(simulate(ROBOT, trajectory, FeedforwardPd(settings)), ROBOT, settings, folder, profile="limited")
+    return folder
+
+
+@pytest.fixture
+def node(group: ProcessGroup) -> Process:
+    return group.start_node("identification_node", "identification")
+
+
+def phi(client: Supervisor) -> np.ndarray:
+    return np.array(
+        [v.double_value for v in client.get_parameters("identification", [f"model.phi.{n}" for n in NAMES])]
+    )
+
+
+def test_what_cannot_work_is_refused_when_it_is_set(
+    client: Supervisor, node: Process, bag: Path, tmp_path: Path
+) -> None:
+    impossible: list[tuple[dict[str, object], str]] = [
+        ({"bags": [str(tmp_path / "nowhere")]}, "no such bag: .*nowhere"),
+        ({"bags": [str(bag), str(tmp_path / "nowhere")]}, "no such bag: .*nowhere"),
+        ({"validation_bags": ["x" * 5000]}, "no such bag"),
+        ({"output": str(tmp_path)}, "exists; choose another"),
+        ({"model.phi.ZZR1": 1.0}, "model.phi.ZZR1 is an output"),
+        ({"model.accepted": True}, "model.accepted is an output"),
+        ({"model.structure_hash": "x", "output": str(tmp_path / "new")}, "is an output"),
+    ]
+    for values, words in impossible:
+        with pytest.raises(NodeError, match=words):
+            client.set_parameters("identification", values)
+    with pytest.raises(NodeError, match="'bags' is empty"):
+        client.trigger("identification/identify")
+    client.set_parameters("identification", {"bags": [str(bag)]})
+    with pytest.raises(NodeError, match="'output' is empty"):
+        client.trigger("identification/identify")
+    accepted, structure = client.get_parameters("identification", ["model.accepted", "model.structure_hash"])
+    assert not accepted.bool_value and structure.string_value == "" and np.isnan(phi(client)).all()
+
+
+def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
+    client: Supervisor, node: Process, bag: Path, tmp_path: Path
+) -> None:
+    writer = BagWriter(tmp_path / "words", [Topic("/chatter", STRING)])
+    writer.open()
+    writer.write("/chatter", 1, encode_string("hello"))
+    writer.close()
+    output = tmp_path / "model"
+    client.set_parameters("identification", {"bags": [str(tmp_path / "words")], "output": str(output)})
+    with pytest.raises(NodeError, match=r"lacks the topic joint_states.*its topics are: /chatter"):
+        client.trigger("identification/identify")
+    assert not output.exists() and np.isnan(phi(client)).all()
+    before = client.latched_text("robot_description")
+    client.set_parameters("identification", {"bags": [str(bag)], "validation_bags": [str(bag)]})
+    assert "accepted and handed over" in client.trigger("identification/identify", timeout_s=120.0)
+    _is_handed_over(client, output, before)
+    with pytest.raises(NodeError, match=r"exists"):  # the same output once more
+        client.trigger("identification/identify", timeout_s=120.0)
+    np.testing.assert_array_equal(phi(client), _values(output))
+
+
+def _values(output: Path) -> np.ndarray:
+    return np.array([row.value for row in load_model(output / "model.yaml").parameters])
+
+
+def _is_handed_over(client: Supervisor, output: Path, before: str) -> None:
+    """Parameters, verdict and description are those of the files; a process of its own sees the same."""
+    model = load_model(output / "model.yaml")
+    np.testing.assert_array_equal(phi(client), _values(output))
+    accepted, structure = client.get_parameters("identification", ["model.accepted", "model.structure_hash"])
+    assert accepted.bool_value and structure.string_value == model.structure_hash
+    verdict = json.loads(client.latched_text("verdict"))
+    assert verdict["accepted"] and [c["name"] for c in verdict["checks"]] == [c.name for c in model.verdict]
+    description = client.latched_text("robot_description")
+    assert description == (output / "model.urdf").read_text() != before
+    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *NAMES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    read = json.loads(done.stdout)
+    assert list(read["phi"].values()) == _values(output).tolist() and read["robot_description"] == description
+
+
+def test_a_model_that_is_not_accepted_is_written_and_not_handed_over(
+    client: Supervisor, group: ProcessGroup, bag: Path, tmp_path: Path, robot_folder: Path
+) -> None:
+    file = robot_folder / "identification.yaml"
+    text = file.read_text()
+    assert text.count("relative_torque_error: 0.2") == 1
+    file.write_text(text.replace("relative_torque_error: 0.2", "relative_torque_error: 0.01"))
+    group.start_node("identification_node", "identification", {"robot": str(robot_folder)})
+    output = tmp_path / "model"
+    client.set_parameters("identification", {"bags": [str(bag)], "output": str(output)})
+    before = client.latched_text("robot_description")
+    with pytest.raises(NodeError, match=r"not accepted, so not handed over: relative torque error, identification"):
+        client.trigger("identification/identify", timeout_s=120.0)
+    assert load_model(output / "model.yaml").accepted is False
+    assert np.isnan(phi(client)).all() and client.latched_text("robot_description") == before
+
+
+def test_a_parameter_that_does_not_exist_is_told_in_one_sentence(client: Supervisor, node: Process) -> None:
+    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", "NOPE"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.splitlines()[-1] == "error: identification does not have all of the parameters model.phi.NOPE"

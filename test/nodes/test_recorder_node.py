@@ -1,0 +1,126 @@
+"""The recorder node as a process: bags begin and end when asked, and nothing is overwritten."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from dynid.errors import NodeError
+from dynid.nodes.common import LATCHED, STREAM
+from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.supervisor import Supervisor
+from dynid.recording.bag_reader import read_bag
+
+
+@pytest.fixture
+def node(group: ProcessGroup) -> Process:
+    return group.start_node("recorder_node", "recorder")
+
+
+def activate(client: Supervisor) -> None:
+    client.transition("recorder", "configure")
+    client.transition("recorder", "activate")
+
+
+def recorded(client: Supervisor) -> int:
+    return int(client.reported("recorder", "/joint_states") or 0)
+
+
+def publish_until_recorded(client: Supervisor, count: int) -> int:
+    """Publish joint states until so many are in the open bag; returns how many were sent."""
+    publisher = client.node.create_publisher(JointState, "joint_states", STREAM)
+    sent: list[int] = []
+
+    def publish() -> None:
+        sent.append(len(sent))
+        publisher.publish(JointState(name=["a"], position=[float(len(sent))]))
+
+    timer = client.node.create_timer(0.005, publish)
+    client.wait(lambda: recorded(client) >= count, 30.0, "the recording")
+    client.node.destroy_timer(timer)
+    return len(sent)
+
+
+def test_a_bag_from_start_to_stop_with_what_was_latched_before(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    latched = client.node.create_publisher(String, "robot_description", LATCHED)
+    latched.publish(String(data="<robot/>"))
+    activate(client)
+    with pytest.raises(NodeError, match="parameter 'output' is empty"):
+        client.trigger("recorder/start")
+    with pytest.raises(NodeError, match="nothing is being recorded"):
+        client.trigger("recorder/stop")
+    for name in ("first", "second"):
+        client.set_parameters("recorder", {"output": str(tmp_path / name)})
+        assert str(tmp_path / name) in client.trigger("recorder/start")
+        with pytest.raises(NodeError, match="a bag is open already"):
+            client.trigger("recorder/start")
+        sent = publish_until_recorded(client, 50)
+        client.trigger("recorder/stop")
+        bag = read_bag(tmp_path / name)
+        assert bag.findings == () and 50 <= bag.counts["/joint_states"] <= sent
+        assert bag.counts["/robot_description"] == 1
+        client.reports.clear()
+        client.wait(lambda: "recorder" in client.reports, 10.0, "a new report")
+
+
+def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, node: Process, tmp_path: Path) -> None:
+    kept = tmp_path / "bag" / "kept.txt"
+    kept.parent.mkdir()
+    kept.write_text("mine")
+    with pytest.raises(NodeError, match="not active"):
+        client.trigger("recorder/start")
+    activate(client)
+    impossible = {
+        str(kept.parent): "exists",
+        str(kept / "below"): "kept.txt",
+        str(tmp_path / ("x" * 300)): "too long",
+        "/proc/nowhere/bag": "nowhere",
+    }
+    for output, words in impossible.items():
+        client.set_parameters("recorder", {"output": output})
+        with pytest.raises(NodeError, match=words):
+            client.trigger("recorder/start")
+    client.set_parameters("recorder", {"output": str(tmp_path / "new"), "storage": "paper"})
+    with pytest.raises(NodeError, match="unknown bag storage 'paper'"):
+        client.trigger("recorder/start")
+    assert kept.read_text() == "mine" and not (tmp_path / "new").exists()
+    client.set_parameters("recorder", {"storage": "sqlite3"})
+    client.trigger("recorder/start")
+    client.trigger("recorder/stop")
+    assert read_bag(tmp_path / "new").storage == "sqlite3"
+
+
+def test_a_transition_that_is_not_possible_is_refused_and_the_node_lives_on(client: Supervisor, node: Process) -> None:
+    with pytest.raises(NodeError, match="refused to activate"):
+        client.transition("recorder", "activate")
+    assert "is not possible in state unconfigured" in node.last_error()
+    activate(client)
+    assert node.running
+
+
+@pytest.mark.parametrize("how", ["stop", "deactivate", "kill"])
+def test_a_bag_survives_the_end_of_its_recorder(
+    client: Supervisor, group: ProcessGroup, node: Process, tmp_path: Path, how: str
+) -> None:
+    activate(client)
+    client.set_parameters("recorder", {"output": str(tmp_path / "bag")})
+    client.trigger("recorder/start")
+    publish_until_recorded(client, 200)
+    reported = recorded(client)
+    if how == "deactivate":
+        client.transition("recorder", "deactivate")
+    elif how == "stop":
+        group.processes.remove(node)
+        assert node.stop() == 0
+    else:
+        group.processes.remove(node)
+        node.kill()
+    bag = read_bag(tmp_path / "bag")
+    assert bag.counts["/joint_states"] >= reported
+    assert bool(bag.findings) == (how == "kill")
