@@ -1,0 +1,88 @@
+"""The client of one experiment: what it asks of the nodes and in which order; torque goes off whatever happens."""
+
+from pathlib import Path
+
+import pytest
+
+from dynid.errors import NodeError, SafetyError
+from dynid.nodes.collect import collect
+from dynid.recording.settings import ExperimentSettings, Phase
+
+
+class RecordedCalls:
+    """Stands in for the supervisor: notes every call; `failing` names the one that raises."""
+
+    def __init__(self, end: str = "done", failing: str = "", error: Exception | None = None) -> None:
+        self.calls: list[str] = []
+        self.experiment: ExperimentSettings | None = None
+        self._end, self._failing, self._error = end, failing, error or NodeError("refused")
+
+    def _note(self, call: str) -> str:
+        self.calls.append(call)
+        if call == self._failing:
+            raise self._error
+        return call
+
+    def reported(self, name: str, key: str) -> str:
+        return "0.001"
+
+    def wait(self, condition: object, timeout_s: float, what: str) -> None:
+        self._note(f"wait for {what}")
+        assert callable(condition) and condition()
+
+    def set_parameters(self, node: str, values: dict[str, object]) -> None:
+        self._note(f"{node} {sorted(values)}")
+
+    def set_enabled(self, node: str, enabled: bool) -> str:
+        return self._note(f"{node} {'on' if enabled else 'off'}")
+
+    def trigger(self, service: str, timeout_s: float = 1.0) -> str:
+        if service == "executor/execute":
+            phases = (Phase(name="trajectory", stamp_ns=1), Phase(name=self._end, stamp_ns=2))  # type: ignore[arg-type]
+            self.experiment = ExperimentSettings(
+                trajectory="V01",
+                profile="limited",
+                controller="ff_pd",
+                gains={"Tf": 0.002},
+                duration_s=14.4,
+                phases=phases,
+            )
+        return self._note(service)
+
+
+def run(calls: RecordedCalls) -> float:
+    return collect(calls, "V01", "limited", Path("bag"))  # type: ignore[arg-type]
+
+
+def test_the_bag_is_closed_before_torque_goes_off_and_the_executor_stops_commanding() -> None:
+    calls = RecordedCalls()
+    assert run(calls) == 14.4
+    assert calls.calls[-3:] == ["recorder/stop", "hardware off", "executor/release"]
+    assert (
+        calls.calls.index("recorder/start") < calls.calls.index("hardware on") < calls.calls.index("executor/execute")
+    )
+
+
+@pytest.mark.parametrize("failing", ["hardware on", "executor/execute", "wait for the end of V01", "recorder/stop"])
+@pytest.mark.parametrize("error", [NodeError("refused"), SafetyError("interrupted")])
+def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
+    calls = RecordedCalls(failing=failing, error=error)
+    with pytest.raises(type(error)):
+        run(calls)
+    after = calls.calls[calls.calls.index(failing) + 1 :]
+    assert after[0] == "hardware off"
+    assert "recorder/stop" in after
+
+
+def test_a_cancelled_motion_is_an_error() -> None:
+    calls = RecordedCalls(end="cancelled")
+    with pytest.raises(NodeError, match="cancelled"):
+        run(calls)
+    assert "hardware off" in calls.calls
+
+
+def test_nothing_is_enabled_when_the_output_is_refused() -> None:
+    calls = RecordedCalls(failing="recorder ['output']")
+    with pytest.raises(NodeError):
+        run(calls)
+    assert "hardware on" not in calls.calls
