@@ -5,7 +5,9 @@ interval and the version of this package. Where one of them differs, the stored 
 """
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -20,7 +22,12 @@ from dynid.robot import Robot
 
 RECORD_VERSION = 1
 KEY_DIGITS = 16
-OF_NO_RUN = {"campaign_intervals_s", "sampling_interval_s"}  # settings on which a single run does not depend
+# settings on which a single run does not depend
+OF_NO_RUN: Mapping[str, Any] = {
+    "campaign_intervals_s": True,
+    "sampling_interval_s": True,
+    "acceptance": {"fresh_poses", "relative_torque_error", "condition_number"},
+}
 
 
 def fingerprint(robot: Robot, settings: IdentificationSettings) -> str:
@@ -30,7 +37,7 @@ def fingerprint(robot: Robot, settings: IdentificationSettings) -> str:
         str(RECORD_VERSION),
         robot.file.model_dump_json(),
         robot.urdf_path.read_text(encoding="utf-8"),
-        settings.model_dump_json(exclude=OF_NO_RUN),
+        settings.model_dump_json(exclude=dict(OF_NO_RUN)),
         clie_options(settings).model_dump_json(),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()

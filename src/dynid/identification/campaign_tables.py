@@ -70,7 +70,7 @@ def _stages(run: RunRecord) -> tuple[StageRecord | None, ...]:
 
 def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
     """One row per run and stage with all parameters."""
-    rows = [
+    rows: list[list[Cell]] = [
         [run.bag, _ms(run), stage, *record.phi]
         for run in runs
         for stage, record in zip(STAGES, _stages(run), strict=True)

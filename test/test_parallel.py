@@ -1,0 +1,31 @@
+"""Work in several processes: results with their places, errors, and nothing left behind."""
+
+import math
+import os
+
+import pytest
+
+from dynid.parallel import THREAD_VARIABLES, cores, in_processes
+
+VARIABLE = THREAD_VARIABLES[0]
+
+
+def test_results_come_with_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dict(in_processes(math.sqrt, [9, 16, 25], processes=2)) == {0: 3.0, 1: 4.0, 2: 5.0}
+    monkeypatch.delenv(VARIABLE, raising=False)
+    threads = in_processes(os.getenv, [VARIABLE, VARIABLE], processes=2)
+    assert [value for _, value in threads] == ["1", "1"]
+    assert VARIABLE not in os.environ  # this process is as it was
+
+
+def test_one_process_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "3")
+    assert list(in_processes(os.getenv, [VARIABLE, "NOTHING_OF_THIS_NAME"], processes=1)) == [(0, "3"), (1, None)]
+    assert list(in_processes(math.sqrt, [])) == []
+    assert cores() >= 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_errors_arrive(processes: int) -> None:
+    with pytest.raises(ValueError, match="math domain error"):
+        list(in_processes(math.sqrt, [1, -1, 4], processes=processes))
