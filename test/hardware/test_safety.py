@@ -73,6 +73,23 @@ def test_too_fast_a_joint_is_braked(guard: SafetyGuard, robot: Robot, middle: np
     assert stronger.current_a[2] == -robot.current_limits[2]
 
 
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+@pytest.mark.parametrize("speed", [1.05, 1.7])
+def test_a_joint_racing_inwards_out_of_the_soft_zone_is_braked(
+    guard: SafetyGuard, robot: Robot, middle: np.ndarray, side: float, speed: float
+) -> None:
+    q, dq = middle.copy(), STILL.copy()
+    q[1] = robot.upper[1] - 0.01 if side > 0 else robot.lower[1] + 0.01
+    dq[1] = -side * speed * robot.velocity_limits[1]
+    for tau in (side * np.ones(8), np.zeros(8), -side * np.ones(8)):
+        result = guard.filter(tau, 0.0, q, dq)
+        assert result.current_a[1] == pytest.approx(side * robot.current_limits[1])  # against dq, at most the cap
+        assert result.reasons == (Reason.VELOCITY_LIMIT, Reason.JOINT_LIMIT)
+    guard.handle(GuardEvent.DISABLE)
+    slow = guard.filter(None, 0.0, q, 0.1 * dq)
+    assert 0.0 < slow.current_a[1] * side < robot.current_limits[1]  # a stop brakes there too
+
+
 @pytest.mark.parametrize(
     ("tau", "age_s", "reason"),
     [

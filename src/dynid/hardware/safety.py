@@ -188,20 +188,26 @@ class SafetyGuard:
         known_dq = dq if valid is None or valid.all() else np.where(valid, dq, 0.0)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED:
-            current = self._follow(command_tau, command_age_s, known_dq, reasons)
+            drive, braked = self._follow(command_tau, command_age_s, reasons)
         else:
             reasons.append(Reason.FAULT if self.state is GuardState.FAULT else Reason.STOPPING)
-            current = self._release(known_dq)
+            drive, braked = self._release()
             self._count_stop(known_dq, valid)
-        current = self._limit_velocity(current, known_dq, reasons)
-        current = self._limit_position(current, q, known_dq, reasons)
+        drive, braked = self._limit_velocity(drive, braked, known_dq, reasons)
+        drive, braked = self._limit_position(drive, braked, q, known_dq, reasons)
+        # The brake comes after all limits: it only opposes motion, so no limit may take it away.
+        brake = np.clip(-self._damping * known_dq, -self._caps, self._caps)
+        current = drive + np.where(braked, brake, 0.0)
         if not (np.abs(current) <= self._caps).all():  # true for NaN as well, which must never pass
             reasons.append(Reason.CURRENT_LIMIT)
             current = np.clip(np.nan_to_num(current), -self._caps, self._caps)
         current.flags.writeable = False
         return GuardResult(current, tuple(reasons))
 
-    def _follow(self, tau: FloatArray | None, age_s: float, dq: FloatArray, reasons: list[Reason]) -> FloatArray:
+    def _follow(
+        self, tau: FloatArray | None, age_s: float, reasons: list[Reason]
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """(current that drives, (n,) [A]; which joints are braked, (n,)), as of the following three."""
         if tau is None:
             reasons.append(Reason.NO_COMMAND)
         elif np.shape(tau) != (self._size,) or not np.isfinite(tau).all():
@@ -209,36 +215,40 @@ class SafetyGuard:
         elif not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
             reasons.append(Reason.STALE_COMMAND)
         else:
-            current: FloatArray = tau / self._torque_constants
-            self._held = current
-            return current
-        return self._release(dq)
+            self._held = tau / self._torque_constants
+            return self._held, np.zeros(self._size, dtype=np.bool_)
+        return self._release()
 
-    def _release(self, dq: FloatArray) -> FloatArray:
-        """The last good command fading out, and damping: an arm let go at once would drop."""
+    def _release(self) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The last good command fading out, and braking: an arm let go at once would drop."""
         self._held = np.clip(self._held * self._fade, -self._caps, self._caps)
-        return self._held - self._damping * dq
+        return self._held, np.ones(self._size, dtype=np.bool_)
 
-    def _limit_velocity(self, current: FloatArray, dq: FloatArray, reasons: list[Reason]) -> FloatArray:
-        """Beyond the velocity limit, no current in the direction of motion, and damping."""
+    def _limit_velocity(
+        self, drive: FloatArray, braked: NDArray[np.bool_], dq: FloatArray, reasons: list[Reason]
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Beyond the velocity limit, no current in the direction of motion, and braking."""
         fast = np.abs(dq) > self._velocity_limits
         if not fast.any():
-            return current
+            return drive, braked
         reasons.append(Reason.VELOCITY_LIMIT)
-        braking = np.where(current * dq > 0.0, 0.0, current) - self._damping * dq
-        return np.where(fast, braking, current)
+        return np.where(fast & (drive * dq > 0.0), 0.0, drive), braked | fast
 
     def _limit_position(
-        self, current: FloatArray, q: FloatArray, dq: FloatArray, reasons: list[Reason]
-    ) -> FloatArray:
-        """In a soft zone, no current that leads outwards, and damping of motion that does."""
+        self,
+        drive: FloatArray,
+        braked: NDArray[np.bool_],
+        q: FloatArray,
+        dq: FloatArray,
+        reasons: list[Reason],
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """In a soft zone, no current that leads outwards, and braking of motion that does."""
         low, high = q < self._soft_lower, q > self._soft_upper
         if not (low.any() or high.any()):
-            return current
+            return drive, braked
         reasons.append(Reason.JOINT_LIMIT)
-        inwards = np.where(low, np.maximum(current, 0.0), np.where(high, np.minimum(current, 0.0), current))
-        outward_dq = np.where(low, np.minimum(dq, 0.0), np.where(high, np.maximum(dq, 0.0), 0.0))
-        return inwards - self._damping * outward_dq
+        inwards = np.where(low, np.maximum(drive, 0.0), np.where(high, np.minimum(drive, 0.0), drive))
+        return inwards, braked | (low & (dq < 0.0)) | (high & (dq > 0.0))
 
     def _count_stop(self, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         self._stop_cycles += 1
