@@ -114,6 +114,16 @@ def test_an_arm_that_does_not_follow_is_given_up() -> None:
     assert not arm.motion.active
 
 
+def test_a_state_that_is_not_a_number_is_given_up_at_once() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.run(10)
+    arm.q = arm.q * np.nan
+    with pytest.raises(SafetyError, match="off its reference"):
+        arm.run(1)
+    assert not arm.motion.active
+
+
 def test_demo_motions_keep_the_real_limits() -> None:
     excitation = load_excitation(ROBOT)
     for name in ("demo_identification", "demo_validation"):

@@ -230,6 +230,11 @@ def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monk
     assert rescue(runner, indefinite).names == MODEL.names
 
 
+def test_a_bag_that_was_identified_from_judges_nothing(bags: Path, store: Path, found: Campaign) -> None:
+    with pytest.raises(DataError, match="PA02 is the same data as PA02"):
+        start(bags, store, validation_bags=[bags / "V01", bags / "PA02"])
+
+
 def test_nothing_feasible_is_an_error_that_says_why(bags: Path, tmp_path: Path) -> None:
     blind = SETTINGS.model_copy(update={"campaign_intervals_s": (TOO_LONG_S,)})
     with pytest.raises(DataError, match=r"0 runs ended feasible.*broken.*AP01 at 500 ms"):

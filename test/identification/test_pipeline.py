@@ -10,13 +10,13 @@ import pytest
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError, UnknownNameError
-from dynid.identification import pipeline
 from dynid.identification.model_file import load_model
 from dynid.identification.pipeline import Identification, identify, write_result
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
+from dynid.simulation import export
 from dynid.simulation.lockstep import simulate
 from dynid.simulation.nuisances import NUISANCES
 from dynid.simulation.plant import nominal_standard
@@ -145,13 +145,19 @@ def test_a_motion_that_does_not_show_all_parameters_is_rejected(bags: dict[str, 
     assert [check.name for check in found.verdict.failed] == ["condition number of the regressor"]
 
 
+def test_a_bag_that_was_identified_from_is_no_held_out_bag(bags: dict[str, Path]) -> None:
+    with pytest.raises(DataError, match="identified from"):
+        identify(ROBOT, [bags["usual"]], validation_bags=[bags["usual"]])
+
+
 # -- results ---------------------------------------------------------------------------------------------------
 
 
 def test_what_is_written_is_the_result(usual: Identification, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "model"
     write_result(usual, folder)
-    assert sorted(path.name for path in folder.iterdir()) == ["model.urdf", "model.yaml", "rotor_inertias.yaml"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["model.urdf", "model.xml", "model.yaml", "rotor_inertias.yaml"]
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
     read = load_model(folder / "model.yaml")
     model = ArmModel.of(ROBOT, mount=read.mount)
@@ -199,7 +205,7 @@ def test_nothing_is_written_when_writing_fails(
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pipeline, "rotor_inertias", full)
+    monkeypatch.setattr(export, "rotor_inertias", full)
     with pytest.raises(OSError, match="No space"):
         write_result(usual, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []

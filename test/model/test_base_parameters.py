@@ -56,6 +56,14 @@ def test_upright_and_hanging_are_one_structure_but_other_geometry_is_not() -> No
     assert upright.structure_hash != ArmModel.of(ROBOT, lengths_m={"r3": 0.24}).structure_hash
 
 
+def test_a_moved_joint_zero_is_another_structure() -> None:
+    from dataclasses import replace
+
+    model = ArmModel.of(ROBOT)
+    moved = replace(model.mdh, offset=model.mdh.offset + np.eye(7)[1] * np.pi / 2)
+    assert ArmModel(moved, 8, model.structure, model.gravity).structure_hash != model.structure_hash
+
+
 def test_sideways_mount_makes_the_first_links_moments_count() -> None:
     model = ArmModel(ArmModel.of(ROBOT).mdh, 8, Structure(), np.array([9.8, 0.0, 0.0]))
     assert {"MX1", "MYR1", "MY1"} & set(model.names) and len(model.names) == 41

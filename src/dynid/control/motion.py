@@ -129,8 +129,8 @@ class MotionExecutor:
             self._began_ns += round((dt - FIRST_DT_S) * 1e9)
         q_ref, dq_ref, ddq_ref = self._reference(stamp_ns)
         error = q - q_ref
-        worst = int(np.argmax(np.abs(error)))
-        if abs(error[worst]) > ON_REFERENCE_RAD:
+        worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
+        if not abs(error[worst]) <= ON_REFERENCE_RAD:
             self.release()
             raise SafetyError(
                 f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "

@@ -186,7 +186,8 @@ def campaign(
         advance: told of every bag that is finished.
 
     Raises:
-        InputNotFoundError, DataError: a held-out bag cannot be used, or fewer than three runs ended feasible.
+        InputNotFoundError, DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs ended
+            feasible.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
     settings = settings or load_identification(robot)
@@ -194,6 +195,7 @@ def campaign(
     begin = time.perf_counter()
     runs, failures, reused = run_all(robot, bags, settings, folder, processes=processes, advance=advance)
     runs_seconds = time.perf_counter() - begin
+    _refuse_same(runs, validation_bags)
     feasible = tuple(run for run in runs if run.accepted)
     if len(feasible) < FEWEST_RUNS:
         reasons = [f"{name}: {reason}" for name, reason in failures.items()]
@@ -216,6 +218,16 @@ def campaign(
         processing=_processing(runs, cloud),
         seconds={"runs": runs_seconds, "all": time.perf_counter() - begin},
     )  # fmt: skip
+
+
+def _refuse_same(runs: Sequence[RunRecord], validation_bags: Sequence[Path]) -> None:
+    """A bag that was identified from cannot judge the result."""
+    seen = {run.bag_sha256: run.bag for run in runs}
+    for bag in validation_bags:
+        if (digest := bag_digest(bag)) in seen:
+            raise DataError(
+                f"{bag} is the same data as {seen[digest]}, which was identified from: validate on another bag"
+            )
 
 
 def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet) -> Candidate:

@@ -19,7 +19,7 @@ from dynid.errors import InfeasibleError
 from dynid.model.base_parameters import PRODUCTS, Regrouping
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
-from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia
+from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
 from dynid.robot import FloatArray, PhysicalBounds
 
 # The solver works in these units, so that masses, moments and inertias are all of order one.
@@ -27,6 +27,7 @@ LENGTH_UNIT_M = 0.1
 MASS_UNIT_KG = 0.1
 MARGIN_RESERVE = 1.05  # the solver aims a little inside delta, so that its tolerance cannot leave delta
 MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2
+BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,11 +159,35 @@ def consistent_projection(
     return _outcome(model, phi0, second, bounds)
 
 
+def _settled(name: str, value: float, model: ArmModel) -> float:
+    """A value on its exact bound where the solver's tolerance left it a hair outside."""
+    kind = name.rstrip("0123456789")
+    if kind in PRODUCTS and not model.structure.products_of_inertia:
+        return 0.0
+    if kind == "IA":
+        return max(value, MINIMUM_ROTOR_INERTIA)
+    return max(value, 0.0) if kind in ("FV", "FC") else value
+
+
+def _refuse_outside(standard: StandardParameters, model: ArmModel, bounds: PhysicalBounds) -> None:
+    """Raise InfeasibleError where masses or centres of mass leave their bounds by more than a solver's tolerance."""
+    for j, link in enumerate(bounds.links):
+        body = to_link_frame(standard.link(j), model.mdh.in_link[j])
+        slack = BOUND_TOLERANCE * LENGTH_UNIT_M
+        inside = (body.centre_of_mass >= np.array(link.centre_of_mass_lower_m) - slack).all()
+        inside &= (body.centre_of_mass <= np.array(link.centre_of_mass_upper_m) + slack).all()
+        lightest, heaviest = link.mass_kg
+        if not (inside and lightest * (1 - BOUND_TOLERANCE) <= body.mass <= heaviest * (1 + BOUND_TOLERANCE)):
+            raise InfeasibleError(
+                f"consistent projection: link {j + 1} has mass {body.mass:.6g} kg and centre of mass "
+                f"{np.round(body.centre_of_mass, 5).tolist()} m, outside its bounds in robot.yaml: the solver failed"
+            )
+
+
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, bounds: PhysicalBounds) -> ConsistentModel:
     """The result, judged by its own numbers rather than by the solver's word."""
     names = model.regrouping.standard
-    if not model.structure.products_of_inertia:
-        pi = np.array([0.0 if n.rstrip("0123456789") in PRODUCTS else v for n, v in zip(names, pi, strict=True)])
+    pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
     standard = StandardParameters(names, pi, model.chain_size)
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
     if margin < bounds.pseudo_inertia_margin:
@@ -172,4 +197,7 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, bounds: Phys
         )
     base = BaseParameters(model.names, model.regrouping.K @ pi, phi0.covariance)
     total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
+    _refuse_outside(standard, model, bounds)
+    if total > bounds.total_mass_kg * (1 + BOUND_TOLERANCE):
+        raise InfeasibleError(f"consistent projection: total mass {total:.6g} kg exceeds {bounds.total_mass_kg} kg")
     return ConsistentModel(standard, base, float(np.linalg.norm(base.values - phi0.values)), margin, total)

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.identification.estimator import torque_errors
-from dynid.identification.pipeline import Validation
-from dynid.identification.pipeline import validate as predict
+from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.verdict import Check, Verdict
@@ -21,13 +19,24 @@ from dynid.robot import FloatArray, Robot
 
 
 @dataclass(frozen=True, eq=False)
+class Validation:
+    """Prediction of one held-out bag: name, torque errors, number of samples."""
+
+    name: str
+    errors: TorqueErrors
+    samples: int
+
+
+@dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Torque errors of a model on bags, and the named checks of data and errors."""
+    """Torque errors of a model on bags, the named checks of data and errors, and the bags with their hashes."""
 
     joint_names: tuple[str, ...]
     interval_s: float
     validations: tuple[Validation, ...]
     verdict: Verdict
+    sources: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values: errors per bag and axis, then the checks."""
@@ -37,6 +46,12 @@ class HeldOut:
             "bags": {one.name: errors_as_dict(one, self.joint_names) for one in self.validations},
             "checks": [one.model_dump(mode="json") | {"passed": one.passed} for one in self.verdict.checks],
         }
+
+
+def predict(model: ArmModel, phi: BaseParameters, samples: Samples, name: str) -> Validation:
+    """How well phi predicts the torques of samples."""
+    tau_hat = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, phi)
+    return Validation(name, torque_errors(samples.tau, tau_hat), len(samples))
 
 
 def errors_as_dict(one: Validation, joints: tuple[str, ...]) -> dict[str, Any]:
@@ -77,8 +92,12 @@ def validate_bags(
     limit = settings.acceptance.relative_torque_error
     validations: list[Validation] = []
     checks: list[Check] = []
+    sources: list[tuple[str, str]] = []
+    notes: list[str] = []
     for bag in bags:
         recording = load_recording(bag, robot)
+        sources.append((str(recording.source), recording.sha256))
+        notes += [f"{recording.source.name}: {note}" for note in recording.notes]
         used = recording.hardware.torque_constants_nm_per_a
         if torque_constants and torque_constants != used:
             raise DataError(
@@ -94,7 +113,9 @@ def validate_bags(
         checks += samples.quality.checks
         checks.append(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit))
     interval = interval_s or settings.sampling_interval_s
-    return HeldOut(robot.joint_names, interval, tuple(validations), Verdict(tuple(checks)))
+    return HeldOut(
+        robot.joint_names, interval, tuple(validations), Verdict(tuple(checks)), tuple(sources), tuple(notes)
+    )
 
 
 @dataclass(frozen=True, eq=False)

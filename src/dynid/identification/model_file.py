@@ -16,7 +16,7 @@ from dynid.robot import Strict
 
 
 class ParameterRow(Strict):
-    """One base parameter."""
+    """One base parameter; `standard_deviation` is that of the unconstrained estimate."""
 
     name: str
     unit: str

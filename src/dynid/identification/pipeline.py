@@ -14,8 +14,9 @@ from scipy.linalg import qr
 from dynid import __version__
 from dynid.errors import DataError
 from dynid.identification.audit import AuditResult, audit
-from dynid.identification.estimator import Estimate, TorqueErrors, estimator, torque_errors
+from dynid.identification.estimator import Estimate, TorqueErrors, estimator
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
+from dynid.identification.held_out import HeldOut, Validation, predict, validate_bags
 from dynid.identification.model_file import ModelFile, accepted_by, parameter_rows, save_model
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -29,15 +30,6 @@ from dynid.robot import FloatArray, Robot
 from dynid.simulation.export import write_exports
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Validation:
-    """Prediction of one held-out bag: name, torque errors, number of samples."""
-
-    name: str
-    errors: TorqueErrors
-    samples: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +131,6 @@ def _join(parts: Sequence[Samples]) -> Samples:
     )
 
 
-def validate(model: ArmModel, phi: BaseParameters, samples: Samples, name: str) -> Validation:
-    """How well phi predicts the torques of held-out samples."""
-    tau_hat = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, phi)
-    return Validation(name, torque_errors(samples.tau, tau_hat), len(samples))
-
-
 def regression_metric(model: ArmModel, samples: Samples) -> FloatArray:
     """R of W = QR, (p, p): || R (phi - phi_ols) || is the torque error that phi adds to the least-squares fit [N m]."""
     W = model.regressor(samples.q, samples.dq, samples.ddq).reshape(-1, len(model.names))
@@ -178,7 +164,6 @@ def identify(
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
     recordings = _load(robot, bags, progress)
-    held_out = _load(robot, validation_bags, progress)
     hardware = recordings[0].hardware
     model = ArmModel.of(robot, mount=hardware.mount)
     progress("preprocessing")
@@ -205,47 +190,57 @@ def identify(
         seed=settings.audit.seed + 1,
     )
     progress("validating")
-    validations = tuple(
-        validate(model, consistent.base, preprocess_recording(one, robot, settings), one.source.name)
-        for one in held_out
+    held_out = validate_bags(
+        robot, validation_bags, lambda _: consistent.base, None, settings, hardware.torque_constants_nm_per_a
     )
-    fit = validate(model, consistent.base, samples, "fit").errors
+    _refuse_same(recordings, held_out)
+    fit = predict(model, consistent.base, samples, "fit").errors
     return Identification(
         robot=robot, model=model, estimate=estimate, consistent=consistent, audit=audited, fit=fit,
-        validations=validations, settings=settings, mount=hardware.mount,
-        verdict=_judge(samples, estimate, consistent, audited, fit, validations, settings, robot),
-        sources=tuple((str(one.source), one.sha256) for one in (*recordings, *held_out)),
+        validations=held_out.validations, settings=settings, mount=hardware.mount,
+        verdict=_judge(samples, estimate, audited, fit, settings) + held_out.verdict,
+        sources=(*((str(one.source), one.sha256) for one in recordings), *held_out.sources),
         torque_constants=hardware.torque_constants_nm_per_a,
-        notes=tuple(f"{one.source.name}: {note}" for one in (*recordings, *held_out) for note in one.notes),
+        notes=(*(f"{one.source.name}: {note}" for one in recordings for note in one.notes), *held_out.notes),
     )  # fmt: skip
 
 
+def _refuse_same(recordings: Sequence[Recording], held_out: HeldOut) -> None:
+    """A bag that was identified from cannot judge the result."""
+    seen = {one.sha256: one.source for one in recordings}
+    for path, sha in held_out.sources:
+        if sha in seen:
+            raise DataError(
+                f"{path} is the same data as {seen[sha]}, which was identified from: validate on another bag"
+            )
+
+
 def _judge(
-    samples: Samples, estimate: Estimate, consistent: ConsistentModel, audited: AuditResult, fit: TorqueErrors,
-    validations: Sequence[Validation], settings: IdentificationSettings, robot: Robot,
-) -> Verdict:  # fmt: skip
-    """All checks of an identification, in the order in which a reader asks."""
+    samples: Samples, estimate: Estimate, audited: AuditResult, fit: TorqueErrors, settings: IdentificationSettings
+) -> Verdict:
+    """All checks of an identification, in the order in which a reader asks.
+
+    A rank too low and an inconsistent projection are errors of their stages; no such model gets as far as this.
+    """
     limits = settings.acceptance
-    margin = robot.file.physical_bounds.pseudo_inertia_margin
-    checks = [
-        *samples.quality.checks,
-        Check(name="rank of the regressor", value=estimate.rank, limit=len(estimate.base.names), sense="at least"),
-        Check(name="condition number of the regressor", value=estimate.condition_number, limit=limits.condition_number),
-        Check(name="smallest pseudo-inertia eigenvalue", value=consistent.margin, limit=margin, sense="at least"),
-        Check(
-            name=f"smallest eigenvalue of M(q) over {audited.poses_checked} poses",
-            value=audited.lambda_min,
-            limit=limits.lambda_min_kg_m2,
-            sense="at least",
-            unit="kg m^2",
-        ),
-        Check(name="relative torque error, identification", value=fit.relative, limit=limits.relative_torque_error),
-    ]
-    checks += [
-        Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limits.relative_torque_error)
-        for one in validations
-    ]
-    return Verdict(tuple(checks))
+    return Verdict(
+        (
+            *samples.quality.checks,
+            Check(
+                name="condition number of the regressor",
+                value=estimate.condition_number,
+                limit=limits.condition_number,
+            ),
+            Check(
+                name=f"smallest eigenvalue of M(q) over {audited.poses_checked} poses",
+                value=audited.lambda_min,
+                limit=limits.lambda_min_kg_m2,
+                sense="at least",
+                unit="kg m^2",
+            ),
+            Check(name="relative torque error, identification", value=fit.relative, limit=limits.relative_torque_error),
+        )
+    )
 
 
 def write_result(result: Identification, folder: Path) -> None:

@@ -16,8 +16,8 @@ from dynid.identification.clie import ClieOptions, refine
 from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
 from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
-from dynid.identification.held_out import HeldOutSet
-from dynid.identification.pipeline import Validation, nominal_standard, regression_metric
+from dynid.identification.held_out import HeldOutSet, Validation
+from dynid.identification.pipeline import nominal_standard, regression_metric
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.verdict import Check, Verdict

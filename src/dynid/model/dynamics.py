@@ -63,8 +63,9 @@ class ArmModel:
 
         Gravity is not part of it where it only changes sign or size: the same arm upright and hanging is one model.
         """
-        K = np.round(self.regrouping.K, 9) + 0.0
-        text = repr((self.names, self.regrouping.standard, K.tolist()))
+        mdh = self.mdh
+        geometry = np.concatenate([mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, 2], self.regrouping.K.ravel()])
+        text = repr((self.names, self.regrouping.standard, (np.round(geometry, 9) + 0.0).tolist()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def base_parameters(self, standard: StandardParameters) -> BaseParameters:
