@@ -66,6 +66,16 @@ def test_second_motion_starts_from_the_held_reference() -> None:
     np.testing.assert_allclose(arm.run(1)[0], ROBOT.rest_posture, atol=1e-4)
 
 
+def test_an_arm_that_was_let_go_is_fetched_from_where_it_is() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    while arm.motion.moving:
+        arm.run(100)
+    arm.q = arm.q + 0.2
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    np.testing.assert_allclose(arm.run(1)[0], arm.q, atol=2e-3)
+
+
 def test_cancel_brakes_to_rest_and_holds() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)

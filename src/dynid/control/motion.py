@@ -19,6 +19,7 @@ LONGEST_STEP_S = 0.02  # after a longer gap in the states the reference goes on 
 BRAKE_RAD_S2 = 4.0  # deceleration of a cancelled motion
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
+LARGEST_SAG_RAD = 0.12  # a held arm is nearer than this to its reference
 ON_REFERENCE_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 
 
@@ -93,6 +94,8 @@ class MotionExecutor:
             raise SafetyError(f"a motion is under way (phase {self.phase}); cancel it first")
         trajectory.check_limits(self.lower, self.upper, self.robot.velocity_limits)
         names, holding = self.robot.joint_names, self._last
+        if holding is not None and not np.abs(q - holding.q_ref).max() <= LARGEST_SAG_RAD:
+            holding = None  # it was moved or let go meanwhile
         start = q if holding is None else holding.q_ref  # a held arm sags a little: go on from the reference
         self._plan = [
             ("approach", approach(start, trajectory.start, names)),

@@ -98,7 +98,7 @@ class Chain:
         robot = self.options.robot
         if self.options.real_port is None:
             self.arm = self._group.start("simulated_arm", self._simulated_arm_arguments())
-        self._group.start_node("recorder_node", "recorder")
+        self._group.start_node("recorder_node", "recorder", {"robot": robot})
         self._group.start_node("identification_node", "identification", {"robot": robot})
         self._group.start_node("executor_node", "executor", {"robot": robot})
         port = self.options.real_port or self._simulated_port()

@@ -58,9 +58,9 @@ class ManagedNode(LifecycleNode):
             return response
 
 
-def declare(node: Node, name: str, default: Any, description: str) -> Any:
-    """Declare a parameter with a description and return its value."""
-    return node.declare_parameter(name, default, ParameterDescriptor(description=description)).value
+def declare(node: Node, name: str, default: Any, description: str, *, fixed: bool = False) -> Any:
+    """Declare a parameter with a description and return its value; a `fixed` one is given at the start only."""
+    return node.declare_parameter(name, default, ParameterDescriptor(description=description, read_only=fixed)).value
 
 
 def string(node: Node, name: str) -> str:
@@ -81,11 +81,11 @@ def set_localhost_discovery() -> None:
 
 
 class StopFlag:
-    """Set by SIGINT or SIGTERM; the context stays valid, so that a node can still finish its work."""
+    """Set by SIGINT, SIGTERM or SIGHUP; the context stays valid, so that a node can still finish its work."""
 
     def __init__(self) -> None:
         self.stopped = False
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # HUP: the terminal or the ssh line is gone
             signal.signal(number, self._set)
 
     def _set(self, *_: object) -> None:

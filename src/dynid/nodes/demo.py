@@ -62,12 +62,12 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
             for bag, name in zip(bags, (options.identification, options.validation), strict=True):
                 bars.begin(f"executing {name}")
                 chain.run_trajectory(name, options.profile, bag, bars.report)
+            bars.begin("bringing the arm to rest")
+            chain.supervisor.set_enabled("hardware", False)
             bars.begin("identifying and validating")
             answer = _identify(chain, bags, model_folder)
             bars.begin("reading the published model back")
             published = _read_back(chain, robot)
-            bars.begin("bringing the arm to rest")
-            chain.supervisor.set_enabled("hardware", False)
         bars.end()
     console.print(answer)
     model_file = load_model(model_folder / "model.yaml")
@@ -151,7 +151,9 @@ def _publication_checks(robot: Robot, model_file: ModelFile, published: dict[str
     same = float(np.max(difference)) if np.isfinite(difference).all() else float("nan")
     torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
     on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
+    matching = published["structure_hash"] == model_file.structure_hash and published["accepted"] == model_file.accepted
     return [
+        Check(name="published hash and acceptance are model.yaml's", value=matching, limit=1, sense="equals"),
         Check(name=f"published parameters against model.yaml, {len(values)} values", value=same, limit=0.0),
         Check(name="published URDF against the model", value=torque, limit=URDF_TOLERANCE_NM, unit="N m"),
         Check(name="model.urdf against the model", value=on_disk, limit=URDF_TOLERANCE_NM, unit="N m"),

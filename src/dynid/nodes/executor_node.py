@@ -39,7 +39,7 @@ class ExecutorNode(Node):
 
     def __init__(self) -> None:
         super().__init__("executor")
-        robot_name = declare(self, "robot", "crane_x7", "robot name or folder")
+        robot_name = declare(self, "robot", "crane_x7", "robot name or folder", fixed=True)
         declare(self, "trajectory", "", "name of the trajectory that ~/execute runs")
         declare(self, "profile", "limited", "excitation profile: limited keeps the real joint limits")
         self.robot = load_robot(robot_name)

@@ -9,7 +9,9 @@ import time
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -35,7 +37,7 @@ class HardwareNode(ManagedNode):
 
     def __init__(self) -> None:
         super().__init__("hardware")
-        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder"))
+        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         declare(self, "port_name", self.robot.file.bus.port, "serial port of the servo bus")
         declare(self, "baudrate", self.robot.file.bus.baudrate, "bit/s")
         declare(self, "mount", self.robot.file.default_mount, "how the arm is mounted: which way gravity points")
@@ -51,10 +53,19 @@ class HardwareNode(ManagedNode):
         self._settings = self.create_publisher(String, "hardware_settings", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._decode_command = JointStateDecoder(self.robot.joint_names)
+        self.add_on_set_parameters_callback(self._on_set)
         self.create_subscription(JointState, "joint_commands", self._on_command, NEWEST, raw=True)
         self.create_service(SetBool, "~/enable", self._on_enable)
         self.create_service(Trigger, "~/clear_fault", self._on_clear_fault)
         self.create_timer(1.0, self._publish_diagnostics)
+
+    def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
+        """What is read when the port is opened cannot be changed behind an open port."""
+        late = [one.name for one in parameters if self._arm is not None]
+        if late:
+            reason = f"{', '.join(late)}: takes effect at configure; clean the node up first"
+            return SetParametersResult(successful=False, reason=reason)
+        return SetParametersResult(successful=True)
 
     # -- lifecycle ---------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class IdentificationNode(Node):
 
     def __init__(self) -> None:
         super().__init__("identification")
-        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder"))
+        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         self._model = ArmModel.of(self.robot)
         self._handing_over = False
         for name in ("bags", "validation_bags"):

@@ -18,9 +18,11 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import DynidError
 from dynid.hardware.realtime import prefer_throughput
+from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
-from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
+from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
+from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
 TOPICS: dict[str, tuple[Any, str, bool]] = {
@@ -42,6 +44,9 @@ class RecorderNode(ManagedNode):
         super().__init__("recorder")
         declare(self, "output", "", "folder of the next bag; it must not exist")
         declare(self, "storage", "mcap", "mcap or sqlite3")
+        robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
+        # what the arm looked like when nobody published it; a publisher's description replaces it
+        self._own_description = encode_string(read_urdf_text(robot.urdf_path))
         self._writer: BagWriter | None = None
         self._latched: dict[str, bytes] = {}
         self._recorded: list[Any] = []
@@ -109,7 +114,8 @@ class RecorderNode(ManagedNode):
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
             self._writer = writer
-            for topic, raw in self._latched.items():
+            own = {self.resolve_topic_name("robot_description"): self._own_description}
+            for topic, raw in (own | self._latched).items():
                 writer.write(topic, time.time_ns(), raw)
         except (DynidError, OSError) as error:  # also what the file system says about an impossible name
             response.message = str(error)
