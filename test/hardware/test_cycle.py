@@ -1,5 +1,6 @@
 """The control loop on the emulated bus: what it does, not how fast."""
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ def watcher() -> Watcher:
 @pytest.fixture
 def loop(arm: DynamixelArm, robot: Robot, watcher: Watcher) -> Iterator[ControlLoop]:
     # The timeouts here are not what is tested, so a stalled test machine must not trip them.
-    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0))
+    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0, current_ramp_s=0.0))
     started = ControlLoop(arm, guard, on_cycle=watcher, feedback_timeout_s=1.0)
     started.start()
     watcher.wait(lambda sample, _: sample.complete)
@@ -202,6 +203,138 @@ def test_an_exception_in_a_callback_ends_the_loop_without_torque(
     assert not any(bus.chain.summary()["torque_enabled"])
 
 
+def test_torque_off_that_fails_at_the_end_is_told_beside_what_ended_the_loop(
+    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
+) -> None:
+    told: list[tuple[BaseException | None, BusError | None]] = []
+    enabled, done = threading.Event(), threading.Event()
+
+    def callback(sample: ArmSample, applied: np.ndarray) -> None:
+        if enabled.is_set():
+            bus.chain.servos.pop(4)
+            raise RuntimeError("publisher gone")
+
+    def on_end(error: BaseException | None) -> None:
+        told.append((error, loop.torque_off_unconfirmed))
+        done.set()
+
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=on_end, feedback_timeout_s=1.0)
+    loop.start()
+    loop.enable()
+    silent = bus.chain.servos[4]
+    enabled.set()
+    assert done.wait(10.0)
+    loop.stop()
+    bus.chain.servos[4] = silent
+    assert told == [(loop.error, loop.torque_off_unconfirmed)] and loop.error is loop.torque_off_unconfirmed
+    text = str(loop.error)
+    assert text.startswith("TORQUE MAY STILL BE ON: ") and "servo 4 (" in text and "publisher gone" in text
+    assert isinstance(loop.error.__cause__, RuntimeError)
+
+
+def test_an_enable_that_fails_half_way_switches_torque_off_again(
+    arm: DynamixelArm, loop: ControlLoop, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    disable = arm.disable
+
+    def fails_first() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise BusError("torque off was not confirmed")
+        disable()
+
+    monkeypatch.setattr(arm, "disable", fails_first)
+    bus.chain.servos[7].raise_hardware_error(1 << 5)
+    with pytest.raises(BusError, match=r"did not switch on at servo 7 \(.*not confirmed"):
+        loop.enable()
+    loop.disable()  # returns when torque is off
+    assert loop.running and len(calls) == 2 and not any(bus.chain.summary()["torque_enabled"])
+    loop.stop()
+    assert loop.torque_off_unconfirmed is None and loop.error is None
+
+
+def test_torque_that_may_be_on_after_enable_ends_the_loop_and_silences_the_bus(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise BusError("torque off was not confirmed")
+
+    done = threading.Event()
+    loop = ControlLoop(
+        arm, SafetyGuard(robot), on_cycle=watcher, on_end=lambda _: done.set(), feedback_timeout_s=1.0
+    )
+    loop.start()
+    watcher.wait(lambda sample, _: sample.complete)
+    monkeypatch.setattr(arm, "disable", fails)
+    bus.chain.servos[7].raise_hardware_error(1 << 5)
+    with pytest.raises(BusError, match="did not switch on"):
+        loop.enable()
+    assert done.wait(10.0)
+    loop.stop()
+    assert not loop.running and loop.torque_off_unconfirmed is not None
+    assert any(bus.chain.summary()["torque_enabled"])  # the emulated servos' watchdog is what is left
+
+
+@pytest.mark.parametrize("then", ["goes on", "ends"])
+def test_a_request_that_timed_out_is_not_served_later(
+    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus, then: str
+) -> None:
+    held, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    seen: list[ArmSample] = []
+
+    def callback(sample: ArmSample, applied: np.ndarray) -> None:
+        held.set()
+        go_on.wait(10.0)
+        seen.append(sample)
+        if then == "ends":
+            raise RuntimeError("publisher gone")
+        if len(seen) == 10:
+            done.set()
+
+    loop = ControlLoop(
+        arm, SafetyGuard(robot), on_cycle=callback, on_end=lambda _: done.set(), feedback_timeout_s=1.0
+    )
+    loop.start()
+    assert held.wait(10.0)
+    with pytest.raises(SafetyError, match="did not enable within"):
+        loop.enable(timeout_s=0.01)
+    go_on.set()
+    assert done.wait(10.0)
+    assert loop.guard.state is GuardState.DISABLED
+    loop.stop()
+    assert not any(bus.chain.summary()["torque_was_enabled"])
+
+
+def test_an_impossible_posture_refuses_enable(
+    loop: ControlLoop, watcher: Watcher, robot: Robot, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    plant.q[3] = robot.upper[3] + 0.25
+    watcher.wait(lambda sample, _: bool(sample.q[3] > robot.upper[3] + 0.1))
+    with pytest.raises(SafetyError, match=f"{robot.joint_names[3]} reads 0\\.2"):
+        loop.enable()
+    assert loop.guard.state is GuardState.DISABLED and not any(bus.chain.summary()["torque_was_enabled"])
+
+
+def test_an_arm_that_nobody_commands_any_more_is_left_without_torque(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    guard = SafetyGuard(robot, SafetySettings(commands_ended_s=0.05))
+    loop = ControlLoop(arm, guard, on_cycle=watcher, feedback_timeout_s=1.0)
+    loop.start()
+    loop.enable()
+    seen = len(watcher.cycles)
+    watcher.wait(lambda *_: len(watcher.cycles) > seen + 100)
+    assert guard.state is GuardState.ENABLED
+    loop.set_command(np.zeros(8), stamp_s=time.monotonic() + 0.1)
+    watcher.wait(lambda *_: bool(guard.stop_text) and guard.state is GuardState.DISABLED)
+    assert loop.running and not any(bus.chain.summary()["torque_enabled"])
+    counted = loop.statistics().interventions
+    loop.stop()
+    assert counted["no_command"] > 50 and counted["stale_command"] >= 50 and counted["commands_ended"] > 0
+    assert counted["joint_limit"] == 0
+
+
 def test_a_lost_port_ends_the_loop_with_its_error(robot: Robot, plant: IndependentAxesPlant) -> None:
     served = EmulatedServoBus(robot, plant, wire_time=False)
     thread = threading.Thread(target=served.run)
@@ -245,6 +378,19 @@ def test_what_is_handed_over_while_waiting_is_every_cycle_once(
     watcher.wait(lambda *_: len(watcher.cycles) > 50)
     loop.stop()
     assert [s.stamp_ns for s, _ in waiting.cycles] == [s.stamp_ns for s, _ in watcher.cycles]
+
+
+def test_meter_counts_every_reason_of_the_guard_in_flat_figures() -> None:
+    meter = CycleMeter(1_000_000)
+    for reasons in ((Reason.DISABLED,), (), (Reason.JOINT_LIMIT, Reason.VELOCITY_LIMIT), (Reason.JOINT_LIMIT,)):
+        meter.add_reasons(reasons)
+    figures = meter.statistics(5)
+    assert set(figures.interventions) == {reason.name.lower() for reason in Reason} - {"disabled"}
+    assert {name: count for name, count in figures.interventions.items() if count} == {
+        "joint_limit": 2,
+        "velocity_limit": 1,
+    }
+    assert all(isinstance(value, int | float) for value in dataclasses.asdict(figures).values())
 
 
 def test_meter_counts_late_and_missed_cycles() -> None:

@@ -1,5 +1,7 @@
 """Handshake, torque and currents of the arm against the emulated bus."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,26 @@ def test_hardware_errors_and_low_current_limits_are_refused(robot: Robot, bus: E
     bus.chain.servos[8].set(table.CURRENT_LIMIT, 100)
     with pytest.raises(BusError, match=r"servo 6 .*overheating.*servo 8 .*0\.27 A"):
         DynamixelArm(robot, bus.port).open()
+
+
+def test_a_homing_offset_is_refused_by_name(robot: Robot, bus: EmulatedServoBus) -> None:
+    bus.chain.servos[5].set(table.HOMING_OFFSET, -1024)
+    with pytest.raises(BusError, match=r"servo 5 \(.*homing offset -1024 \(-90\.00 deg\)") as caught:
+        DynamixelArm(robot, bus.port).open()
+    assert "servo 4" not in str(caught.value)
+
+
+def test_a_step_of_the_wall_clock_does_not_bend_the_stamps(
+    robot: Robot, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wall, hour_ns = time.time_ns, 3600 * 10**9
+    with DynamixelArm(robot, bus.port) as arm:
+        before = arm.read().stamp_ns
+        assert abs(wall() - before) < hour_ns // 2
+        monkeypatch.setattr(time, "time_ns", lambda: wall() + hour_ns)
+        assert 0 < arm.read().stamp_ns - before < hour_ns // 2
+    with DynamixelArm(robot, bus.port) as arm:  # opened anew, the clock counts as it is then
+        assert arm.read().stamp_ns - before > hour_ns // 2
 
 
 def test_quiet_servos_are_told_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:

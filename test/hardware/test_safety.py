@@ -19,7 +19,8 @@ STILL = np.zeros(8)
 
 @pytest.fixture
 def guard(robot: Robot) -> SafetyGuard:
-    enabled = SafetyGuard(robot)
+    """Enabled, and past its ramp."""
+    enabled = SafetyGuard(robot, SafetySettings(current_ramp_s=0.0))
     enabled.handle(GuardEvent.ENABLE)
     return enabled
 
@@ -117,6 +118,90 @@ def test_a_stale_command_fades_and_motion_is_damped(guard: SafetyGuard, middle: 
     assert (guard.filter(None, 1.0, middle, np.ones(8)).current_a < 0.0).all()
     again = guard.filter(np.ones(8), 0.0, middle, STILL)
     assert again.reasons == () and again.current_a == pytest.approx(current)
+
+
+def test_current_rises_slowly_after_enable(robot: Robot, middle: np.ndarray) -> None:
+    guard = SafetyGuard(robot, SafetySettings(current_ramp_s=0.5))
+    guard.handle(GuardEvent.ENABLE)
+    for _ in range(1000):  # waiting for the first command uses nothing of the ramp up
+        guard.filter(None, 0.0, middle, STILL)
+    results = [guard.filter(np.full(8, 100.0), 0.0, middle, STILL) for _ in range(600)]
+    fractions = np.array([result.current_a for result in results]) / robot.current_limits
+    assert fractions[0] == pytest.approx(0.002) and fractions[249] == pytest.approx(0.5)
+    assert (np.diff(fractions, axis=0) <= 0.0021).all() and fractions[500:] == pytest.approx(1.0)
+    assert results[0].reasons == (Reason.CURRENT_RAMP,) and Reason.CURRENT_RAMP not in results[-1].reasons
+    racing = guard.filter(None, 0.0, middle, robot.velocity_limits)
+    guard.handle(GuardEvent.DISABLE)
+    guard.handle(GuardEvent.STOPPED)
+    guard.handle(GuardEvent.ENABLE)
+    braked = guard.filter(None, 0.0, middle, robot.velocity_limits)
+    assert braked.current_a == pytest.approx(-robot.current_limits) and (racing.current_a <= 0.0).all()
+    again = guard.filter(np.full(8, 100.0), 0.0, middle, STILL)
+    assert (again.current_a <= 0.0021 * robot.current_limits).all()
+
+
+@pytest.mark.parametrize(("stale_cycles", "least", "most"), [(1, 0.97, 1.0), (20, 0.5, 0.8), (500, 0.0, 0.0021)])
+def test_current_rises_slowly_after_a_pause_but_does_not_drop_for_one_late_command(
+    robot: Robot, middle: np.ndarray, stale_cycles: int, least: float, most: float
+) -> None:
+    guard = SafetyGuard(robot)
+    guard.handle(GuardEvent.ENABLE)
+    for _ in range(600):
+        guard.filter(np.full(8, 100.0), 0.0, middle, STILL)
+    for _ in range(stale_cycles):
+        guard.filter(np.full(8, 100.0), 1.0, middle, STILL)
+    fraction = guard.filter(np.full(8, 100.0), 0.0, middle, STILL).current_a / robot.current_limits
+    assert (fraction >= least).all() and (fraction <= most).all()
+
+
+@pytest.mark.parametrize(
+    ("tau", "age_s", "word"), [(None, 0.0, "no command"), (np.ones(8), 1.0, "too old"), (np.ones(7), 0.0, "size")]
+)
+def test_an_arm_that_nobody_commands_any_more_is_stopped(
+    guard: SafetyGuard, middle: np.ndarray, tau: np.ndarray | None, age_s: float, word: str
+) -> None:
+    for _ in range(30_000):  # before the first command it waits
+        guard.filter(tau, age_s, middle, STILL)
+    assert guard.state is GuardState.ENABLED
+    for _ in range(3):  # a good command in between starts the time anew
+        guard.filter(np.ones(8), 0.0, middle, STILL)
+        for _ in range(999):
+            guard.filter(tau, age_s, middle, STILL)
+        assert guard.state is GuardState.ENABLED and guard.stop_text == ""
+    for _ in range(2):
+        result = guard.filter(tau, age_s, middle, STILL)
+    assert guard.state is GuardState.STOPPING and result.reasons == (Reason.STOPPING, Reason.COMMANDS_ENDED)
+    assert "no usable command for 1.0 s" in guard.stop_text and word in guard.stop_text
+    guard.handle(GuardEvent.STOPPED)
+    assert guard.stop_text
+    guard.handle(GuardEvent.ENABLE)
+    assert guard.stop_text == ""
+
+
+def test_an_enabled_arm_does_not_wait_for_ever(robot: Robot, middle: np.ndarray) -> None:
+    guard = SafetyGuard(robot, SafetySettings(first_command_s=0.01))
+    guard.handle(GuardEvent.ENABLE)
+    for _ in range(10):
+        assert guard.filter(None, 0.0, middle, STILL).reasons == (Reason.NO_COMMAND,)
+    guard.filter(None, 0.0, middle, STILL)
+    assert guard.state is GuardState.STOPPING and "0.01 s" in guard.stop_text
+
+
+def test_an_impossible_posture_is_refused_by_name(robot: Robot, middle: np.ndarray) -> None:
+    guard = SafetyGuard(robot)
+    guard.check_posture(robot.upper + 0.08)
+    guard.check_posture(robot.lower - 0.08)
+    q = middle.copy()
+    q[3], q[5] = robot.upper[3] + 0.1, robot.lower[5] - 0.1
+    with pytest.raises(SafetyError) as caught:
+        guard.check_posture(q)
+    text = str(caught.value)
+    assert all(f"{robot.joint_names[axis]} reads {q[axis]:.3f} rad" in text for axis in (3, 5))
+    assert f"{robot.lower[3]:.3f} to {robot.upper[3]:.3f}" in text and robot.joint_names[0] not in text
+    q = middle.copy()
+    q[0] = np.nan
+    with pytest.raises(SafetyError, match="nan"):
+        guard.check_posture(q)
 
 
 def test_stopping_ends_when_all_joints_stand_still(guard: SafetyGuard, middle: np.ndarray) -> None:

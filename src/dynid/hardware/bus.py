@@ -49,6 +49,8 @@ class ServoBus:
 
     Attributes:
         parser: of the replies that do not go through the SDK, with counters of its own.
+        realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
+            clock plus this: a step of the wall clock (NTP, by hand) is not in them until the port is opened anew.
     """
 
     def __init__(self, port: str, baudrate: int, servo_ids: Sequence[int], *, reply_margin_s: float = 0.006) -> None:
@@ -56,6 +58,7 @@ class ServoBus:
         self.reply_margin_s = reply_margin_s
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
         self.parser = PacketParser()
+        self.realtime_offset_ns = 0
         self._sdk = Protocol2PacketHandler()
         self._handler: WaitingPortHandler | None = None
         self._descriptor = -1
@@ -72,6 +75,7 @@ class ServoBus:
         """Open the port for this process alone; BusError says in one sentence why it cannot be."""
         if self._handler is None:
             self._handler = open_port(self.port, self.baudrate)
+            self.realtime_offset_ns = time.time_ns() - time.monotonic_ns()
             self._descriptor = self._handler.ser.fd
             self._poll = select.poll()
             self._poll.register(self._descriptor, select.POLLIN)

@@ -25,6 +25,8 @@ from dynid.robot import FloatArray
 # a standstill so long that the servos' own watchdog has stopped the arm.
 LONGEST_CATCH_UP_S = 0.1
 YOUNG_COLLECTION_EVERY = 100
+# How long a caller waits beyond its timeout for a request that the loop has already begun to serve.
+SERVING_S = 1.0
 
 
 class ControlLoop:
@@ -44,6 +46,8 @@ class ControlLoop:
 
     Attributes:
         error: what ended the loop, None while it runs or if it was stopped.
+        torque_off_unconfirmed: set before `on_end` is called if the last attempt to switch torque off failed: the arm
+            may still be under torque. Then it is `error` as well, and names what ended the loop.
         fifo: whether SCHED_FIFO is in force.
         last_result: the guard's last decision.
     """
@@ -62,6 +66,7 @@ class ControlLoop:
     ) -> None:
         self.arm, self.guard = arm, guard
         self.error: BaseException | None = None
+        self.torque_off_unconfirmed: BusError | None = None
         self.fifo = False
         self.last_result = GuardResult(np.zeros(arm.robot.size), ())
         self._on_cycle, self._on_waiting, self._on_end = on_cycle, on_waiting, on_end
@@ -144,6 +149,11 @@ class ControlLoop:
         try:
             done.result(timeout_s)
         except FutureTimeoutError:
+            if not done.cancel():  # being served just now: what comes of it is told
+                try:
+                    return done.result(SERVING_S)
+                except FutureTimeoutError:
+                    pass
             raise SafetyError(f"the control loop did not {event.value} within {timeout_s} s") from None
 
     # -- the loop's thread -------------------------------------------------------------------------------------
@@ -163,11 +173,17 @@ class ControlLoop:
 
     def _finish(self) -> None:
         """Zero current and torque off, whatever happened before; everybody who waits is told."""
-        for last in (self.arm.disable, self._hand_over_previous):  # torque first: the other may fail
-            try:
-                last()
-            except Exception as error:
-                self.error = self.error or error
+        try:
+            self.arm.disable()
+        except Exception as error:
+            cause = f"; the loop was ended by: {self.error}" if self.error else ""
+            unconfirmed = BusError(f"TORQUE MAY STILL BE ON: {error}{cause}")
+            unconfirmed.__cause__ = self.error or error
+            self.error = self.torque_off_unconfirmed = unconfirmed
+        try:
+            self._hand_over_previous()
+        except Exception as error:
+            self.error = self.error or error
         self._torque_on = False
         failure = self.error or SafetyError("the control loop was stopped")
         for waiter in self._torque_off_waiters:
@@ -175,8 +191,10 @@ class ControlLoop:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(failure)
-        for _, waiter in self._requests:
-            waiter.set_exception(failure)
+        while self._requests:
+            _, waiter = self._requests.popleft()
+            if waiter.set_running_or_notify_cancel():
+                waiter.set_exception(failure)
         if self._on_end is not None:
             self._on_end(self.error)
 
@@ -213,6 +231,7 @@ class ControlLoop:
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], time.monotonic() - command[1])
         result = self.last_result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid)
+        self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self._torque_on else result.current_a
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
@@ -258,10 +277,14 @@ class ControlLoop:
             if self._requests[0][0] is GuardEvent.ENABLE and self._reading_may_complete():
                 break  # one lost reply is no reason to refuse: look again after the next cycle
             event, done = self._requests.popleft()
+            if not done.set_running_or_notify_cancel():
+                continue  # whoever asked was told that it did not happen
             try:
                 self._serve(event, done)
-            except (SafetyError, BusError) as error:
+            except BaseException as error:
                 done.set_exception(error)
+                if not isinstance(error, SafetyError | BusError):
+                    raise
         if self._stop_requested and self.guard.state is GuardState.ENABLED:
             self.guard.handle(GuardEvent.DISABLE)
         if self._torque_on and not self.guard.torque_needed:
@@ -295,13 +318,15 @@ class ControlLoop:
         if self._stop_requested or self._incomplete_since_ns:
             raise SafetyError("cannot enable: the loop is ending, or not all servos answer")
         before = self.guard.state
+        if before is GuardState.DISABLED and self._previous is not None:
+            self.guard.check_posture(self._previous[0].q)
         self.guard.handle(GuardEvent.ENABLE)
         if before is GuardState.ENABLED:
             return
         self._command = None
+        self._torque_on = True  # from here on it may be: after a failure it is switched off once more, or the loop ends
         try:
             self.arm.enable()
-            self._torque_on = True
         except BaseException:
             self.guard.handle(GuardEvent.DISABLE)
             self.guard.handle(GuardEvent.STOPPED)

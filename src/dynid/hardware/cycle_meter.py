@@ -1,11 +1,15 @@
 """Counts and times the control loop's cycles."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from dynid.hardware.safety import Reason
+
 WINDOW = 4096
 LATE_FRACTION = 0.5
+GUARD_PREFIX = "guard_"
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class LoopStatistics:
         cycle_p50_us: median duration of a cycle (read, guard, write, callback), of the last 4096.
         cycle_p99_us: 99th percentile of the same.
         late_p99_us: 99th percentile of the delay with which a cycle began.
+        guard_stopping: cycles in which the guard gave this reason, see `Reason`; the others likewise.
     """
 
     seconds: float
@@ -35,6 +40,22 @@ class LoopStatistics:
     cycle_p50_us: float
     cycle_p99_us: float
     late_p99_us: float
+    guard_stopping: int = 0
+    guard_fault: int = 0
+    guard_no_command: int = 0
+    guard_stale_command: int = 0
+    guard_bad_command: int = 0
+    guard_commands_ended: int = 0
+    guard_current_ramp: int = 0
+    guard_joint_limit: int = 0
+    guard_velocity_limit: int = 0
+    guard_current_limit: int = 0
+
+    @property
+    def interventions(self) -> dict[str, int]:
+        """The guard's counters by reason name, those of the `guard_` attributes."""
+        names = [field.name for field in fields(self) if field.name.startswith(GUARD_PREFIX)]
+        return {name.removeprefix(GUARD_PREFIX): getattr(self, name) for name in names}
 
 
 class CycleMeter:
@@ -47,6 +68,7 @@ class CycleMeter:
     def __init__(self, period_ns: int) -> None:
         self.cycles = self.incomplete = self.skipped = self.late = 0
         self.started_ns = 0
+        self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}  # torque off is no intervention
         self._period_ns = period_ns
         self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
         self._late_ns = np.zeros(WINDOW, dtype=np.int64)
@@ -59,6 +81,12 @@ class CycleMeter:
         self.late += late_ns > LATE_FRACTION * self._period_ns
         self.incomplete += not complete
         self.cycles += 1
+
+    def add_reasons(self, reasons: Iterable[Reason]) -> None:
+        """Count why the guard changed the currents of one cycle."""
+        for reason in reasons:
+            if reason is not Reason.DISABLED:
+                self._guard[reason] += 1
 
     def statistics(self, now_ns: int) -> LoopStatistics:
         """The figures up to a time on the monotonic clock [ns]."""
@@ -79,4 +107,5 @@ class CycleMeter:
             cycle_p50_us=p50,
             cycle_p99_us=p99,
             late_p99_us=late_p99,
+            **{GUARD_PREFIX + reason.name.lower(): count for reason, count in self._guard.items()},
         )

@@ -31,7 +31,8 @@ class ArmSample:
     """The arm's state from one read; each (n,), joint order.
 
     Attributes:
-        stamp_ns: wall clock (CLOCK_REALTIME) when the replies had arrived [ns].
+        stamp_ns: when the replies had arrived [ns since the epoch]: the monotonic clock and its distance from the
+            wall clock when the port was opened, so that setting the clock does not bend the motion.
         q: joint angles [rad]; where `valid` is False the last valid ones, as for all values.
         dq: joint velocities [rad/s].
         current_a: present motor currents [A].
@@ -148,7 +149,7 @@ class DynamixelArm:
         """Goal current 0, watchdog armed, torque on; confirmed by every servo, or torque is off again.
 
         Raises:
-            BusError: a servo did not switch its torque on, by name.
+            BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either.
         """
         size = self.robot.size
         self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
@@ -158,8 +159,12 @@ class DynamixelArm:
         self.slow.torque_enable[:] = self.slow.watchdog[:] = UNKNOWN  # what was polled before says nothing now
         unconfirmed = self._unconfirmed(1)
         if unconfirmed:
-            self.disable()
-            raise BusError(f"torque did not switch on at {', '.join(unconfirmed)}")
+            text = f"torque did not switch on at {', '.join(unconfirmed)}"
+            try:
+                self.disable()
+            except BusError as error:
+                raise BusError(f"{text}; {error}") from error
+            raise BusError(text)
 
     def disable(self) -> None:
         """Goal current 0, torque off, watchdog off; confirmed by every servo.

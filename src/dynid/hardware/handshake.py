@@ -1,5 +1,7 @@
 """Bringing the servos of an arm into the state in which the 1 kHz cycle may start: checked, current mode, no torque."""
 
+import math
+
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
@@ -43,7 +45,7 @@ def check_servos(bus: ServoBus, robot: Robot) -> None:
 
 
 def check_health(bus: ServoBus, robot: Robot) -> None:
-    """Refuse servos with a live hardware error, or with a current limit below the robot's.
+    """Refuse servos with a live hardware error, a current limit below the robot's, or a homing offset.
 
     Raises:
         BusError: one message with every such servo and what to do.
@@ -54,6 +56,13 @@ def check_health(bus: ServoBus, robot: Robot) -> None:
         if error:
             text = table.hardware_error_text(error)
             problems.append(f"servo {joint.servo_id} ({joint.name}) reports {text}: find the cause, then reboot it")
+        offset = bus.read(joint.servo_id, table.HOMING_OFFSET)
+        if offset:
+            degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
+            problems.append(
+                f"servo {joint.servo_id} ({joint.name}) has homing offset {offset} ({degrees:.2f} deg) instead of 0, "
+                "which shifts its zero: set it to 0, then check the zero pose"
+            )
         limit_a = bus.read(joint.servo_id, table.CURRENT_LIMIT) * table.CURRENT_A_PER_COUNT
         if joint.current_limit_a > limit_a + table.CURRENT_A_PER_COUNT:
             problems.append(

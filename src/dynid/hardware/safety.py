@@ -61,6 +61,8 @@ class Reason(Enum):
     NO_COMMAND = "no command yet"
     STALE_COMMAND = "command too old"
     BAD_COMMAND = "command of wrong size or not finite"
+    COMMANDS_ENDED = "commands ended"
+    CURRENT_RAMP = "current rises slowly after enable and after a pause of the commands"
     JOINT_LIMIT = "joint limit"
     VELOCITY_LIMIT = "velocity limit"
     CURRENT_LIMIT = "current limit"
@@ -74,6 +76,12 @@ class SafetySettings(Strict):
         soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
         damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit.
         release_s: time constant with which the last good command fades when commands end.
+        current_ramp_s: time in which the cap on commanded current rises from 0 to the full current limit, counted
+            from the first good command after enable; without a good command the cap falls with `release_s`, so that
+            one late command costs little and a pause starts the rise anew. Braking is not held back. 0 is no ramp.
+        commands_ended_s: an enabled arm that had a good command, and then none for so long, is stopped as by disable.
+        first_command_s: an enabled arm that gets no good command for so long is stopped as by disable.
+        enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
         stop_velocity_rad_s: below this velocity a joint stands still.
         stop_dwell_s: how long all joints must stand still for a stop to be complete.
         stop_time_s: after this time a stop is complete whatever the joints do.
@@ -83,6 +91,10 @@ class SafetySettings(Strict):
     soft_zone_rad: NonNegative = 0.05
     damping_fraction: float = Field(default=1.0, ge=0.0, le=1.0)
     release_s: Positive = 0.05
+    current_ramp_s: NonNegative = 0.5
+    commands_ended_s: Positive = 1.0
+    first_command_s: Positive = 60.0
+    enable_tolerance_rad: NonNegative = 0.087
     stop_velocity_rad_s: Positive = 0.05
     stop_dwell_s: Positive = 0.1
     stop_time_s: Positive = 2.0
@@ -111,12 +123,14 @@ class SafetyGuard:
     Attributes:
         state: see `GuardState`; changed by `handle` and `fault` only.
         fault_text: what the latched fault is, empty without one.
+        stop_text: why the guard itself began the last stop, empty if it did not; until the next enable.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings | None = None) -> None:
         self.settings = settings or SafetySettings()
         self.state = GuardState.DISABLED
-        self.fault_text = ""
+        self.fault_text = self.stop_text = ""
+        self._robot = robot
         self._size = robot.size
         self._torque_constants = robot.torque_constants
         self._caps = robot.current_limits
@@ -126,7 +140,10 @@ class SafetyGuard:
         self._damping = self.settings.damping_fraction * self._caps / self._velocity_limits
         self._cycle_s = robot.file.bus.cycle_s
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
+        self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
+        self._ramp = 0.0  # fraction of the caps that a command may use
         self._held = np.zeros(self._size)
+        self._commanded, self._idle_cycles = False, 0
         self._settled = True
         self._stop_cycles = self._still_cycles = 0
 
@@ -157,6 +174,7 @@ class SafetyGuard:
             self._settled = True
         if following is not self.state and following is GuardState.ENABLED:
             self._held = np.zeros(self._size)
+            self._ramp, self._commanded, self._idle_cycles, self.stop_text = 0.0, False, 0, ""
         self.state = following
         return following
 
@@ -164,6 +182,25 @@ class SafetyGuard:
         """Latch a fault from any state; the first one's text stays until it is cleared."""
         self.fault_text = self.fault_text or text
         self.handle(GuardEvent.FAULT)
+
+    def check_posture(self, q: FloatArray) -> None:
+        """Refuse joint angles, (n,) [rad], that the joints cannot have: a servo's zero is wrong.
+
+        Raises:
+            SafetyError: joints outside their limits by more than `enable_tolerance_rad`, or not finite, by name.
+        """
+        lower, upper = self._robot.lower, self._robot.upper
+        tolerance = self.settings.enable_tolerance_rad
+        wrong = [
+            f"{name} reads {angle:.3f} rad, its limits are {low:.3f} to {high:.3f} rad"
+            for name, angle, low, high in zip(self._robot.joint_names, q, lower, upper, strict=True)
+            if not low - tolerance <= angle <= high + tolerance
+        ]
+        if wrong:
+            raise SafetyError(
+                f"cannot enable: {'; '.join(wrong)} (tolerance {tolerance:.3f} rad): move the joint back by hand, or "
+                "check the servo's zero"
+            )
 
     def filter(
         self,
@@ -182,15 +219,19 @@ class SafetyGuard:
             dq: joint velocities, (n,), finite [rad/s].
             valid: which of q and dq are of this cycle, (n,); None is all. The others get no damping.
         """
+        refusal = self._refusal(command_tau, command_age_s) if self.state is GuardState.ENABLED else None
+        self._watch_commands(refusal)
         if not self.torque_needed:
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
             return GuardResult(np.zeros(self._size), (reason,))
         known_dq = dq if valid is None or valid.all() else np.where(valid, dq, 0.0)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED:
-            drive, braked = self._follow(command_tau, command_age_s, reasons)
+            drive, braked = self._follow(command_tau, refusal, reasons)
         else:
             reasons.append(Reason.FAULT if self.state is GuardState.FAULT else Reason.STOPPING)
+            if self.stop_text:
+                reasons.append(Reason.COMMANDS_ENDED)
             drive, braked = self._release()
             self._count_stop(known_dq, valid)
         drive, braked = self._limit_velocity(drive, braked, known_dq, reasons)
@@ -205,22 +246,46 @@ class SafetyGuard:
         return GuardResult(current, tuple(reasons))
 
     def _follow(
-        self, tau: FloatArray | None, age_s: float, reasons: list[Reason]
+        self, tau: FloatArray | None, refusal: Reason | None, reasons: list[Reason]
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
         """(current that drives, (n,) [A]; which joints are braked, (n,)), as of the following three."""
+        if refusal is not None or tau is None:
+            reasons.append(refusal or Reason.NO_COMMAND)
+            return self._release()
+        self._ramp = min(1.0, self._ramp + self._ramp_step)
+        self._held = tau / self._torque_constants
+        caps = self._ramp * self._caps
+        if self._ramp < 1.0 and (np.abs(self._held) > caps).any():
+            reasons.append(Reason.CURRENT_RAMP)
+            self._held = np.clip(self._held, -caps, caps)
+        return self._held, np.zeros(self._size, dtype=np.bool_)
+
+    def _refusal(self, tau: FloatArray | None, age_s: float) -> Reason | None:
+        """Why a command is not followed; None for a good one."""
         if tau is None:
-            reasons.append(Reason.NO_COMMAND)
-        elif np.shape(tau) != (self._size,) or not np.isfinite(tau).all():
-            reasons.append(Reason.BAD_COMMAND)
-        elif not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
-            reasons.append(Reason.STALE_COMMAND)
-        else:
-            self._held = tau / self._torque_constants
-            return self._held, np.zeros(self._size, dtype=np.bool_)
-        return self._release()
+            return Reason.NO_COMMAND
+        if np.shape(tau) != (self._size,) or not np.isfinite(tau).all():
+            return Reason.BAD_COMMAND
+        if not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
+            return Reason.STALE_COMMAND
+        return None
+
+    def _watch_commands(self, refusal: Reason | None) -> None:
+        """Stop an enabled arm that nobody commands any more."""
+        if self.state is not GuardState.ENABLED:
+            return
+        if refusal is None:
+            self._commanded, self._idle_cycles = True, 0
+            return
+        self._idle_cycles += 1
+        limit_s = self.settings.commands_ended_s if self._commanded else self.settings.first_command_s
+        if self._idle_cycles * self._cycle_s > limit_s:
+            self.handle(GuardEvent.DISABLE)
+            self.stop_text = f"stopped: no usable command for {limit_s} s ({refusal.value})"
 
     def _release(self) -> tuple[FloatArray, NDArray[np.bool_]]:
         """The last good command fading out, and braking: an arm let go at once would drop."""
+        self._ramp *= self._fade
         self._held = np.clip(self._held * self._fade, -self._caps, self._caps)
         return self._held, np.ones(self._size, dtype=np.bool_)
 

@@ -59,7 +59,7 @@ class StateReading:
         errors: the status error bytes, alert bit included; 0 where there was no reply.
         valid: whether this read brought the servo's values.
         complete: whether all are valid.
-        stamp_ns: wall clock when the last reply arrived.
+        stamp_ns: when the last reply arrived: monotonic clock plus `ServoBus.realtime_offset_ns`.
     """
 
     current_count: IntArray
@@ -188,7 +188,8 @@ class StateCycle:
             self._accept(packet, fast, seen)
             if len(seen) == len(self.bus.servo_ids):
                 break
-        ended_ns, reading.stamp_ns = time.monotonic_ns(), time.time_ns()
+        ended_ns = time.monotonic_ns()
+        reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns
         too_early = (ended_ns - started_ns) * 1e-9 < EARLY_FRACTION * self._wire_s(fast)
         if len(seen) < len(self.bus.servo_ids):
             self.counters.timeouts += 1
