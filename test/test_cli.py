@@ -103,6 +103,7 @@ def test_as_a_program_too() -> None:
     [
         (("demo", "--identification", "nope"), "unknown trajectory 'nope'"),
         (("demo", "--validation", "nope"), "unknown trajectory 'nope'"),
+        (("demo", "--validation", "demo_identification"), "cannot validate"),
         (("demo", "--robot", "nope"), "unknown robot 'nope'"),
         (("demo", "--mount", "nope"), "unknown mount 'nope'"),
         (("demo", "--without", "nope"), "unknown nuisance 'nope'"),

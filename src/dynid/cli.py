@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from dynid.commands import register_all
-from dynid.errors import DynidError
+from dynid.errors import ConfigurationError, DynidError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console()
@@ -50,6 +50,10 @@ def demo(
     loaded = load_robot(robot)
     for name in (identification, validation):
         load_excitation(loaded).trajectory(name)
+    if identification == validation:
+        raise ConfigurationError(
+            f"'{identification}' cannot validate a model that was identified from it; name another"
+        )
     loaded.gravity(mount)
     magnitudes(loaded, without or ())
     try:

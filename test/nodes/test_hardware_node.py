@@ -1,5 +1,9 @@
 """The hardware node as a process, against the real SDK on the emulated servo bus."""
 
+import os
+import select
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -249,3 +253,30 @@ def test_a_servo_that_falls_silent_is_a_fault_with_its_name(commander: Commander
     with pytest.raises(NodeError):
         client.set_enabled("hardware", True)
     bus.chain.servos[5] = silent
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from dynid.nodes.processes import ProcessGroup
+node = ProcessGroup(Path(sys.argv[1]), {}).start_node("hardware_node", "hardware", {"port_name": sys.argv[2]})
+print(node.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_driver_whose_parent_is_killed_switches_torque_off_and_ends(
+    client: Supervisor, bus: EmulatedServoBus, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", STARTER, str(tmp_path), bus.port]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        ended = os.pidfd_open(int(parent.stdout.readline()))
+        client.transition("hardware", "configure")
+        client.transition("hardware", "activate")
+        client.set_enabled("hardware", True)
+        assert all(bus.chain.summary()["torque_enabled"])
+        parent.kill()
+    assert select.select([ended], [], [], 30.0)[0]
+    os.close(ended)
+    assert not any(bus.chain.summary()["torque_enabled"]) and not np.any(bus.chain.summary()["drive_current_a"])

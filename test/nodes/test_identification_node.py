@@ -28,13 +28,21 @@ ROBOT = load_robot("crane_x7")
 NAMES = ArmModel.of(ROBOT).names
 
 
+def simulated(folder: Path, name: str) -> Path:
+    settings = load_controller(ROBOT)
+    run = simulate(ROBOT, load_excitation(ROBOT).trajectory(name), FeedforwardPd(settings))
+    write_bag(run, ROBOT, settings, folder, profile="limited")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def bag(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = load_controller(ROBOT)
-    trajectory = load_excitation(ROBOT).trajectory("demo_identification")
-    folder = tmp_path_factory.mktemp("bags") / "identification"
-    write_bag(simulate(ROBOT, trajectory, FeedforwardPd(settings)), ROBOT, settings, folder, profile="limited")
-    return folder
+    return simulated(tmp_path_factory.mktemp("bags") / "identification", "demo_identification")
+
+
+@pytest.fixture(scope="module")
+def held_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulated(tmp_path_factory.mktemp("bags") / "validation", "demo_validation")
 
 
 @pytest.fixture
@@ -73,7 +81,7 @@ def test_what_cannot_work_is_refused_when_it_is_set(
 
 
 def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
-    client: Supervisor, node: Process, bag: Path, tmp_path: Path
+    client: Supervisor, node: Process, bag: Path, held_out: Path, tmp_path: Path
 ) -> None:
     writer = BagWriter(tmp_path / "words", [Topic("/chatter", STRING)])
     writer.open()
@@ -85,7 +93,7 @@ def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
         client.trigger("identification/identify")
     assert not output.exists() and np.isnan(phi(client)).all()
     before = client.latched_text("robot_description")
-    client.set_parameters("identification", {"bags": [str(bag)], "validation_bags": [str(bag)]})
+    client.set_parameters("identification", {"bags": [str(bag)], "validation_bags": [str(held_out)]})
     assert "accepted and handed over" in client.trigger("identification/identify", timeout_s=120.0)
     _is_handed_over(client, output, before)
     with pytest.raises(NodeError, match=r"exists"):  # the same output once more

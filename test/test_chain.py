@@ -1,0 +1,299 @@
+"""The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pinocchio
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from dynid.identification.model_file import load_model
+from dynid.identification.verdict import Check
+from dynid.model.dynamics import ArmModel
+from dynid.nodes.chain import private_domain
+from dynid.parent import PARENT_VARIABLE
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.completeness import completeness
+from dynid.recording.recording import load_recording
+from dynid.robot import load_robot
+
+ROBOT = load_robot("crane_x7")
+MOTIONS = ("demo_identification", "demo_validation")
+LOOK_S = 0.02
+EVENT_TIMEOUT_S = 120.0
+CHILDREN = {"simulated_arm", "recorder", "identification", "executor", "hardware"}
+
+
+class Demo:
+    """A running `dynid demo` in a ROS domain of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.output, self._text = folder / "run", folder / "output.txt"
+        environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
+        environment |= {"ROS_DOMAIN_ID": private_domain(), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        command = [sys.executable, "-m", "dynid", "demo", "--out", str(self.output), *arguments]
+        with self._text.open("wb") as stream:
+            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
+
+    @property
+    def text(self) -> str:
+        return self._text.read_text(encoding="utf-8")
+
+    def log(self, name: str) -> str:
+        path = self.output / "logs" / f"{name}.log"
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+    def children(self) -> set[int]:
+        """Processes that were started to end with the demo."""
+        marker = f"{PARENT_VARIABLE}={self.process.pid}".encode()
+        found = set()
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                if marker in path.read_bytes().split(b"\0"):
+                    found.add(int(path.parts[2]))
+        return found
+
+    def wait_for(self, event: Callable[[], bool], what: str) -> None:
+        """Wait for something in its files; the demo must not end before."""
+        self._wait(lambda: event() or self.process.poll() is not None, what)
+        assert event(), f"the demo ended with {self.process.returncode} before {what}: {self.text}"
+
+    def wait_until_alone(self) -> None:
+        self._wait(lambda: not self.children(), "the end of all children")
+
+    @staticmethod
+    def _wait(event: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + EVENT_TIMEOUT_S
+        while not event():
+            assert time.monotonic() < deadline, f"{what} did not happen"
+            time.sleep(LOOK_S)
+
+    def bag(self, name: str) -> Path:
+        return self.output / "bags" / name
+
+    def recorded_bytes(self, name: str) -> int:
+        return sum(path.stat().st_size for path in self.bag(name).glob("*.mcap"))
+
+    def is_complete(self, name: str) -> bool:
+        metadata = self.bag(name) / "metadata.yaml"
+        return metadata.is_file() and "dynid_provisional" not in metadata.read_text(encoding="utf-8")
+
+    def arm_summary(self) -> dict[str, Any]:
+        return dict(json.loads(self.log("simulated_arm").strip().splitlines()[-1]))
+
+    def assert_arm_at_rest(self) -> None:
+        summary = self.arm_summary()
+        assert not any(summary["torque_enabled"]) and not np.any(summary["drive_current_a"])
+        if np.any(summary["max_abs_current_a"]):  # before the first set-up, the goal is whatever the servos start with
+            assert not np.any(summary["goal_current_a"])
+
+    def kill(self) -> None:
+        """At the end of a test, whatever happened in it."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for child in self.children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
+    demos: list[Demo] = []
+
+    def begin(*arguments: str) -> Demo:
+        demos.append(Demo(tmp_path, *arguments))
+        return demos[-1]
+
+    yield begin
+    for demo in demos:
+        demo.kill()
+
+
+def finished(folder: Path, *arguments: str) -> Demo:
+    demo = Demo(folder, *arguments)
+    try:
+        demo.process.wait(240)
+    finally:
+        demo.kill()
+    return demo
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return finished(tmp_path_factory.mktemp("usual"))
+
+
+@pytest.fixture(scope="module")
+def no_coulomb(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return finished(tmp_path_factory.mktemp("no_coulomb"), "--without", "coulomb", "--seed", "3")
+
+
+def check(demo: Demo, name: str) -> Check:
+    (found,) = (one for one in load_model(demo.output / "model" / "model.yaml").verdict if one.name == name)
+    return found
+
+
+# -- the whole demo --------------------------------------------------------------------------------------------
+
+
+def test_every_check_of_the_demo_passes(usual: Demo) -> None:
+    assert usual.process.returncode == 0, usual.text
+    assert "accepted: every check passed" in usual.text
+    rows = [line for line in usual.text.splitlines() if line.startswith("│")]
+    assert sum("passed" in row for row in rows) >= 15 and not any("FAILED" in row for row in rows)
+    for words in ("bags", "model/model.yaml", "model/model.urdf", "logs"):
+        assert f"{usual.output / words}  " in usual.text
+    assert usual.children() == set()
+
+
+@pytest.mark.parametrize("name", MOTIONS)
+def test_the_bags_are_complete_and_tell_their_own_story(usual: Demo, name: str) -> None:
+    bag = read_bag(usual.bag(name))
+    assert bag.findings == ()
+    topics = "joint_states joint_commands applied_commands reference diagnostics hardware_settings experiment".split()
+    assert all(bag.counts[f"/{topic}"] > 0 for topic in (*topics, "robot_description"))
+    found = completeness(usual.bag(name))
+    assert found.lost == 0 and found.published > 10_000
+    recording = load_recording(usual.bag(name), ROBOT)
+    assert recording.experiment is not None and recording.experiment.trajectory == name
+    assert [phase.name for phase in recording.experiment.phases] == ["approach", "trajectory", "rest", "done"]
+    assert [one.trajectory for one in recording.experiments] == [name]
+    assert recording.hardware.simulated and recording.hardware.torque_constants_nm_per_a == tuple(
+        ROBOT.torque_constants
+    )
+    assert recording.commands is not None and recording.applied is not None and recording.reference is not None
+
+
+@pytest.mark.parametrize("name", MOTIONS)
+def test_at_most_one_cycle_in_a_thousand_is_missed(usual: Demo, name: str) -> None:
+    assert completeness(usual.bag(name)).missed_fraction <= 0.001
+
+
+def test_the_model_explains_a_motion_that_it_has_not_seen(usual: Demo) -> None:
+    error = check(usual, "relative torque error, demo_validation")
+    assert 0.0 < error.value <= 0.20
+    assert len(load_model(usual.output / "model" / "model.yaml").parameters) == 39
+
+
+def test_without_coulomb_friction_it_explains_all_but_three_percent(no_coulomb: Demo) -> None:
+    assert no_coulomb.process.returncode == 0, no_coulomb.text
+    assert 0.0 < check(no_coulomb, "relative torque error, demo_validation").value <= 0.03
+
+
+def test_coulomb_friction_is_what_makes_the_difference(usual: Demo, no_coulomb: Demo) -> None:
+    name = "relative torque error, demo_validation"
+    assert check(usual, name).value > 2 * check(no_coulomb, name).value
+
+
+def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
+    """Masses are physical, and the static torques are those of the base parameters."""
+    content = load_model(usual.output / "model" / "model.yaml")
+    model = ArmModel.of(ROBOT, mount=content.mount)
+    full = pinocchio.buildModelFromUrdf(str(usual.output / "model" / "model.urdf"))
+    names = ROBOT.joint_names[: ROBOT.chain_size]
+    locked = [index for index, name in enumerate(full.names) if index and name not in names]
+    chain = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
+    chain.gravity.linear = np.array(model.gravity)
+    assert all(inertia.mass > 0 for inertia in list(chain.inertias)[1:])
+    q = np.random.default_rng(0).uniform(ROBOT.lower, ROBOT.upper, (20, ROBOT.size))
+    expected = model.inverse_dynamics(q, 0 * q, 0 * q, content.base_parameters(model))[:, : len(names)]
+    data = chain.createData()
+    found = [pinocchio.computeGeneralizedGravity(chain, data, one[: len(names)]) for one in q]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_arm_is_left_without_torque_and_was_never_beyond_its_caps(usual: Demo) -> None:
+    usual.assert_arm_at_rest()
+    largest = np.array(usual.arm_summary()["max_abs_current_a"])
+    assert (largest > 0).all() and (largest <= ROBOT.current_limits + 0.0027).all()
+
+
+def test_results_are_never_overwritten(usual: Demo) -> None:
+    before = {path: path.stat().st_mtime_ns for path in usual.output.rglob("*")}
+    command = [sys.executable, "-m", "dynid", "demo", "--out", str(usual.output)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1 and f"{usual.output} exists" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in usual.output.rglob("*")} == before
+
+
+# -- what does not fit -----------------------------------------------------------------------------------------
+
+
+def test_a_port_that_does_not_exist_ends_the_demo_with_one_sentence(start: Callable[..., Demo]) -> None:
+    demo = start("--real-arm", "/dev/nothing")
+    assert demo.process.wait(EVENT_TIMEOUT_S) == 1
+    (error,) = (line for line in demo.text.splitlines() if line.startswith("error: "))
+    assert "port /dev/nothing does not exist" in error and "Traceback" not in demo.text
+    assert demo.children() == set() and not demo.bag(MOTIONS[0]).exists()
+
+
+# -- interrupted -----------------------------------------------------------------------------------------------
+
+
+def test_interrupted_at_the_start(start: Callable[..., Demo]) -> None:
+    demo = start()
+    demo.wait_for(lambda: "\n" in demo.log("simulated_arm"), "the arm's start")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
+    assert demo.children() == set() and "Traceback" not in demo.text
+    demo.assert_arm_at_rest()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "impatiently"])
+def test_interrupted_during_the_motion(start: Callable[..., Demo], again: bool) -> None:
+    demo = start()
+    demo.wait_for(lambda: demo.recorded_bytes(MOTIONS[0]) > 1_000_000, "the motion")
+    assert len(demo.children()) == len(CHILDREN)
+    demo.process.send_signal(signal.SIGINT)
+    if again:
+        demo.wait_for(lambda: len(demo.children()) < len(CHILDREN), "the end of the first child")
+        demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
+    assert demo.children() == set() and "interrupted" in demo.text and "Traceback" not in demo.text
+    assert "Traceback" not in "".join(demo.log(name) for name in CHILDREN)
+    demo.assert_arm_at_rest()
+    assert np.any(demo.arm_summary()["max_abs_current_a"])
+    bag = read_bag(demo.bag(MOTIONS[0]))
+    assert bag.findings == () and bag.counts["/joint_states"] > 500
+    assert not (demo.output / "model").exists()
+
+
+def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
+    demo = start()
+    demo.wait_for(lambda: demo.is_complete(MOTIONS[1]), "the end of both motions")
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
+    assert demo.children() == set() and "Traceback" not in demo.text
+    demo.assert_arm_at_rest()
+    assert read_bag(demo.bag(MOTIONS[1])).findings == ()
+    left = {path.name for path in demo.output.iterdir()}
+    assert left in ({"bags", "logs"}, {"bags", "logs", "model"})  # the result is there as a whole, or not at all
+
+
+def test_killed_it_takes_its_children_along(start: Callable[..., Demo]) -> None:
+    demo = start()
+    demo.wait_for(lambda: demo.recorded_bytes(MOTIONS[0]) > 1_000_000, "the motion")
+    demo.process.kill()
+    demo.process.wait()
+    demo.wait_until_alone()
+    assert read_bag(demo.bag(MOTIONS[0])).counts["/joint_states"] > 500
+
+
+def test_killed_while_its_children_are_only_starting(start: Callable[..., Demo]) -> None:
+    """Python takes a second to load a node; one whose parent is gone by then must not stay."""
+    demo = start()
+    demo.wait_for(lambda: len(demo.children()) >= 2, "the first children")
+    demo.process.kill()
+    demo.process.wait()
+    demo.wait_until_alone()
