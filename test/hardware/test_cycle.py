@@ -12,7 +12,8 @@ from dynid.errors import BusError, SafetyError
 from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.cycle_meter import CycleMeter
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
-from dynid.hardware.safety import GuardState, Reason, SafetyGuard, SafetySettings
+from dynid.hardware.guard_states import GuardState, Reason
+from dynid.hardware.safety import SafetyGuard, SafetySettings
 from dynid.robot import Robot
 from dynid.simulation.plant_interface import IndependentAxesPlant
 from dynid.simulation.servo_bus import EmulatedServoBus, running_bus

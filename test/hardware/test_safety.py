@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import SafetyError
-from dynid.hardware.safety import (
-    TRANSITIONS,
-    GuardEvent,
-    GuardState,
-    Reason,
-    SafetyGuard,
-    SafetySettings,
-)
+from dynid.hardware.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
+from dynid.hardware.safety import SafetyGuard, SafetySettings
 from dynid.robot import Robot
 
 STILL = np.zeros(8)

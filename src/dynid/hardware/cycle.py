@@ -6,10 +6,8 @@ No ROS here: a node starts the loop, gives it commands, and publishes what the c
 import gc
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +15,16 @@ from numpy.typing import NDArray
 from dynid.errors import BusError, SafetyError
 from dynid.hardware.cycle_meter import CycleMeter, LoopStatistics
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.guard_states import GuardEvent, GuardState
 from dynid.hardware.realtime import bounded_timer_slack, fifo_scheduling, quiet_interpreter
-from dynid.hardware.safety import GuardEvent, GuardResult, GuardState, SafetyGuard
+from dynid.hardware.request_queue import RequestQueue
+from dynid.hardware.safety import GuardResult, SafetyGuard
 from dynid.robot import FloatArray
 
 # After a standstill of the host, planned cycles are run late, back to back, rather than left out; but not those of
 # a standstill so long that the servos' own watchdog has stopped the arm.
 LONGEST_CATCH_UP_S = 0.1
 YOUNG_COLLECTION_EVERY = 100
-# How long a caller waits beyond its timeout for a request that the loop has already begun to serve.
-SERVING_S = 1.0
 
 
 class ControlLoop:
@@ -75,7 +73,7 @@ class ControlLoop:
         self._slow_poll_every, self._feedback_timeout_s = slow_poll_every, feedback_timeout_s
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._command: tuple[FloatArray, float] | None = None
-        self._requests: deque[tuple[GuardEvent, Future[None]]] = deque()
+        self._requests = RequestQueue()
         self._stop_requested = False
         self._thread: threading.Thread | None = None
         self._torque_on = False
@@ -144,17 +142,7 @@ class ControlLoop:
     def _request(self, event: GuardEvent, timeout_s: float) -> None:
         if not self.running:
             raise SafetyError(f"cannot {event.value}: the control loop is not running")
-        done: Future[None] = Future()
-        self._requests.append((event, done))
-        try:
-            done.result(timeout_s)
-        except FutureTimeoutError:
-            if not done.cancel():  # being served just now: what comes of it is told
-                try:
-                    return done.result(SERVING_S)
-                except FutureTimeoutError:
-                    pass
-            raise SafetyError(f"the control loop did not {event.value} within {timeout_s} s") from None
+        self._requests.ask(event, timeout_s)
 
     # -- the loop's thread -------------------------------------------------------------------------------------
 
@@ -191,10 +179,7 @@ class ControlLoop:
                 waiter.set_result(None)
             else:
                 waiter.set_exception(failure)
-        while self._requests:
-            _, waiter = self._requests.popleft()
-            if waiter.set_running_or_notify_cancel():
-                waiter.set_exception(failure)
+        self._requests.refuse_all(failure)
         if self._on_end is not None:
             self._on_end(self.error)
 
@@ -273,12 +258,13 @@ class ControlLoop:
 
     def _serve_requests(self) -> bool:
         """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
-        while self._requests:
-            if self._requests[0][0] is GuardEvent.ENABLE and self._reading_may_complete():
+        while (first := self._requests.first) is not None:
+            if first is GuardEvent.ENABLE and self._reading_may_complete():
                 break  # one lost reply is no reason to refuse: look again after the next cycle
-            event, done = self._requests.popleft()
-            if not done.set_running_or_notify_cancel():
-                continue  # whoever asked was told that it did not happen
+            request = self._requests.take()
+            if request is None:
+                break
+            event, done = request
             try:
                 self._serve(event, done)
             except BaseException as error:

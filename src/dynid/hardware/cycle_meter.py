@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from dynid.hardware.safety import Reason
+from dynid.hardware.guard_states import Reason
 
 WINDOW = 4096
 LATE_FRACTION = 0.5

@@ -1,0 +1,47 @@
+"""Requests between threads: served once, or never."""
+
+import threading
+
+import pytest
+
+from dynid.errors import BusTimeoutError, SafetyError
+from dynid.hardware.guard_states import GuardEvent
+from dynid.hardware.request_queue import RequestQueue
+
+
+def test_a_caller_that_gave_up_is_passed_over() -> None:
+    queue = RequestQueue()
+    with pytest.raises(SafetyError, match=r"did not enable within 0\.001 s"):
+        queue.ask(GuardEvent.ENABLE, 0.001)
+    assert queue.first is GuardEvent.ENABLE and queue.take() is None and queue.first is None
+    queue.refuse_all(SafetyError("ended"))
+
+
+@pytest.mark.parametrize("failure", [None, BusTimeoutError("servo 4 does not answer")])
+def test_a_request_that_is_being_served_at_the_timeout_ends_as_it_is_served(failure: BaseException | None) -> None:
+    queue, outcome = RequestQueue(), []
+
+    def caller() -> None:
+        try:
+            queue.ask(GuardEvent.ENABLE, 0.3)
+            outcome.append(None)
+        except BusTimeoutError as error:
+            outcome.append(error)
+
+    taken, waiting = None, threading.Thread(target=caller)
+    waiting.start()
+    while taken is None and waiting.is_alive():
+        taken = queue.take()
+    assert taken is not None
+    waiting.join(0.4)  # past its timeout
+    assert waiting.is_alive()
+    taken[1].set_result(None) if failure is None else taken[1].set_exception(failure)
+    waiting.join(10.0)
+    assert outcome == [failure]
+
+
+def test_nothing_is_asked_of_a_loop_that_ended() -> None:
+    queue = RequestQueue()
+    queue.refuse_all(SafetyError("the loop ended"))
+    with pytest.raises(SafetyError, match="the loop ended"):
+        queue.ask(GuardEvent.DISABLE, 10.0)
