@@ -45,8 +45,8 @@ def end(context: LaunchContext) -> list[Action]:
 def generate_launch_description() -> LaunchDescription:
     """Arguments, control, recorder, client."""
     control = PathJoinSubstitution([ThisLaunchFileDir(), "control.launch.py"])
-    storage = {"storage": ParameterValue(LaunchConfiguration("storage"), value_type=str)}
-    recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[storage], **COMMON)
+    settings = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "storage")}
+    recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[settings], **COMMON)
     names = ("trajectory", "profile", "output")
     client = Node(
         executable="collect_client",

@@ -64,6 +64,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
                 chain.run_trajectory(name, options.profile, bag, bars.report)
             bars.begin("bringing the arm to rest")
             chain.supervisor.set_enabled("hardware", False)
+            chain.supervisor.trigger("executor/release")
             bars.begin("identifying and validating")
             answer = _identify(chain, bags, model_folder)
             bars.begin("reading the published model back")

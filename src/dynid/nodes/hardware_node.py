@@ -30,6 +30,7 @@ from dynid.recording.settings import HardwareSettings
 from dynid.robot import FloatArray, load_robot
 
 OK, WARN, ERROR = 0, 1, 2
+OWN_CLOCK_S = 10.0  # a stamp farther back than this is of another clock
 
 
 class HardwareNode(ManagedNode):
@@ -126,13 +127,14 @@ class HardwareNode(ManagedNode):
         self._close_arm()
 
     def _stop_loop(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is None:
+        if self._loop is None:
             return
         try:
-            loop.stop()
+            self._loop.stop()
         except DynidError as error:
             self.get_logger().fatal(str(error))
+        finally:
+            self._loop = None  # only now: what the end of the loop has to say needs it
 
     def _close_arm(self) -> None:
         arm, self._arm = self._arm, None
@@ -157,7 +159,10 @@ class HardwareNode(ManagedNode):
         self._sent = (self._sent[0] + 1, sample.stamp_ns)
 
     def _on_end(self, error: BaseException | None) -> None:
-        if error is not None:
+        loop = self._loop
+        if loop is not None and loop.torque_off_unconfirmed is not None:
+            self.get_logger().fatal(f"TORQUE MAY STILL BE ON, switch the arm's power off: {error}")
+        elif error is not None:
             self.get_logger().error(f"the control loop ended, torque is off: {error}")
 
     # -- topics and services -----------------------------------------------------------------------------------
@@ -168,13 +173,25 @@ class HardwareNode(ManagedNode):
             return
         command = self._decode_command.decode(raw)
         effort = None if command is None else command[1]["effort"]
-        if effort is None or not np.isfinite(effort).all():
+        if command is None or effort is None or not np.isfinite(effort).all():
             self.get_logger().warning(
                 f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}",
                 throttle_duration_sec=1.0,
             )
-        if effort is not None:
-            loop.set_command(effort)  # what is not finite, the guard takes for the end of the commands
+        if command is not None and effort is not None:
+            # what is not finite, the guard takes for the end of the commands
+            loop.set_command(effort, self._command_time(command[0]))
+
+    def _command_time(self, stamp_ns: int) -> float | None:
+        """When a command was made, on the monotonic clock [s]: the stamp of the state that it answers.
+
+        A command that waited in a queue is as old as its state. None, for the time of receipt, where a stamp is not on
+        the arm's clock: zero, in the future, or from another machine's clock.
+        """
+        if self._arm is None:
+            return None
+        made_s = (stamp_ns - self._arm.bus.realtime_offset_ns) * 1e-9
+        return made_s if 0.0 <= time.monotonic() - made_s <= OWN_CLOCK_S else None
 
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if self._loop is None:
