@@ -14,6 +14,7 @@ from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.bag_reader import read_bag
+from dynid.recording.settings import ExperimentSettings
 
 
 @pytest.fixture
@@ -26,8 +27,8 @@ def activate(client: Supervisor) -> None:
     client.transition("recorder", "activate")
 
 
-def recorded(client: Supervisor) -> int:
-    return int(client.reported("recorder", "/joint_states") or 0)
+def recorded(client: Supervisor, topic: str = "/joint_states") -> int:
+    return int(client.reported("recorder", topic) or 0)
 
 
 def publish_until_recorded(client: Supervisor, count: int) -> int:
@@ -67,6 +68,24 @@ def test_a_bag_from_start_to_stop_with_what_was_latched_before(
         assert bag.counts["/robot_description"] == 1
         client.reports.clear()
         client.wait(lambda: "recorder" in client.reports, 10.0, "a new report")
+
+
+def test_an_experiment_that_is_over_is_not_in_the_next_bag(client: Supervisor, node: Process, tmp_path: Path) -> None:
+    publisher = client.node.create_publisher(String, "experiment", LATCHED)
+    begun = ExperimentSettings(trajectory="AG01", profile="paper", controller="ff_pd", gains={}, duration_s=1.0)
+    running = begun.entered("approach", 1)
+    activate(client)
+    for name, state, counted in (("under_way", running, 1), ("over", running.entered("done", 2), 0)):
+        client.set_parameters("recorder", {"output": str(tmp_path / f"first_{name}")})
+        client.trigger("recorder/start")
+        publisher.publish(String(data=state.model_dump_json()))
+        client.wait(lambda: recorded(client, "/experiment") > 0, 10.0, "the recording")
+        client.trigger("recorder/stop")
+        client.set_parameters("recorder", {"output": str(tmp_path / name)})
+        client.trigger("recorder/start")
+        client.trigger("recorder/stop")
+        assert read_bag(tmp_path / name).counts["/experiment"] == counted
+        client.reports.clear()
 
 
 def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, node: Process, tmp_path: Path) -> None:

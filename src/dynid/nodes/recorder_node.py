@@ -16,12 +16,14 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from dynid.errors import DynidError
+from dynid.errors import DataError, DynidError
 from dynid.hardware.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
-from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
+from dynid.recording.messages import STRING, DiagnosticStatus, decode, encode_diagnostics, encode_string
+from dynid.recording.recording import EXPERIMENT
+from dynid.recording.settings import ExperimentSettings, parse_settings
 from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
@@ -35,6 +37,15 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
     "experiment": (String, "std_msgs/msg/String", True),
     "diagnostics": (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
 }
+
+
+def is_over(raw: bytes) -> bool:
+    """Whether a message of topic `experiment` tells of one that has ended: it belongs to an earlier bag."""
+    try:
+        settings = parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings)
+    except DataError:
+        return False  # of another program; it is recorded as it is
+    return settings.state in ("done", "cancelled")
 
 
 class RecorderNode(ManagedNode):
@@ -115,8 +126,10 @@ class RecorderNode(ManagedNode):
             writer.open()
             self._writer = writer
             own = {self.resolve_topic_name("robot_description"): self._own_description}
+            experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
-                writer.write(topic, time.time_ns(), raw)
+                if topic != experiment or not is_over(raw):
+                    writer.write(topic, time.time_ns(), raw)
         except (DynidError, OSError) as error:  # also what the file system says about an impossible name
             response.message = str(error)
             self._close()
