@@ -196,6 +196,8 @@ def test_a_damaged_stored_run_is_named(bags: Path, found: Campaign, store: Path,
     copy = RunStore(tmp_path, fingerprint(ROBOT, SETTINGS))
     copy.put(found.runs[0])
     assert copy.get("AP01", found.runs[0].key) == found.runs[0]
+    copy.put(found.runs[0].model_copy(update={"seconds": 0.0}))  # the first one stays
+    assert copy.get("AP01", found.runs[0].key) == found.runs[0]
     copy.path("AP01", found.runs[0].key).write_text("{}", encoding="utf-8")
     with pytest.raises(DataError, match="remove it"):
         copy.get("AP01", found.runs[0].key)

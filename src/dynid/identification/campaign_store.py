@@ -4,6 +4,7 @@ A run is known by everything that its outcome depends on: the bag's bytes, the r
 interval and the version of this package. Where one of them differs, the stored run is not used.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dynid import __version__
-from dynid.errors import DataError, InputNotFoundError
+from dynid.errors import DataError, InputNotFoundError, OutputExistsError
 from dynid.identification.campaign_run import RunRecord, clie_options
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES
@@ -100,5 +101,6 @@ class RunStore:
         return record if record.key == key else None
 
     def put(self, record: RunRecord) -> None:
-        """Store a run, whole."""
-        write_whole(self.path(record.bag, record.key), record.model_dump_json(indent=1) + "\n")
+        """Store a run, whole; where another campaign has stored the same run meanwhile, that one stays."""
+        with contextlib.suppress(OutputExistsError):
+            write_whole(self.path(record.bag, record.key), record.model_dump_json(indent=1) + "\n")
