@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ ROBOT = load_robot("crane_x7")
 MOTIONS = ("demo_identification", "demo_validation")
 LOOK_S = 0.02
 EVENT_TIMEOUT_S = 120.0
+ATTEMPTS = 3
+pytestmark = pytest.mark.timeout(900)
 CHILDREN = {"simulated_arm", "recorder", "identification", "executor", "hardware"}
 
 
@@ -63,9 +67,13 @@ class Demo:
                     found.add(int(path.parts[2]))
         return found
 
+    def wait_until(self, event: Callable[[], bool], what: str) -> None:
+        """Wait for something in its files, or for the demo's end."""
+        self._wait(lambda: event() or self.process.poll() is not None, what)
+
     def wait_for(self, event: Callable[[], bool], what: str) -> None:
         """Wait for something in its files; the demo must not end before."""
-        self._wait(lambda: event() or self.process.poll() is not None, what)
+        self.wait_until(event, what)
         assert event(), f"the demo ended with {self.process.returncode} before {what}: {self.text}"
 
     def wait_until_alone(self) -> None:
@@ -112,7 +120,9 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
     demos: list[Demo] = []
 
     def begin(*arguments: str) -> Demo:
-        demos.append(Demo(tmp_path, *arguments))
+        folder = tmp_path / str(len(demos))
+        folder.mkdir()
+        demos.append(Demo(folder, *arguments))
         return demos[-1]
 
     yield begin
@@ -120,12 +130,25 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
         demo.kill()
 
 
+def disturbed(demo: Demo) -> bool:
+    """Whether the host did not keep time: cycles were missed, or the arm was lost while nobody controlled it."""
+    failed = [line for line in demo.text.splitlines() if line.startswith("x ")]
+    return any("missed cycles" in line for line in failed) or "off its reference" in demo.text
+
+
 def finished(folder: Path, *arguments: str) -> Demo:
-    demo = Demo(folder, *arguments)
-    try:
-        demo.process.wait(240)
-    finally:
-        demo.kill()
+    """A demo that ran to its end. A shared host may stand still for longer than any buffer lasts; a run that shows it
+    is repeated, twice at most, and what it looks like is told."""
+    for attempt in range(ATTEMPTS):
+        (folder / str(attempt)).mkdir()
+        demo = Demo(folder / str(attempt), *arguments)
+        try:
+            demo.process.wait(240)
+        finally:
+            demo.kill()
+        if demo.process.returncode == 0 or not disturbed(demo):
+            break
+        warnings.warn(f"demo, attempt {attempt + 1}, was disturbed: {demo.text[-400:]}", stacklevel=1)
     return demo
 
 
@@ -270,8 +293,11 @@ def test_interrupted_during_the_motion(start: Callable[..., Demo], again: bool) 
 
 
 def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
-    demo = start()
-    demo.wait_for(lambda: demo.is_complete(MOTIONS[1]), "the end of both motions")
+    for _ in range(ATTEMPTS):
+        demo = start()
+        demo.wait_until(partial(demo.is_complete, MOTIONS[1]), "the end of both motions")
+        if demo.process.poll() is None or not disturbed(demo):
+            break
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
     assert demo.children() == set() and "Traceback" not in demo.text
