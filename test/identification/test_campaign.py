@@ -26,11 +26,13 @@ from dynid.identification.model_file import load_model
 from dynid.identification.representative import PathRescue
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import BaseParameters, parameter_unit
+from dynid.model.standard import load_standard
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep import simulate
 from dynid.simulation.mjcf import default_stops
+from dynid.simulation.nuisances import DELAY, NUISANCES
 from dynid.simulation.simulated_bag import write_bag
 from dynid.trajectory.families import load_excitation
 
@@ -230,6 +232,26 @@ def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monk
     refused = runner.run(recording, 0.08, "key")
     assert not refused.accepted and refused.refusal == "rescue: no model there" and refused.final is None
     assert rescue(runner, indefinite).names == MODEL.names
+
+
+def test_an_ideal_plant_is_recovered(tmp_path: Path) -> None:
+    """Without nuisances, the delay apart, which the refinement models as a fact of the loop."""
+    excitation, controller = load_excitation(ROBOT), load_controller(ROBOT)
+    stops = default_stops(ROBOT, excitation.limits("paper"))
+    off = [name for name in NUISANCES if name != DELAY]
+    made = simulate(
+        ROBOT, excitation.trajectory("PA02", "paper"), FeedforwardPd(controller), mount="hanging", stops=stops,
+        switched_off=off, to_rest=False,
+    )  # fmt: skip
+    write_bag(made, ROBOT, controller, tmp_path / "PA02", profile="paper")
+    run = Runner(ROBOT, SETTINGS, "hanging").run(load_recording(tmp_path / "PA02", ROBOT), 0.04, "key")
+    truth = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)).values
+    units = np.array([parameter_unit(name) for name in MODEL.names])
+    median = {unit: np.median(np.abs(truth[units == unit])) for unit in units}
+    scale = np.maximum(np.abs(truth), [median[unit] for unit in units])
+    assert run.clie is not None and run.accepted
+    assert np.max(np.abs(np.array(run.clie.phi) - truth) / scale) < 0.005
+    assert np.max(np.array(run.clie.standard_deviations) / scale) < 0.005
 
 
 def test_a_bag_that_was_identified_from_judges_nothing(bags: Path, store: Path, found: Campaign) -> None:
