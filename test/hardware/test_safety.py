@@ -124,6 +124,12 @@ def test_current_rises_slowly_after_enable(robot: Robot, middle: np.ndarray) -> 
     assert fractions[0] == pytest.approx(0.002) and fractions[249] == pytest.approx(0.5)
     assert (np.diff(fractions, axis=0) <= 0.0021).all() and fractions[500:] == pytest.approx(1.0)
     assert results[0].reasons == (Reason.CURRENT_RAMP,) and Reason.CURRENT_RAMP not in results[-1].reasons
+    guard.handle(GuardEvent.DISABLE)
+    guard.handle(GuardEvent.STOPPED)
+    guard.handle(GuardEvent.ENABLE)
+    sinking = guard.filter(np.array([100.0] + [0.0] * 7), 0.0, middle, -0.5 * robot.velocity_limits)
+    assert sinking.current_a[0] == pytest.approx(0.502 * robot.current_limits[0])  # held back, so braked
+    assert not sinking.current_a[1:].any()
     racing = guard.filter(None, 0.0, middle, robot.velocity_limits)
     guard.handle(GuardEvent.DISABLE)
     guard.handle(GuardEvent.STOPPED)

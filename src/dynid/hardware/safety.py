@@ -25,7 +25,8 @@ class SafetySettings(Strict):
         release_s: time constant with which the last good command fades when commands end.
         current_ramp_s: time in which the cap on commanded current rises from 0 to the full current limit, counted
             from the first good command after enable; without a good command the cap falls with `release_s`, so that
-            one late command costs little and a pause starts the rise anew. Braking is not held back. 0 is no ramp.
+            one late command costs little and a pause starts the rise anew. Joints that it holds back are braked. 0 is
+            no ramp.
         commands_ended_s: an enabled arm that had a good command, and then none for so long, is stopped as by disable.
         first_command_s: an enabled arm that gets no good command for so long is stopped as by disable.
         enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
@@ -201,11 +202,14 @@ class SafetyGuard:
             return self._release()
         self._ramp = min(1.0, self._ramp + self._ramp_step)
         self._held = tau / self._torque_constants
-        caps = self._ramp * self._caps
-        if self._ramp < 1.0 and (np.abs(self._held) > caps).any():
-            reasons.append(Reason.CURRENT_RAMP)
-            self._held = np.clip(self._held, -caps, caps)
-        return self._held, np.zeros(self._size, dtype=np.bool_)
+        cut = np.zeros(self._size, dtype=np.bool_)
+        if self._ramp < 1.0:
+            caps = self._ramp * self._caps
+            cut = np.abs(self._held) > caps
+            if cut.any():
+                reasons.append(Reason.CURRENT_RAMP)
+                self._held = np.clip(self._held, -caps, caps)
+        return self._held, cut  # a joint that gets too little to be held against gravity sinks slowly
 
     def _refusal(self, tau: FloatArray | None, age_s: float) -> Reason | None:
         """Why a command is not followed; None for a good one."""
