@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag
 from dynid.recording.series import JointSeries, joint_series, strings
-from dynid.recording.settings import ExperimentSettings, HardwareSettings, parse_settings
+from dynid.recording.settings import (
+    ExperimentSettings,
+    HardwareSettings,
+    constants_note,
+    parse_settings,
+    refuse_other_gravity,
+)
 from dynid.robot import FloatArray, Robot, read_only
 
 JOINT_STATES, HARDWARE_SETTINGS = "joint_states", "hardware_settings"
@@ -170,7 +176,7 @@ def load_recording(
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names
-    notes = [*bag.findings, *_constants_note(hardware, robot)]
+    notes = [*bag.findings, *constants_note(hardware, robot)]
     states = joint_series(topics[JOINT_STATES], names)
     _check(states, ("position", "velocity", "effort"), bag, strictly=True)
     stamp0 = int(states.stamp_ns[0])
@@ -244,21 +250,9 @@ def _hardware(content: TopicContent, robot: Robot | None, bag: Bag) -> HardwareS
     if robot is not None and settings.joint_names != robot.joint_names:
         got, want = ", ".join(settings.joint_names), ", ".join(robot.joint_names)
         raise DataError(f"the bag {bag.path} has the joints {got}; robot '{robot.name}' has {want}")
-    if robot is not None and not np.allclose(robot.gravity(settings.mount), settings.gravity_m_s2, atol=1e-6):
-        raise DataError(
-            f"the bag {bag.path} was recorded with gravity {settings.gravity_m_s2} for mount '{settings.mount}', but "
-            f"robot.yaml now says {robot.gravity(settings.mount).tolist()}: restore that mount, or name the new one"
-            " differently"
-        )
+    if robot is not None:
+        refuse_other_gravity(settings, robot, bag.path)
     return settings
-
-
-def _constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
-    """Torque constants scale every parameter; others than today's are used as recorded, and said so."""
-    recorded = hardware.torque_constants_nm_per_a
-    if robot is None or np.allclose(robot.torque_constants, recorded):
-        return []
-    return [f"recorded with torque constants {recorded} N m/A, robot.yaml now says {robot.torque_constants.tolist()}"]
 
 
 def _check(series: JointSeries, fields: Sequence[str], bag: Bag, *, strictly: bool = False) -> None:

@@ -1,11 +1,13 @@
 """What is published as JSON in std_msgs/String so that a bag can be identified from later, on its own."""
 
+from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
+import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from dynid.errors import DataError
-from dynid.robot import Positive, Strict, Vector3
+from dynid.robot import Positive, Robot, Strict, Vector3
 
 Settings = TypeVar("Settings", bound=Strict)
 PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
@@ -88,6 +90,24 @@ class ExperimentSettings(Strict):
                 after = self.phases[index + 1].stamp_ns if index + 1 < len(self.phases) else planned
                 return phase.stamp_ns, min(after, planned)
         return None
+
+
+def refuse_other_gravity(settings: HardwareSettings, robot: Robot, bag: Path) -> None:
+    """Raise DataError where a mount of robot.yaml is not any more what it was when a bag was recorded."""
+    today = robot.gravity(settings.mount)
+    if not np.allclose(today, settings.gravity_m_s2, atol=1e-6):
+        raise DataError(
+            f"the bag {bag} was recorded with gravity {settings.gravity_m_s2} for mount '{settings.mount}', but "
+            f"robot.yaml now says {today.tolist()}: restore that mount, or name the new one differently"
+        )
+
+
+def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
+    """Torque constants scale every parameter; others than today's are used as recorded, and said so."""
+    recorded = hardware.torque_constants_nm_per_a
+    if robot is None or np.allclose(robot.torque_constants, recorded):
+        return []
+    return [f"recorded with torque constants {recorded} N m/A, robot.yaml now says {robot.torque_constants.tolist()}"]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
