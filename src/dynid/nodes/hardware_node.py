@@ -245,7 +245,11 @@ class HardwareNode(ManagedNode):
             }
             values |= {"states_published": str(sent[0]), "last_state_stamp_ns": str(sent[1])}
             level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
-            text = str(loop.error) if loop.error else loop.guard.fault_text or loop.guard.state.value
+            text = (
+                str(loop.error)
+                if loop.error
+                else loop.guard.fault_text or loop.guard.stop_text or loop.guard.state.value
+            )
             status = DiagnosticStatus("hardware", level, text, self.robot.name, values)
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
