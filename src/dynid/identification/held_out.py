@@ -110,7 +110,10 @@ def validate_bags(
         if one.name in (other.name for other in validations):
             raise DataError(f"two bags are called '{one.name}'; validate them one after the other")
         validations.append(one)
-        checks += samples.quality.checks
+        checks += [
+            one_check.model_copy(update={"name": f"{one_check.name}, {one.name}"})
+            for one_check in samples.quality.checks
+        ]
         checks.append(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit))
     interval = interval_s or settings.sampling_interval_s
     return HeldOut(

@@ -30,7 +30,7 @@ class DataLimits(Strict):
 
     missed_cycles_share: Share = 0.01
     longest_gap_s: Positive = 0.01  # samples around a longer gap are dropped
-    dropped_samples_share: Share = 0.05
+    dropped_samples_share: Share = 0.1
     jitter_of_period: Positive = 0.25
     saturated_share: Share = 0.01
     saturation_of_limit: Share = 0.98

@@ -13,7 +13,7 @@ from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.verdict import Check, Verdict
 from dynid.robot import FloatArray
 
-MAKE_UP_S = 1.0  # so long after a gap late cycles may follow in quick succession
+MAKE_UP_S = 4.0  # so long after a gap late cycles may follow in quick succession
 PERIOD_LAG = 20  # cycles over which the period is measured
 
 
