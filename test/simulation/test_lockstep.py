@@ -51,10 +51,10 @@ def test_equal_seeds_repeat_bit_for_bit_and_other_seeds_do_not(usual):
 
 
 def test_arm_follows_and_ends_at_rest_posture(usual):
-    assert np.abs(usual.q - usual.q_ref).max() < 0.06
-    assert np.abs(usual.q[-1] - ROBOT.rest_posture).max() < 0.06
+    assert np.abs(usual.q - usual.q_ref).max() < 0.11
+    assert np.abs(usual.q[-1] - ROBOT.rest_posture).max() < 0.11
     assert np.abs(usual.dq_true[-1]).max() < 0.05
-    assert np.ptp(usual.q[usual.window("trajectory")], axis=0).min() > 0.2
+    assert np.ptp(usual.q[usual.window("trajectory")], axis=0).min() > 0.15
 
 
 def test_results_cannot_be_changed(usual):

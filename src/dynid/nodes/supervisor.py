@@ -22,6 +22,9 @@ from dynid.recording.settings import ExperimentSettings
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
+# A client knows its server before the server knows the client, and no event tells it; an answer sent within that time
+# is lost (the middleware waits a tenth of a second for the reader of an answer, then drops it).
+MATCHING_S = 0.3
 
 
 def parameter_value(value: object) -> ParameterValue:
@@ -89,6 +92,12 @@ class Supervisor:
             self._watch()
             self._executor.spin_once(timeout_sec=0.05)
 
+    def _spin_for(self, duration_s: float) -> None:
+        """Spin for a time, however often something arrives."""
+        end = time.monotonic() + duration_s
+        while (left := end - time.monotonic()) > 0:
+            self._executor.spin_once(timeout_sec=left)
+
     @staticmethod
     def now() -> float:
         """A steady clock [s]."""
@@ -100,9 +109,11 @@ class Supervisor:
         Raises:
             NodeError: the service does not appear or does not answer in time.
         """
-        client = self._clients.setdefault(service, None) or self.node.create_client(kind, service)
-        self._clients[service] = client
+        new = service not in self._clients
+        client = self._clients[service] = self.node.create_client(kind, service) if new else self._clients[service]
         self.wait(client.service_is_ready, START_TIMEOUT_S, f"service {service}")
+        if new:
+            self._spin_for(MATCHING_S)
         future = client.call_async(request)
         self.wait(future.done, timeout_s, f"the answer of {service}")
         return future.result()
