@@ -15,7 +15,7 @@ from dynid.identification.preprocessing import (
     signals_of,
 )
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.identification.signals import Signals, TimeAxis
+from dynid.identification.signals import Signals, TimeAxis, held_over_gaps
 from dynid.recording.recording import Recording, TorqueSeries
 from dynid.recording.settings import ExperimentSettings, HardwareSettings, Phase
 from dynid.resources import load_validated
@@ -189,8 +189,18 @@ def test_unusable_data_are_refused_with_a_sentence(changes: dict[str, object], w
 
 
 def test_data_slower_than_the_target_are_refused() -> None:
+    wide = SETTINGS.model_copy(update={"filter": SETTINGS.filter.model_copy(update={"maximum_cutoff_hz": None})})
     with pytest.raises(DataError, match="record faster"):
-        preprocess(signals(np.arange(0.0, 12.0, 0.05)), SETTINGS, 0.02)
+        preprocess(signals(np.arange(0.0, 12.0, 0.05)), wide, 0.02)
+
+
+def test_torque_is_held_over_a_gap_not_joined_by_a_line() -> None:
+    time = np.array([0.0, 0.001, 0.002, 0.012, 0.013])
+    tau = np.array([[1.0], [1.0], [1.0], [5.0], [1.0]])
+    for source, during in (("present", 5.0), ("goal", 1.0)):
+        held_time, held = held_over_gaps(time, tau, source)
+        assert np.interp(0.008, held_time, held[:, 0]) == during
+    assert len(held_over_gaps(time[:3], tau[:3], "present")[0]) == 3
 
 
 def test_an_interval_without_enough_samples_is_refused() -> None:

@@ -28,7 +28,7 @@ from scipy.signal import butter, sosfiltfilt
 
 from dynid.errors import DataError
 from dynid.identification.settings import FilterSettings, IdentificationSettings, TorqueSource
-from dynid.identification.signals import Signals, TimeAxis, data_quality, interpolate, refuse_unusable
+from dynid.identification.signals import Signals, TimeAxis, data_quality, held_over_gaps, interpolate, refuse_unusable
 from dynid.identification.verdict import Verdict
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
@@ -178,7 +178,8 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
             f"target interval of {interval:.3g} s"
         )
     q = low_pass.apply(interpolate(fine, signals.time, signals.q))
-    tau = low_pass.apply(interpolate(fine, signals.torque_time + signals.torque_delay_s, signals.tau))
+    torque_time, torque = held_over_gaps(signals.torque_time, signals.tau, signals.torque_source)
+    tau = low_pass.apply(interpolate(fine, torque_time + signals.torque_delay_s, torque))
     dq, ddq = central_differences(q, grid)
     usable = (max(begin, fine[0] + margin), min(end, fine[-1] - margin))
     # target-grid samples only: the grid starts with the window, so equal windows give equal instants

@@ -13,6 +13,7 @@ from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.verdict import Check, Verdict
 from dynid.robot import FloatArray
 
+GAP_PERIODS = 1.5
 MAKE_UP_S = 4.0  # so long after a gap late cycles may follow in quick succession
 PERIOD_LAG = 20  # cycles over which the period is measured
 
@@ -92,6 +93,20 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
     """Values (N, n) at time (N,), linearly interpolated at the instants `fine` (K,): (K, n)."""
     return np.stack([np.interp(fine, time, column) for column in values.T], axis=1)
+
+
+def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
+    """Torques with what a servo did during gaps in the stamps: it held its last goal current.
+
+    That is the current measured at a gap's end, and the goal written at its begin. A straight line across the gap would
+    instead join two values of a torque that changes from cycle to cycle. Returns time (M,) [s] and tau (M, n) [N m].
+    """
+    steps = np.diff(time)
+    period = float(np.median(steps))
+    gaps = np.flatnonzero(steps > GAP_PERIODS * period)
+    held = gaps + 1 if source == "present" else gaps
+    at = time[gaps] + period if source == "present" else time[gaps + 1] - period
+    return np.insert(time, gaps + 1, at), np.insert(tau, gaps + 1, tau[held], axis=0)
 
 
 def refuse_unusable(signals: Signals) -> None:
