@@ -47,6 +47,16 @@ class ControllerSettings(Strict):
         """Number of joints n."""
         return len(self.inertia_kg_m2)
 
+    def gains(self) -> dict[str, float | tuple[float, ...]]:
+        """The gains under the names that eq. 2 gives them, as an experiment records them."""
+        return {
+            "K_P": self.proportional_gain_1_s2,
+            "K_V": self.velocity_gain_1_s,
+            "M_hat": self.inertia_kg_m2,
+            "D_hat": self.damping_nm_s_rad,
+            "Tf": self.pseudo_differentiation_s,
+        }
+
 
 def load_controller(robot: Robot, path: Path | None = None) -> ControllerSettings:
     """The controller settings of a robot: its controller.yaml, or another file of the same schema.

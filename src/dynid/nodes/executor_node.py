@@ -100,15 +100,12 @@ class ExecutorNode(Node):
         except DynidError as error:
             response.message = str(error)
             return response
-        gains = {
-            "K_P": self._settings.proportional_gain_1_s2,
-            "K_V": self._settings.velocity_gain_1_s,
-            "M_hat": self._settings.inertia_kg_m2,
-            "D_hat": self._settings.damping_nm_s_rad,
-            "Tf": self._settings.pseudo_differentiation_s,
-        }
         self._experiment = ExperimentSettings(
-            trajectory=name, profile=profile, controller="ff_pd", gains=gains, duration_s=trajectory.duration
+            trajectory=name,
+            profile=profile,
+            controller="ff_pd",
+            gains=self._settings.gains(),
+            duration_s=trajectory.duration,
         )
         self._publish_experiment()
         response.success = True

@@ -125,23 +125,12 @@ def _experiments(
         trajectory=run.trajectory,
         profile=profile,
         controller="ff_pd",
-        gains=_gains(controller),
+        gains=controller.gains(),
         duration_s=run.trajectory_duration,
     )
     for name, stamp_ns in run.phases:
         settings = settings.entered(name, stamp_ns + start_ns)
         yield stamp_ns + start_ns, settings
-
-
-def _gains(settings: ControllerSettings) -> dict[str, float | tuple[float, ...]]:
-    """The gains under the names that the controller's equation gives them."""
-    return {
-        "K_P": settings.proportional_gain_1_s2,
-        "K_V": settings.velocity_gain_1_s,
-        "M_hat": settings.inertia_kg_m2,
-        "D_hat": settings.damping_nm_s_rad,
-        "Tf": settings.pseudo_differentiation_s,
-    }
 
 
 def _report(states: int, stamp_ns: int) -> bytes:
