@@ -6,10 +6,7 @@ reply, zeros after a failed read, and hide the servos' error bytes. The 1 kHz cy
 """
 
 import itertools
-import os
-import select
 import termios
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +15,7 @@ from dynamixel_sdk import COMM_RX_CORRUPT, COMM_RX_TIMEOUT, COMM_SUCCESS, Protoc
 
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware import control_table as table
+from dynid.hardware.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.control_table import Register
 from dynid.hardware.port import WaitingPortHandler, close_port, open_port
 from dynid.hardware.protocol import (
@@ -46,6 +44,8 @@ class ServoBus:
         baudrate: [bit/s].
         servo_ids: ids in joint order, n of them.
         reply_margin_s: how long a group read waits for replies beyond their time on the wire.
+        clock: by which deadlines and stamps go.
+        opener: opens the port; `open_port` but for a simulated line without a device.
 
     Attributes:
         parser: of the replies that do not go through the SDK, with counters of its own.
@@ -53,16 +53,23 @@ class ServoBus:
             clock plus this: a step of the wall clock (NTP, by hand) is not in them until the port is opened anew.
     """
 
-    def __init__(self, port: str, baudrate: int, servo_ids: Sequence[int], *, reply_margin_s: float = 0.006) -> None:
+    def __init__(
+        self,
+        port: str,
+        baudrate: int,
+        servo_ids: Sequence[int],
+        *,
+        reply_margin_s: float = 0.006,
+        clock: Clock = SYSTEM_CLOCK,
+        opener: Callable[[str, int], WaitingPortHandler] = open_port,
+    ) -> None:
         self.port, self.baudrate, self.servo_ids = port, baudrate, tuple(servo_ids)
-        self.reply_margin_s = reply_margin_s
+        self.reply_margin_s, self.clock, self._opener = reply_margin_s, clock, opener
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
         self.parser = PacketParser()
         self.realtime_offset_ns = 0
         self._sdk = Protocol2PacketHandler()
         self._handler: WaitingPortHandler | None = None
-        self._descriptor = -1
-        self._poll = select.poll()
 
     # -- the port ----------------------------------------------------------------------------------------------
 
@@ -74,11 +81,8 @@ class ServoBus:
     def open(self) -> None:
         """Open the port for this process alone; BusError says in one sentence why it cannot be."""
         if self._handler is None:
-            self._handler = open_port(self.port, self.baudrate)
-            self.realtime_offset_ns = time.time_ns() - time.monotonic_ns()
-            self._descriptor = self._handler.ser.fd
-            self._poll = select.poll()
-            self._poll.register(self._descriptor, select.POLLIN)
+            self._handler = self._opener(self.port, self.baudrate)
+            self.realtime_offset_ns = self.clock.realtime_ns() - self.clock.monotonic_ns()
             self.parser.reset()
 
     def close(self) -> None:
@@ -166,8 +170,8 @@ class ServoBus:
 
     def sync_write(self, register: Register, counts: Sequence[int]) -> None:
         """Set a register of all servos at once, (n,) raw values; the servos do not confirm it."""
-        with self.line():
-            self.send(build_sync_write(self.servo_ids, register.address, [register.to_bytes(c) for c in counts]))
+        with self.line() as port:
+            port.send(build_sync_write(self.servo_ids, register.address, [register.to_bytes(c) for c in counts]))
 
     def sync_read(self, register: Register) -> tuple[list[int], list[bool]]:
         """(raw values, whether read) of one register of all servos, each (n,)."""
@@ -192,32 +196,31 @@ class ServoBus:
         """How long so many bytes take on the wire [s]."""
         return sum(byte_counts) * BITS_PER_BYTE / self.baudrate
 
-    def send(self, frame: bytes) -> None:
-        """Write a frame as it is; within `line`."""
-        if os.write(self._descriptor, frame) != len(frame):
-            raise OSError("the output buffer is full")
-
     def ask(
-        self, request: bytes, reply_size: int, meanwhile: Callable[[], None] | None = None
+        self,
+        port: WaitingPortHandler,
+        request: bytes,
+        reply_size: int,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Iterator[Packet]:
-        """Drop what lies unread, send a request, and hand out packets as they arrive; within `line`.
+        """Drop what lies unread, send a request, and hand out packets as they arrive; within `line`, on its port.
 
         `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
         Ends when the time for `reply_size` bytes and the margin are over; the caller stops earlier when it has all.
         """
-        termios.tcflush(self._descriptor, termios.TCIFLUSH)
+        port.discard_input()
         self.parser.reset()
         duration_s = self.wire_s(len(request), reply_size) + self.reply_margin_s
-        deadline_ns = time.monotonic_ns() + int(duration_s * 1e9)
-        self.send(request)
+        deadline_ns = self.clock.monotonic_ns() + int(duration_s * 1e9)
+        port.send(request)
         if meanwhile is not None:
             meanwhile()
-        while (remaining_ns := deadline_ns - time.monotonic_ns()) > 0 and self._poll.poll(remaining_ns * 1e-6):
-            data = os.read(self._descriptor, 4096)
+        while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
+            data = port.receive(remaining_ns * 1e-6)
             if not data:
-                raise OSError("end of file")
+                return
             yield from self.parser.feed(data)
 
     def _answers(self, request: bytes, reply_size: int, replies: int) -> list[Packet]:
-        with self.line():
-            return list(itertools.islice(self.ask(request, reply_size), replies))
+        with self.line() as port:
+            return list(itertools.islice(self.ask(port, request, reply_size), replies))

@@ -5,7 +5,6 @@ No ROS here: a node starts the loop, gives it commands, and publishes what the c
 
 import gc
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
@@ -21,9 +20,8 @@ from dynid.hardware.request_queue import RequestQueue
 from dynid.hardware.safety import GuardResult, SafetyGuard
 from dynid.robot import FloatArray
 
-# After standstills of the host, planned cycles are run late, back to back, rather than left out. Each one reads the
-# state of its moment and answers the newest command, so lateness costs nothing but evenness, which stamps and counters
-# tell. Only a loop that stays farther behind than this, because the host cannot keep the mean rate, leaves cycles out.
+# After standstills of the host, planned cycles are run late, back to back, rather than left out: each reads the state
+# of its moment and answers the newest command. Only a loop that stays farther behind than this leaves cycles out.
 LONGEST_CATCH_UP_S = 0.5
 YOUNG_COLLECTION_EVERY = 100
 
@@ -34,10 +32,9 @@ class ControlLoop:
     Args:
         arm: an open arm; the loop is the only one to use it while it runs.
         guard: decides which currents flow.
-        on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] that were
-            written in answer to it, (n,); all zero while torque is off. Must be quick. An exception ends the loop.
-        on_waiting: called with the same, but one cycle later while the next request is on the wire: for what is not
-            urgent, at no cost in time.
+        on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] written in
+            answer to it, (n,); all zero while torque is off. Must be quick; an exception ends the loop.
+        on_waiting: the same one cycle later, while the next request is on the wire: costs the cycle no time.
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
         slow_poll_every: one piece of slow data is read every so many cycles; 0 never.
@@ -63,7 +60,7 @@ class ControlLoop:
         slow_poll_every: int = 20,
         feedback_timeout_s: float = 0.05,
     ) -> None:
-        self.arm, self.guard = arm, guard
+        self.arm, self.guard, self._clock = arm, guard, arm.bus.clock
         self.error: BaseException | None = None
         self.torque_off_unconfirmed: BusError | None = None
         self.fifo = False
@@ -115,9 +112,10 @@ class ControlLoop:
 
         Args:
             tau: the torques; what is not n finite numbers is refused by the guard.
-            stamp_s: when the command was given, on `time.monotonic` [s]; None is now.
+            stamp_s: when the command was given, on the arm's monotonic clock [s]; None is now.
         """
-        self._command = (np.array(tau, dtype=np.float64), time.monotonic() if stamp_s is None else stamp_s)
+        given_s = self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s
+        self._command = (np.array(tau, dtype=np.float64), given_s)
 
     def enable(self, timeout_s: float = 5.0) -> None:
         """Switch torque on and follow commands; returns when it is on.
@@ -138,7 +136,11 @@ class ControlLoop:
 
     def statistics(self) -> LoopStatistics:
         """Counters and times so far."""
-        return self._meter.statistics(time.monotonic_ns())
+        return self._meter.statistics(self._clock.monotonic_ns())
+
+    def request(self, event: GuardEvent) -> "Future[None]":
+        """Ask for ENABLE, DISABLE or CLEAR without waiting; the future tells when it is served, and what failed."""
+        return self._requests.post(event)
 
     def _request(self, event: GuardEvent, timeout_s: float) -> None:
         if not self.running:
@@ -190,19 +192,19 @@ class ControlLoop:
             self._on_waiting(*previous)
 
     def _loop(self) -> None:
-        self._meter.started_ns = next_ns = time.monotonic_ns()
+        self._meter.started_ns = next_ns = self._clock.monotonic_ns()
         while True:
-            ahead_ns = next_ns - time.monotonic_ns()
+            ahead_ns = next_ns - self._clock.monotonic_ns()
             if ahead_ns > 0:
-                time.sleep(ahead_ns * 1e-9)
-            late_ns = time.monotonic_ns() - next_ns
+                self._clock.sleep(ahead_ns * 1e-9)
+            late_ns = self._clock.monotonic_ns() - next_ns
             if late_ns > LONGEST_CATCH_UP_S * 1e9:
                 lost = int((late_ns - LONGEST_CATCH_UP_S * 1e9) // self._period_ns) + 1
                 self._meter.skipped += lost
                 next_ns += lost * self._period_ns
-            began_ns = time.monotonic_ns()
+            began_ns = self._clock.monotonic_ns()
             complete = self._cycle()
-            self._meter.add(time.monotonic_ns() - began_ns, late_ns, complete)
+            self._meter.add(self._clock.monotonic_ns() - began_ns, late_ns, complete)
             next_ns += self._period_ns
             if self._meter.cycles % YOUNG_COLLECTION_EVERY == 0:
                 gc.collect(0)  # full collections are off; young garbage of other threads must not pile up
@@ -211,11 +213,11 @@ class ControlLoop:
 
     def _cycle(self) -> bool:
         """One cycle; whether its sample was complete."""
-        began_ns = time.monotonic_ns()
+        began_ns = self._clock.monotonic_ns()
         sample = self.arm.read(self._hand_over_previous)
         self._watch(sample, began_ns)
         command = self._command
-        tau, age_s = (None, 0.0) if command is None else (command[0], time.monotonic() - command[1])
+        tau, age_s = (None, 0.0) if command is None else (command[0], self._clock.monotonic_ns() * 1e-9 - command[1])
         result = self.last_result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid)
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self._torque_on else result.current_a
@@ -235,8 +237,7 @@ class ControlLoop:
             self._incomplete_since_ns = began_ns
         if not self._torque_on or self.guard.state is GuardState.FAULT:
             return
-        missing_ns = time.monotonic_ns() - self._incomplete_since_ns if self._incomplete_since_ns else 0
-        if missing_ns > self._feedback_timeout_s * 1e9:
+        if self._missing_s() > self._feedback_timeout_s:
             self.guard.fault(f"no reply for {self._feedback_timeout_s} s from {self._names(~sample.valid)}")
         elif sample.alert.any():
             self.guard.fault(f"hardware error at {self._names(sample.alert)}")
@@ -260,7 +261,7 @@ class ControlLoop:
     def _serve_requests(self) -> bool:
         """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
         while (first := self._requests.first) is not None:
-            if first is GuardEvent.ENABLE and self._reading_may_complete():
+            if first is GuardEvent.ENABLE and 0.0 < self._missing_s() <= self._feedback_timeout_s:
                 break  # one lost reply is no reason to refuse: look again after the next cycle
             request = self._requests.take()
             if request is None:
@@ -285,10 +286,9 @@ class ControlLoop:
             self._torque_off_waiters.clear()
         return self._torque_on or not self._stop_requested
 
-    def _reading_may_complete(self) -> bool:
-        """Whether a servo was missed only just now."""
-        missing_ns = time.monotonic_ns() - self._incomplete_since_ns if self._incomplete_since_ns else 0
-        return 0 < missing_ns <= self._feedback_timeout_s * 1e9
+    def _missing_s(self) -> float:
+        """For how long reads have missed a servo."""
+        return (self._clock.monotonic_ns() - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def _serve(self, event: GuardEvent, done: "Future[None]") -> None:
         if event is GuardEvent.DISABLE:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from dynid.errors import BusError, SafetyError
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
+from dynid.hardware.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.handshake import check_health, check_servos, configure, require_replies
-from dynid.hardware.port import is_pseudo_terminal
+from dynid.hardware.port import WaitingPortHandler, is_pseudo_terminal, open_port
 from dynid.hardware.state_cycle import CycleCounters, StateCycle
 from dynid.robot import FloatArray, Robot
 
@@ -73,6 +74,8 @@ class DynamixelArm:
         baudrate: [bit/s]; None is the robot's.
         watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: how long a read waits for replies beyond their time on the wire.
+        clock: by which the arm and its control loop live.
+        opener: opens the port, see `ServoBus`.
 
     Attributes:
         bus: the line, for work beside the cycle.
@@ -93,6 +96,8 @@ class DynamixelArm:
         baudrate: int | None = None,
         watchdog_s: float = 0.1,
         reply_margin_s: float = 0.006,
+        clock: Clock = SYSTEM_CLOCK,
+        opener: Callable[[str, int], WaitingPortHandler] = open_port,
     ) -> None:
         if not allow_real_port and not is_pseudo_terminal(port):
             raise SafetyError(
@@ -103,7 +108,12 @@ class DynamixelArm:
             raise ValueError(f"watchdog_s is {watchdog_s}, expected 0.02 to 0.1 s")
         self.robot, self.watchdog_count = robot, table.watchdog_to_count(watchdog_s)
         self.bus = ServoBus(
-            port, baudrate or robot.file.bus.baudrate, robot.servo_ids, reply_margin_s=reply_margin_s
+            port,
+            baudrate or robot.file.bus.baudrate,
+            robot.servo_ids,
+            reply_margin_s=reply_margin_s,
+            clock=clock,
+            opener=opener,
         )
         self.changed: list[str] = []
         self._cycle = StateCycle(self.bus)

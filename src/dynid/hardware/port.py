@@ -47,6 +47,26 @@ class WaitingPortHandler(PortHandler):
         data: bytes = self.ser.read(length)
         return data
 
+    # -- for frames of our own, past the SDK -------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Write a whole frame; OSError if the line does not take it."""
+        if os.write(self.ser.fd, frame) != len(frame):
+            raise OSError("the output buffer is full")
+
+    def receive(self, timeout_ms: float) -> bytes:
+        """What has arrived, waiting for it; nothing when the time is over. OSError when the line is gone."""
+        if not self._poll.poll(timeout_ms):
+            return b""
+        data = os.read(self.ser.fd, 4096)
+        if not data:
+            raise OSError("end of file")
+        return data
+
+    def discard_input(self) -> None:
+        """Forget what has arrived and was not read; termios.error when the line is gone."""
+        termios.tcflush(self.ser.fd, termios.TCIFLUSH)
+
     def setPacketTimeout(self, packet_length: int) -> None:
         """Wait for a reply of `packet_length` bytes."""
         self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + REPLY_LATENCY_MS)

@@ -17,16 +17,21 @@ class RequestQueue:
         self._waiting: deque[tuple[GuardEvent, Future[None]]] = deque()
         self._failure: BaseException | None = None
 
+    def post(self, event: GuardEvent) -> "Future[None]":
+        """Ask without waiting; the future is done when the loop has served this, and holds what it could not do."""
+        done: Future[None] = Future()
+        self._waiting.append((event, done))
+        if self._failure is not None:  # the loop ended meanwhile
+            self.refuse_all(self._failure)
+        return done
+
     def ask(self, event: GuardEvent, timeout_s: float) -> None:
         """Wait until the loop has served this; what it could not do is raised here.
 
         Raises:
             SafetyError: not served in time. What the loop had not begun by then, it will not begin any more.
         """
-        done: Future[None] = Future()
-        self._waiting.append((event, done))
-        if self._failure is not None:  # the loop ended meanwhile
-            self.refuse_all(self._failure)
+        done = self.post(event)
         wait([done], timeout_s)
         if not done.cancel():  # finished, or being served just now: what comes of it is told
             wait([done], SERVING_S)

@@ -1,6 +1,5 @@
 """The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ATTEMPTS, STATUS_OVERHEAD, ServoBus
 from dynid.hardware.control_table import IntArray
+from dynid.hardware.port import WaitingPortHandler
 from dynid.hardware.protocol import (
     BROADCAST_ID,
     Instruction,
@@ -126,13 +126,14 @@ class StateCycle:
         Raises:
             BusError: the port is lost.
         """
-        with self.bus.line():
-            self.fast_read = any(self._exchange(True) for _ in range(ATTEMPTS))
+        clock = self.bus.clock
+        with self.bus.line() as port:
+            self.fast_read = any(self._exchange(port, True) for _ in range(ATTEMPTS))
             shortest_s = float("inf")
             for _ in range(TIMING_PROBES):
-                started_ns = time.monotonic_ns()
-                if self._exchange(self.fast_read):
-                    shortest_s = min(shortest_s, (time.monotonic_ns() - started_ns) * 1e-9)
+                started_ns = clock.monotonic_ns()
+                if self._exchange(port, self.fast_read):
+                    shortest_s = min(shortest_s, (clock.monotonic_ns() - started_ns) * 1e-9)
             self.wire_timed = EARLY_FRACTION * self._wire_s(self.fast_read) <= shortest_s < float("inf")
         self._new_counters()
         self._quarantine_until_ns = 0
@@ -147,13 +148,13 @@ class StateCycle:
         Raises:
             BusError: the port is lost.
         """
-        with self.bus.line():
-            quarantine_s = (self._quarantine_until_ns - time.monotonic_ns()) * 1e-9
+        with self.bus.line() as port:
+            quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
             if quarantine_s > 0:
-                time.sleep(quarantine_s)
+                self.bus.clock.sleep(quarantine_s)
             fast = self.fast_read and self._plain_reads_left == 0
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
-            complete = self._exchange(fast, meanwhile)
+            complete = self._exchange(port, fast, meanwhile)
             self._fast_failures = self._fast_failures + 1 if fast and not complete else 0
             if self._fast_failures >= FAST_FAILURES_BEFORE_PLAIN:
                 # One servo that is missing makes the fast read fail for all; the plain one still hears the others.
@@ -168,8 +169,8 @@ class StateCycle:
         """
         self._goals["current"] = goal_current_count
         frame = finish_frame(self._write_frame)
-        with self.bus.line():
-            self.bus.send(frame)
+        with self.bus.line() as port:
+            port.send(frame)
 
     def _new_counters(self) -> None:
         self.counters = CycleCounters(missing_by_servo=np.zeros(len(self.bus.servo_ids), dtype=np.int64))
@@ -177,18 +178,18 @@ class StateCycle:
     def _wire_s(self, fast: bool) -> float:
         return self.bus.wire_s(len(self._requests[fast]), self._reply_sizes[fast])
 
-    def _exchange(self, fast: bool, meanwhile: Callable[[], None] | None = None) -> bool:
+    def _exchange(self, port: WaitingPortHandler, fast: bool, meanwhile: Callable[[], None] | None = None) -> bool:
         """One request and its replies into `_reading`; whether every servo's reply was good."""
         reading = self._reading
         reading.valid[:] = False
         reading.errors[:] = 0
         seen: set[int] = set()
-        started_ns = time.monotonic_ns()
-        for packet in self.bus.ask(self._requests[fast], self._reply_sizes[fast], meanwhile):
+        started_ns = self.bus.clock.monotonic_ns()
+        for packet in self.bus.ask(port, self._requests[fast], self._reply_sizes[fast], meanwhile):
             self._accept(packet, fast, seen)
             if len(seen) == len(self.bus.servo_ids):
                 break
-        ended_ns = time.monotonic_ns()
+        ended_ns = self.bus.clock.monotonic_ns()
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns
         too_early = (ended_ns - started_ns) * 1e-9 < EARLY_FRACTION * self._wire_s(fast)
         if len(seen) < len(self.bus.servo_ids):
