@@ -6,178 +6,42 @@ limits in the file carry their unit in the name; everything that the classes han
 
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dynid.errors import UnknownNameError
+from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.resources import load_validated, share_folder
+from dynid.robot_file import (
+    FloatArray,
+    Joint,
+    NonNegative,
+    Nuisances,
+    PhysicalBounds,
+    Positive,
+    RobotFile,
+    ServoModel,
+    Stribeck,
+    Strict,
+    Structure,
+    Vector3,
+    read_only,
+)
 
-FloatArray = NDArray[np.float64]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Vector3 = tuple[float, float, float]
-
-
-def read_only(values: object) -> FloatArray:
-    """A float64 array that nobody can change in place."""
-    array = np.array(values, dtype=np.float64)
-    array.flags.writeable = False
-    return array
-
-
-class Strict(BaseModel):
-    """Base of all configuration schemas: unknown keys are errors, values are frozen, NaN and infinity refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ServoModel(Strict):
-    """A servo type: what it answers to ping, and how its current becomes torque."""
-
-    model_number: int
-    torque_constant_nm_per_a: Positive
-    factory_current_limit_a: Positive
-
-
-class Joint(Strict):
-    """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction only."""
-
-    name: str
-    servo_id: Annotated[int, Field(ge=0, le=252)]
-    servo_model: str
-    lower_deg: float
-    upper_deg: float
-    velocity_limit_rad_s: Positive
-    current_limit_a: Positive
-    role: Literal["chain", "decoupled"] = "chain"
-    torque_constant_nm_per_a: Positive | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "Joint":
-        if self.lower_deg >= self.upper_deg:
-            raise ValueError(f"joint {self.name}: lower_deg {self.lower_deg} must be below upper_deg {self.upper_deg}")
-        return self
-
-
-class Bus(Strict):
-    """The serial line that the servos hang on."""
-
-    port: str
-    baudrate: int = 3_000_000
-    cycle_s: Positive = 0.001
-    centre_count: int = 2048
-
-
-class Structure(Strict):
-    """Which terms the identified model has; the 39-parameter model of the paper is the default."""
-
-    products_of_inertia: bool = False
-    rotor_inertia: bool = True
-    viscous_friction: bool = True
-    coulomb_friction: bool = False
-
-
-class LinkBounds(Strict):
-    """Physical bounds of one moving link: mass, and a box for its centre of mass in the URDF link frame."""
-
-    mass_kg: tuple[Positive, Positive]
-    centre_of_mass_lower_m: Vector3
-    centre_of_mass_upper_m: Vector3
-
-
-class PhysicalBounds(Strict):
-    """Bounds that keep a consistent standard-parameter set physical (design 5.3); links in joint order."""
-
-    total_mass_kg: Positive
-    pseudo_inertia_margin: Positive = 1e-6
-    links: tuple[LinkBounds, ...]
-
-
-class AuditDomain(Strict):
-    """The joint ranges over which the inertia matrix must be positive definite, chain joints only."""
-
-    lower_deg: tuple[float, ...]
-    upper_deg: tuple[float, ...]
-
-
-class Nuisances(Strict):
-    """What a real arm does that the model does not: magnitudes for the simulated arm, each can be switched off."""
-
-    coulomb_friction_nm: tuple[NonNegative, ...]
-    torque_noise_nm: tuple[NonNegative, ...]
-    encoder_counts_per_turn: int | None = 4096
-    quantise_current: bool = True
-    stamp_jitter_s: NonNegative = 0.0
-    backlash_deg: NonNegative = 0.0
-    communication_delay_s: NonNegative = 0.0
-
-
-class Simulation(Strict):
-    """The simulated arm."""
-
-    step_s: Positive = 0.001
-    baudrate: int | None = None
-    standard_parameters: str = "models/nominal.yaml"
-    nuisances: Nuisances
-
-
-class RobotFile(Strict):
-    """The schema of robot.yaml."""
-
-    schema_version: Literal[1]
-    name: str
-    title: str
-    urdf: str
-    xacro: str | None = None
-    base_link: str
-    servos: dict[str, ServoModel]
-    joints: tuple[Joint, ...]
-    bus: Bus
-    mounts_gravity_m_s2: dict[str, Vector3]
-    default_mount: str
-    structure: Structure = Structure()
-    geometry_profiles_m: dict[str, dict[str, float]] = {}
-    physical_bounds: PhysicalBounds
-    audit_domain: AuditDomain
-    simulation: Simulation
-    rest_posture_deg: tuple[float, ...]
-
-    @model_validator(mode="after")
-    def _complete(self) -> "RobotFile":
-        names = [joint.name for joint in self.joints]
-        ids = [joint.servo_id for joint in self.joints]
-        roles = [joint.role for joint in self.joints]
-        chain = roles.count("chain")
-        problems = []
-        if len(set(names)) != len(names) or len(set(ids)) != len(ids):
-            problems.append("joint names and servo ids must be unique")
-        if roles != sorted(roles):
-            problems.append("chain joints come first, decoupled ones last")
-        problems += [
-            f"joint {j.name}: servo model '{j.servo_model}' is not under servos"
-            for j in self.joints
-            if j.servo_model not in self.servos
-        ]
-        if self.default_mount not in self.mounts_gravity_m_s2:
-            problems.append(f"default_mount '{self.default_mount}' is not under mounts_gravity_m_s2")
-        lengths = {
-            "physical_bounds.links": (len(self.physical_bounds.links), chain),
-            "audit_domain.lower_deg": (len(self.audit_domain.lower_deg), chain),
-            "audit_domain.upper_deg": (len(self.audit_domain.upper_deg), chain),
-            "rest_posture_deg": (len(self.rest_posture_deg), len(names)),
-            "simulation.nuisances.coulomb_friction_nm": (
-                len(self.simulation.nuisances.coulomb_friction_nm),
-                len(names),
-            ),
-            "simulation.nuisances.torque_noise_nm": (len(self.simulation.nuisances.torque_noise_nm), len(names)),
-        }
-        problems += [f"{key} has {got} entries, expected {want}" for key, (got, want) in lengths.items() if got != want]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
+__all__ = [
+    "FloatArray",
+    "NonNegative",
+    "PhysicalBounds",
+    "Positive",
+    "Robot",
+    "RobotFile",
+    "Stribeck",
+    "Strict",
+    "Structure",
+    "Vector3",
+    "known_robots",
+    "load_robot",
+    "read_only",
+]
 
 
 class Robot:
@@ -215,58 +79,165 @@ class Robot:
         """Number of joints of the serial chain."""
         return sum(joint.role == "chain" for joint in self.file.joints)
 
+    def _servo(self, joint: Joint) -> ServoModel:
+        """The servo that drives a joint."""
+        if joint.servo_model is None:
+            raise ConfigurationError(
+                f"joint {joint.name} of robot '{self.name}' has no servo_model in robot.yaml: it can be identified "
+                "from data, but dynid cannot drive it"
+            )
+        return self.file.servos[joint.servo_model]
+
+    def _torque_constant(self, joint: Joint) -> float:
+        """Torque per current of one joint's drive [N m/A]."""
+        if joint.torque_constant_nm_per_a is not None:
+            return joint.torque_constant_nm_per_a
+        if joint.servo_model is None:
+            raise ConfigurationError(
+                f"joint {joint.name} of robot '{self.name}' has no torque_constant_nm_per_a in robot.yaml, so its "
+                "current cannot become a torque"
+            )
+        return self._servo(joint).torque_constant_nm_per_a
+
     @cached_property
     def servo_ids(self) -> tuple[int, ...]:
-        """Bus ids in joint order, (n,)."""
-        return tuple(joint.servo_id for joint in self.file.joints)
+        """Bus ids in joint order, (n,).
+
+        Raises:
+            ConfigurationError: the robot's drives are no servos that dynid knows, or robot.yaml is not decided.
+        """
+        if self.file.undecided:
+            raise ConfigurationError(
+                f"robot.yaml of '{self.name}' leaves {', '.join(self.file.undecided)} undecided: an arm is not driven "
+                f"before a person has decided; run 'dynid robot check {self.name}'"
+            )
+        missing = [joint.name for joint in self.file.joints if joint.servo_id is None]
+        if missing:
+            raise ConfigurationError(
+                f"robot '{self.name}' has no servo_id for {', '.join(missing)} in robot.yaml: it can be identified "
+                "from data, but dynid cannot drive it"
+            )
+        return tuple(joint.servo_id for joint in self.file.joints if joint.servo_id is not None)
+
+    @cached_property
+    def servo_models(self) -> tuple[ServoModel, ...]:
+        """Servo types in joint order, (n,)."""
+        return tuple(self._servo(joint) for joint in self.file.joints)
 
     @cached_property
     def model_numbers(self) -> tuple[int, ...]:
         """Servo model numbers in joint order, (n,)."""
-        return tuple(self.file.servos[joint.servo_model].model_number for joint in self.file.joints)
+        return tuple(model.model_number for model in self.servo_models)
 
     @cached_property
     def torque_constants(self) -> FloatArray:
-        """Torque per current, (n,) [N m/A]."""
-        models = self.file.servos
-        return read_only(
-            [j.torque_constant_nm_per_a or models[j.servo_model].torque_constant_nm_per_a for j in self.file.joints]
-        )
+        """Torque per current on the drive's side of the gear, (n,) [N m/A].
+
+        Raises:
+            ConfigurationError: a joint has neither a torque constant nor a servo model.
+        """
+        return read_only([self._torque_constant(joint) for joint in self.file.joints])
+
+    @property
+    def has_torque_constants(self) -> bool:
+        """Whether every joint has a torque constant."""
+        return all(j.torque_constant_nm_per_a is not None or j.servo_model is not None for j in self.file.joints)
+
+    @cached_property
+    def prismatic(self) -> tuple[bool, ...]:
+        """Which axes slide, (n,)."""
+        return tuple(joint.prismatic for joint in self.file.joints)
+
+    @cached_property
+    def gear_ratios(self) -> FloatArray:
+        """Motor over joint, (n,); 1 where data are measured at the joint."""
+        return read_only([joint.gear_ratio for joint in self.file.joints])
+
+    @cached_property
+    def coupling(self) -> FloatArray:
+        """C with q_motor = gear_ratio * (C q_joint), (n, n); the identity where every motor moves one joint."""
+        return read_only(np.eye(self.size) if self.file.coupling is None else np.array(self.file.coupling))
 
     @cached_property
     def lower(self) -> FloatArray:
-        """Lower position limits, (n,) [rad]."""
-        return read_only(np.deg2rad([j.lower_deg for j in self.file.joints]))
+        """Lower position limits, (n,) [rad or m]."""
+        return read_only([_position(j.lower_deg, j.lower_m) for j in self.file.joints])
 
     @cached_property
     def upper(self) -> FloatArray:
-        """Upper position limits, (n,) [rad]."""
-        return read_only(np.deg2rad([j.upper_deg for j in self.file.joints]))
+        """Upper position limits, (n,) [rad or m]."""
+        return read_only([_position(j.upper_deg, j.upper_m) for j in self.file.joints])
 
     @cached_property
     def velocity_limits(self) -> FloatArray:
-        """Velocity limits, (n,) [rad/s]."""
+        """Velocity limits, (n,) [rad/s or m/s]."""
         return read_only([j.velocity_limit_rad_s for j in self.file.joints])
 
     @cached_property
     def current_limits(self) -> FloatArray:
-        """Software current limits, (n,) [A]."""
-        return read_only([j.current_limit_a for j in self.file.joints])
+        """Software current limits, (n,) [A].
+
+        Raises:
+            ConfigurationError: a joint has none.
+        """
+        limits = [j.current_limit_a for j in self.file.joints]
+        missing = [j.name for j in self.file.joints if j.current_limit_a is None]
+        if missing:
+            raise ConfigurationError(f"robot '{self.name}' has no current_limit_a for {', '.join(missing)}")
+        return read_only(limits)
+
+    @cached_property
+    def torque_limits(self) -> FloatArray:
+        """The largest torques that the drives can give at the joints, (n,) [N m].
+
+        Raises:
+            ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a.
+        """
+        limits = []
+        for joint in self.file.joints:
+            if joint.torque_limit_nm is None and joint.current_limit_a is None:
+                raise ConfigurationError(
+                    f"joint {joint.name} of robot '{self.name}' has neither torque_limit_nm nor current_limit_a in "
+                    "robot.yaml: torques in a wrong unit could not be told"
+                )
+            limit = joint.torque_limit_nm
+            if limit is None:
+                limit = self._torque_constant(joint) * (joint.current_limit_a or 0.0) * abs(joint.gear_ratio)
+            limits.append(limit)
+        return read_only(limits)
+
+    @property
+    def nuisances(self) -> Nuisances:
+        """Magnitudes of what the simulated arm does that the model does not."""
+        if self.file.simulation.nuisances is None:
+            raise ConfigurationError(
+                f"robot '{self.name}' has no simulation.nuisances in robot.yaml; simulation needs it"
+            )
+        return self.file.simulation.nuisances
 
     @cached_property
     def rest_posture(self) -> FloatArray:
         """Posture in which the arm may be left, (n,) [rad]."""
+        if self.file.rest_posture_deg is None:
+            raise ConfigurationError(f"robot '{self.name}' has no rest_posture_deg in robot.yaml, which a motion needs")
         return read_only(np.deg2rad(self.file.rest_posture_deg))
 
     @cached_property
     def audit_lower(self) -> FloatArray:
-        """Lower corner of the audit domain, (chain_size,) [rad]."""
-        return read_only(np.deg2rad(self.file.audit_domain.lower_deg))
+        """Lower corner of the audit domain, (chain_size,) [rad or m]; without one in the file the joint limits."""
+        domain, revolute = self.file.audit_domain, ~np.array(self.prismatic[: self.chain_size])
+        limits = self.lower[: self.chain_size]
+        # beyond half a turn either way poses repeat
+        inside = np.where(revolute, np.maximum(limits, -np.pi), limits)
+        return read_only(inside if domain is None else np.deg2rad(domain.lower_deg))
 
     @cached_property
     def audit_upper(self) -> FloatArray:
-        """Upper corner of the audit domain, (chain_size,) [rad]."""
-        return read_only(np.deg2rad(self.file.audit_domain.upper_deg))
+        """Upper corner of the audit domain, (chain_size,) [rad or m]; without one in the file the joint limits."""
+        domain, revolute = self.file.audit_domain, ~np.array(self.prismatic[: self.chain_size])
+        limits = self.upper[: self.chain_size]
+        inside = np.where(revolute, np.minimum(limits, np.pi), limits)
+        return read_only(inside if domain is None else np.deg2rad(domain.upper_deg))
 
     def gravity(self, mount: str | None = None) -> FloatArray:
         """Gravitational acceleration in the base link's frame, (3,) [m/s^2].
@@ -279,6 +250,11 @@ class Robot:
         if name not in mounts:
             raise UnknownNameError("mount", name, tuple(mounts))
         return read_only(mounts[name])
+
+
+def _position(degrees: float | None, metres: float | None) -> float:
+    """A joint position in SI units: an angle or a length, whichever the file gives."""
+    return float(np.deg2rad(degrees)) if degrees is not None else float(metres or 0.0)
 
 
 def known_robots() -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def test_arm_has_come_to_rest_when_the_trajectory_begins():
 
 def test_noise_of_motors_and_sensors_has_its_sigma_and_is_independent(usual):
     moving = usual.window("trajectory")
-    sigma = np.array(ROBOT.file.simulation.nuisances.torque_noise_nm)
+    sigma = np.array(ROBOT.nuisances.torque_noise_nm)
     motors = (usual.torque_motor - usual.torque_goal)[moving]
     sensors = (usual.torque_present[1:] - 0.5 * (usual.torque_goal[1:] + usual.torque_goal[:-1]))[moving]
     np.testing.assert_allclose(motors.std(axis=0), sigma, rtol=0.15)
@@ -139,7 +139,7 @@ def test_jitter_and_backlash_can_be_switched_off_alone(usual):
     tight = run(switched_off={"backlash", "encoder"})
     np.testing.assert_array_equal(tight.q, tight.q_true)
     loose = run(switched_off={"encoder"})
-    half = 0.5 * np.deg2rad(ROBOT.file.simulation.nuisances.backlash_deg)
+    half = 0.5 * np.deg2rad(ROBOT.nuisances.backlash_deg)
     assert np.abs(loose.q - loose.q_true).max() == pytest.approx(half, rel=1e-6)
 
 
@@ -164,7 +164,7 @@ def test_dry_friction_is_what_the_model_without_it_misses():
     ddq = np.diff(dry.dq_true, axis=0)[moving] / 0.001
     q, dq = (0.5 * (v[1:] + v[:-1])[moving] for v in (dry.q_true, dry.dq_true))
     missing = dry.torque_motor[:-1][moving] - model.inverse_dynamics(q, dq, ddq, phi)
-    friction = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
+    friction = np.array(ROBOT.nuisances.coulomb_friction_nm)
     sliding = np.abs(dq) > 0.3
     for j in range(8):
         measured = missing[sliding[:, j], j] * np.sign(dq[sliding[:, j], j])

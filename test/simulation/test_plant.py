@@ -236,7 +236,7 @@ def test_torque_noise_off_leaves_readings_of_current_exact_and_torque_exact():
         noisy.advance(0.001)
         errors.append(noisy.measure().current_a - 0.1)
         torques.append(noisy.torque - 0.1 * ROBOT.torque_constants)
-    sigma = np.array(ROBOT.file.simulation.nuisances.torque_noise_nm)
+    sigma = np.array(ROBOT.nuisances.torque_noise_nm)
     np.testing.assert_allclose(np.std(torques, axis=0), sigma, rtol=0.1)
     np.testing.assert_allclose(np.std(errors, axis=0), sigma / ROBOT.torque_constants, rtol=0.1)
     assert np.abs(np.mean(np.array(errors) * np.array(torques), axis=0) / np.var(torques, axis=0)).max() < 0.1
@@ -275,7 +275,7 @@ def test_plants_encoder_lags_by_half_the_backlash():
     for _ in range(100):
         plant.advance(0.001)
         plant.measure()
-    half = 0.5 * np.deg2rad(ROBOT.file.simulation.nuisances.backlash_deg)
+    half = 0.5 * np.deg2rad(ROBOT.nuisances.backlash_deg)
     np.testing.assert_allclose(plant.q[0] - plant.measure().q[0], half, rtol=1e-9)
 
 

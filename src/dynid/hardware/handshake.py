@@ -23,16 +23,14 @@ def check_servos(bus: ServoBus, robot: Robot) -> None:
         BusError: one message with every servo that is missing or of another model.
     """
     missing, wrong = [], []
-    for joint, expected in zip(robot.file.joints, robot.model_numbers, strict=True):
+    for joint, servo_id, expected in zip(robot.file.joints, robot.servo_ids, robot.model_numbers, strict=True):
         try:
-            model = bus.ping(joint.servo_id)
+            model = bus.ping(servo_id)
         except BusTimeoutError:
-            missing.append(f"{joint.servo_id} ({joint.name})")
+            missing.append(f"{servo_id} ({joint.name})")
             continue
         if model != expected:
-            wrong.append(
-                f"{joint.servo_id} ({joint.name}) is model {model} instead of {expected} ({joint.servo_model})"
-            )
+            wrong.append(f"{servo_id} ({joint.name}) is model {model} instead of {expected} ({joint.servo_model})")
     if len(missing) == robot.size:
         raise BusError(
             f"no servo answers on {bus.port} at {bus.baudrate} bit/s: it is not the servo bus of {robot.name}, its "
@@ -51,23 +49,23 @@ def check_health(bus: ServoBus, robot: Robot) -> None:
         BusError: one message with every such servo and what to do.
     """
     problems = []
-    for joint in robot.file.joints:
-        error = bus.read(joint.servo_id, table.HARDWARE_ERROR_STATUS)
+    for joint, servo_id, wanted_a in zip(robot.file.joints, robot.servo_ids, robot.current_limits, strict=True):
+        error = bus.read(servo_id, table.HARDWARE_ERROR_STATUS)
         if error:
             text = table.hardware_error_text(error)
-            problems.append(f"servo {joint.servo_id} ({joint.name}) reports {text}: find the cause, then reboot it")
-        offset = bus.read(joint.servo_id, table.HOMING_OFFSET)
+            problems.append(f"servo {servo_id} ({joint.name}) reports {text}: find the cause, then reboot it")
+        offset = bus.read(servo_id, table.HOMING_OFFSET)
         if offset:
             degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
             problems.append(
-                f"servo {joint.servo_id} ({joint.name}) has homing offset {offset} ({degrees:.2f} deg) instead of 0, "
+                f"servo {servo_id} ({joint.name}) has homing offset {offset} ({degrees:.2f} deg) instead of 0, "
                 "which shifts its zero: set it to 0, then check the zero pose"
             )
-        limit_a = bus.read(joint.servo_id, table.CURRENT_LIMIT) * table.CURRENT_A_PER_COUNT
-        if joint.current_limit_a > limit_a + table.CURRENT_A_PER_COUNT:
+        limit_a = bus.read(servo_id, table.CURRENT_LIMIT) * table.CURRENT_A_PER_COUNT
+        if wanted_a > limit_a + table.CURRENT_A_PER_COUNT:
             problems.append(
-                f"servo {joint.servo_id} ({joint.name}) is limited to {limit_a:.2f} A, below current_limit_a "
-                f"{joint.current_limit_a} in robot.yaml: lower that"
+                f"servo {servo_id} ({joint.name}) is limited to {limit_a:.2f} A, below current_limit_a "
+                f"{wanted_a} in robot.yaml: lower that"
             )
     if problems:
         raise BusError("; ".join(problems))
@@ -80,8 +78,7 @@ def configure(bus: ServoBus, robot: Robot) -> list[str]:
         One line for each EEPROM register that was changed.
     """
     changed = []
-    for joint in robot.file.joints:
-        servo_id = joint.servo_id
+    for joint, servo_id in zip(robot.file.joints, robot.servo_ids, strict=True):
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
         for register, wanted in REQUIRED:
             found = bus.read(servo_id, register)

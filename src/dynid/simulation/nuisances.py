@@ -60,7 +60,7 @@ def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
     for name in switched_off:
         if name not in NUISANCES:
             raise UnknownNameError("nuisance", name, NUISANCES)
-    nuisances = robot.file.simulation.nuisances
+    nuisances = robot.nuisances
     counts = nuisances.encoder_counts_per_turn
     encoder = bool(counts) and ENCODER not in switched_off
     currents = nuisances.quantise_current and CURRENT_QUANTISATION not in switched_off

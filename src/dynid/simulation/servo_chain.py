@@ -30,7 +30,6 @@ class ServoChain:
         if plant.size != robot.size:
             raise ValueError(f"the plant has {plant.size} axes, robot {robot.name} has {robot.size}")
         self.robot, self.plant, self.lock_step = robot, plant, lock_step
-        models = [robot.file.servos[joint.servo_model] for joint in robot.file.joints]
         self.servos = {
             servo_id: Servo(
                 servo_id,
@@ -38,7 +37,7 @@ class ServoChain:
                 round(model.factory_current_limit_a / table.CURRENT_A_PER_COUNT),
                 baud_code,
             )
-            for servo_id, model in zip(robot.servo_ids, models, strict=True)
+            for servo_id, model in zip(robot.servo_ids, robot.servo_models, strict=True)
         }
         self.time_s = 0.0
         self.max_abs_current_a = np.zeros(robot.size)

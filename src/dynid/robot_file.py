@@ -1,0 +1,242 @@
+"""The schema of `config/<robot>/robot.yaml`: a robot as data. `dynid.robot` loads it and hands out SI arrays."""
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+FloatArray = NDArray[np.float64]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Vector3 = tuple[float, float, float]
+
+
+def read_only(values: object) -> FloatArray:
+    """A float64 array that nobody can change in place."""
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+class Strict(BaseModel):
+    """Base of all configuration schemas: unknown keys are errors, values are frozen, NaN and infinity refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ServoModel(Strict):
+    """A servo type: what it answers to ping, and how its current becomes torque."""
+
+    model_number: int
+    torque_constant_nm_per_a: Positive
+    factory_current_limit_a: Positive
+
+
+class Joint(Strict):
+    """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction only.
+
+    A revolute joint has lower_deg and upper_deg, a prismatic one lower_m and upper_m. The servo fields are needed to
+    drive the arm, not to identify it. `gear_ratio` is motor over joint, for data that are measured at the motors; the
+    torque constant is that of the side on which the current's torque is counted: the motor's before the gear, or 1:1.
+    For a prismatic joint read N m as N and rad/s as m/s.
+    """
+
+    name: str
+    servo_id: Annotated[int, Field(ge=0, le=252)] | None = None
+    servo_model: str | None = None
+    lower_deg: float | None = None
+    upper_deg: float | None = None
+    lower_m: float | None = None
+    upper_m: float | None = None
+    velocity_limit_rad_s: Positive
+    current_limit_a: Positive | None = None
+    torque_limit_nm: Positive | None = None
+    role: Literal["chain", "decoupled"] = "chain"
+    torque_constant_nm_per_a: Positive | None = None
+    gear_ratio: float = 1.0
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Joint":
+        turns = (self.lower_deg, self.upper_deg)
+        slides = (self.lower_m, self.upper_m)
+        given = [pair for pair in (turns, slides) if pair != (None, None)]
+        if len(given) != 1 or None in given[0]:
+            raise ValueError(
+                f"joint {self.name}: needs lower_deg and upper_deg (revolute) or lower_m and upper_m (prismatic)"
+            )
+        lower, upper = given[0]
+        if lower >= upper:  # type: ignore[operator]
+            key = "deg" if given[0] is turns else "m"
+            raise ValueError(f"joint {self.name}: lower_{key} {lower} must be below upper_{key} {upper}")
+        if self.gear_ratio == 0.0:
+            raise ValueError(f"joint {self.name}: gear_ratio must not be 0 (negative where motor and joint turn apart)")
+        return self
+
+    @property
+    def prismatic(self) -> bool:
+        """Whether the joint slides."""
+        return self.lower_m is not None
+
+
+class Bus(Strict):
+    """The serial line that the servos hang on."""
+
+    port: str = ""
+    baudrate: int = 3_000_000
+    cycle_s: Positive = 0.001
+    centre_count: int = 2048
+
+
+class Stribeck(Strict):
+    """The fixed shape sign(dq) exp(-(|dq| / velocity)^exponent) of the friction that fades with speed."""
+
+    velocity_rad_s: Positive
+    exponent: Positive = 2.0
+
+
+class Structure(Strict):
+    """Which terms the identified model has; the 39-parameter model of the paper is the default.
+
+    friction_offset: a constant torque per axis (offset of the amplifier, or friction that differs by direction).
+    stribeck: friction that fades with speed; its shape is given, only its size is identified.
+    """
+
+    products_of_inertia: bool = False
+    rotor_inertia: bool = True
+    viscous_friction: bool = True
+    coulomb_friction: bool = False
+    friction_offset: bool = False
+    stribeck: Stribeck | None = None
+
+
+class LinkBounds(Strict):
+    """Physical bounds of one moving link: mass, and a box for its centre of mass in the URDF link frame."""
+
+    mass_kg: tuple[Positive, Positive]
+    centre_of_mass_lower_m: Vector3
+    centre_of_mass_upper_m: Vector3
+
+
+class PhysicalBounds(Strict):
+    """Bounds that keep a consistent standard-parameter set physical (design 5.3); links in joint order."""
+
+    total_mass_kg: Positive
+    pseudo_inertia_margin: Positive = 1e-6
+    links: tuple[LinkBounds, ...]
+
+
+class AuditDomain(Strict):
+    """The joint ranges over which the inertia matrix must be positive definite, revolute chain joints only."""
+
+    lower_deg: tuple[float, ...]
+    upper_deg: tuple[float, ...]
+
+
+class Nuisances(Strict):
+    """What a real arm does that the model does not: magnitudes for the simulated arm, each can be switched off."""
+
+    coulomb_friction_nm: tuple[NonNegative, ...]
+    torque_noise_nm: tuple[NonNegative, ...]
+    encoder_counts_per_turn: int | None = 4096
+    quantise_current: bool = True
+    stamp_jitter_s: NonNegative = 0.0
+    backlash_deg: NonNegative = 0.0
+    communication_delay_s: NonNegative = 0.0
+
+
+class Simulation(Strict):
+    """The simulated arm, and the standard parameters that are nearest to the real one (CAD), where there are any."""
+
+    step_s: Positive = 0.001
+    baudrate: int | None = None
+    standard_parameters: str = "models/nominal.yaml"
+    nuisances: Nuisances | None = None
+
+
+class RobotFile(Strict):
+    """The schema of robot.yaml.
+
+    coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None where every motor moves one
+        joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
+    undecided: what a person must still decide before the robot is used, by field, as a question.
+    """
+
+    schema_version: Literal[1]
+    name: str
+    title: str
+    urdf: str
+    xacro: str | None = None
+    base_link: str
+    undecided: dict[str, str] = {}
+    servos: dict[str, ServoModel] = {}
+    joints: Annotated[tuple[Joint, ...], Field(min_length=1)]
+    coupling: tuple[tuple[float, ...], ...] | None = None
+    bus: Bus = Bus()
+    mounts_gravity_m_s2: dict[str, Vector3]
+    default_mount: str
+    structure: Structure = Structure()
+    geometry_profiles_m: dict[str, dict[str, float]] = {}
+    physical_bounds: PhysicalBounds
+    audit_domain: AuditDomain | None = None
+    simulation: Simulation = Simulation()
+    rest_posture_deg: tuple[float, ...] | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "RobotFile":
+        names = [joint.name for joint in self.joints]
+        ids = [joint.servo_id for joint in self.joints if joint.servo_id is not None]
+        roles = [joint.role for joint in self.joints]
+        problems = []
+        if len(set(names)) != len(names) or len(set(ids)) != len(ids):
+            problems.append("joint names and servo ids must be unique")
+        if roles != sorted(roles) or "chain" not in roles:
+            problems.append("chain joints come first, decoupled ones last, and there is at least one chain joint")
+        problems += [
+            f"joint {j.name}: servo model '{j.servo_model}' is not under servos"
+            for j in self.joints
+            if j.servo_model is not None and j.servo_model not in self.servos
+        ]
+        if self.default_mount not in self.mounts_gravity_m_s2:
+            problems.append(f"default_mount '{self.default_mount}' is not under mounts_gravity_m_s2")
+        problems += [
+            f"{key} has {got} entries, expected {want}" for key, (got, want) in self._lengths().items() if got != want
+        ]
+        problems += self._prismatic_problems() + self._coupling_problems()
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _lengths(self) -> dict[str, tuple[int, int]]:
+        """Numbers of entries, got and wanted, by field."""
+        size = len(self.joints)
+        chain = sum(joint.role == "chain" for joint in self.joints)
+        lengths = {"physical_bounds.links": (len(self.physical_bounds.links), chain)}
+        if self.audit_domain is not None:
+            lengths["audit_domain.lower_deg"] = (len(self.audit_domain.lower_deg), chain)
+            lengths["audit_domain.upper_deg"] = (len(self.audit_domain.upper_deg), chain)
+        if self.rest_posture_deg is not None:
+            lengths["rest_posture_deg"] = (len(self.rest_posture_deg), size)
+        nuisances = self.simulation.nuisances
+        if nuisances is not None:
+            lengths["simulation.nuisances.coulomb_friction_nm"] = (len(nuisances.coulomb_friction_nm), size)
+            lengths["simulation.nuisances.torque_noise_nm"] = (len(nuisances.torque_noise_nm), size)
+        return lengths
+
+    def _prismatic_problems(self) -> list[str]:
+        """Fields in degrees have no meaning for a joint that slides."""
+        sliding = [joint.name for joint in self.joints if joint.prismatic]
+        given = [key for key in ("audit_domain", "rest_posture_deg") if getattr(self, key) is not None]
+        return [f"{key} is in degrees but {sliding[0]} slides: leave it out" for key in given if sliding]
+
+    def _coupling_problems(self) -> list[str]:
+        if self.coupling is None:
+            return []
+        size = len(self.joints)
+        shape = (len(self.coupling), *{len(row) for row in self.coupling})
+        if shape != (size, size):
+            return [f"coupling must be a {size} x {size} matrix, one row per motor, one column per joint"]
+        matrix = np.array(self.coupling)
+        if abs(np.linalg.det(matrix)) < 1e-9 or not np.all(np.diag(matrix)):
+            return ["coupling must be invertible, with a diagonal without zeros"]
+        return []
