@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from rosbags.interfaces import QosDurability, QosReliability
-from rosbags.rosbag2 import Reader
+from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 
 from dynid.errors import BagWriteError, ConfigurationError, DataError, OutputExistsError, UnknownNameError
 from dynid.recording.bag_reader import read_bag
@@ -179,6 +179,52 @@ def test_bulk_writing_gives_the_messages_of_single_writing(storage: str, tmp_pat
     for topic, (times, rows) in batches.items():
         assert found[topic] == [(int(t), row.tobytes()) for t, row in zip(times, rows, strict=True)]
     assert writer.counts == read_bag(tmp_path / "bulk").counts
+
+
+def test_bulk_writing_of_messages_made_slice_by_slice(storage: str, tmp_path: Path) -> None:
+    stamps = 10**18 + 10**6 * np.arange(1500)
+    encoder, values = JointStateEncoder(["a"], fields=["effort"]), np.arange(1500.0)[:, None]
+    rows = encoder.encode_many(stamps, effort=values)
+    found = []
+    for name, content in (
+        ("whole", rows),
+        ("slices", lambda part: encoder.encode_many(stamps[part], effort=values[part])),
+    ):
+        (tmp_path / name).mkdir()
+        writer = BagWriter(tmp_path / name / "bag", [STATES], storage)  # type: ignore[arg-type]
+        writer.open()
+        writer.write_many({"/joint_states": (stamps, content)})
+        writer.close()
+        found.append(read_bag(tmp_path / name / "bag").sha256())
+    assert found[0] == found[1]
+
+
+def test_mcap_files_are_rosbags_own_byte_for_byte(tmp_path: Path) -> None:
+    """Chunks, their indices and the summary: ours are composed in bulk, those of rosbags' own writer one by one."""
+    ours, theirs = (
+        BagWriter(tmp_path / "a" / "bag", [STATES, NOTES], flush_interval_s=3600),
+        Writer(tmp_path / "b" / "bag", version=9, storage_plugin=StoragePlugin.MCAP),
+    )
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    ours.open()
+    theirs.open()
+    connections = {
+        topic.name: theirs.add_connection(
+            topic.name, topic.message_type, typestore=type_store(), offered_qos_profiles=[topic.offered_qos()]
+        )
+        for topic in (STATES, NOTES)
+    }
+    for stamp in range(1, 16_000):  # several chunks; stamps of one topic go back
+        late = ("/notes", 20_000 - stamp, encode_string(f"note {stamp}"))
+        for topic, at, raw in ([late] if stamp % 7 == 0 else []) + [("/joint_states", stamp, RAW)]:
+            ours.write(topic, at, raw)
+            theirs.write(connections[topic], at, raw)
+    ours.close()
+    theirs.close()
+    assert len(read_bag(tmp_path / "a" / "bag").counts) == 2
+    files = [(tmp_path / folder / "bag" / "bag.mcap").read_bytes() for folder in ("a", "b")]
+    assert len(files[0]) > 2 * 2**20 and files[0] == files[1]
 
 
 @pytest.mark.parametrize("lines", [1, 4])

@@ -14,7 +14,7 @@ from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep import LONGEST_STEP_S, PHASES, SimulatedRun, simulate
-from dynid.simulation.lockstep_kernels import actuate, nearest, sense
+from dynid.simulation.lockstep_kernels import CompiledFeedforwardPd, actuate, compiled_law, nearest, sense
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import NUISANCES, Play, quantise
 from dynid.simulation.plant import ArmPlant, nominal_standard
@@ -182,6 +182,18 @@ def test_compiled_servo_side_agrees_with_the_plants_bit_for_bit():
     np.testing.assert_array_equal(q_true, q)
     np.testing.assert_array_equal(dq_true, dq)
     assert nearest(0.3, 0.0) == 0.3 and nearest(0.3, 0.25) == 0.25
+
+
+def test_compiled_control_law_is_the_controller_bit_for_bit(usual):
+    class Plain(FeedforwardPd):
+        """Another class, so that its own numpy code runs."""
+
+    assert type(compiled_law(FeedforwardPd(SETTINGS))) is CompiledFeedforwardPd
+    plain = Plain(SETTINGS)
+    assert compiled_law(plain) is plain
+    same = simulate(ROBOT, short_motion(), plain, seed=4)
+    for name in STREAMS:
+        np.testing.assert_array_equal(getattr(same, name), getattr(usual, name), err_msg=name)
 
 
 def test_actuation_delays_and_caps_currents():

@@ -282,6 +282,7 @@ def test_plants_encoder_lags_by_half_the_backlash():
 def test_noise_rows_do_not_depend_on_how_they_are_asked_for():
     one, other = NoiseStream(np.ones(2), 1, 1), NoiseStream(np.ones(2), 1, 1)
     rows = [one.row(k).copy() for k in range(3000)]
+    np.testing.assert_array_equal(NoiseStream(np.ones(2), 1, 1).rows(3000), rows)
     np.testing.assert_array_equal(rows[2999], other.row(2999))
     assert not np.array_equal(rows[0], NoiseStream(np.ones(2), 1, 2).row(0))
     with pytest.raises(DataError, match="must not go back"):

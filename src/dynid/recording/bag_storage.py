@@ -1,13 +1,15 @@
 """rosbags' storage writers, made to survive SIGKILL. The only place that depends on how rosbags works inside.
 
 Used of rosbags beyond its documentation: `Writer.STORAGE_PLUGINS`, `.storage`, `.counts`, `.min_timestamp`;
-`Sqlite3Writer.conn`, `.cursor`; `McapWriter.bio`, `.chunk`, `.chunks`, `.close_chunk`, `.channel_stats`,
-`PendingChunk`. test_bag_writer.py notices when they change.
+`Sqlite3Writer.conn`, `.cursor`; `McapWriter.bio`, `.chunk`, `.chunks`, `.close_chunk`, `.compression`, `.compressor`,
+`.channel_stats`, `PendingChunk`. test_bag_writer.py notices when they change.
 """
 
+import struct
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,30 +76,49 @@ class FlushingMcapWriter(McapWriter):
         self._index = b""  # what lies behind it
 
     def close_chunk(self) -> None:
-        """Write the pending chunk in place of the last index."""
-        pending, chunks = self.chunk, len(self.chunks)
-        content = self._composed(super().close_chunk)
-        try:
-            self._replace_index(content)
-        except OSError:
-            self.chunk = pending
-            del self.chunks[chunks:]
-            raise
+        """Write the pending chunk in place of the last index.
+
+        The same bytes as rosbags writes, of which the message index alone would take it as long as all the rest.
+        """
+        content, summary = self._chunk_records()
+        self._replace_index(content)
+        self.chunks.append(BytesIO())
+        self.chunks[-1].write(summary)  # its position tells rosbags its length
+        self.chunk = PendingChunk(2**63 - 1, 0, BytesIO(), defaultdict(list))
         self._end += len(content)
         self._index = b""
+
+    def _chunk_records(self) -> tuple[bytes, bytes]:
+        """The pending chunk with its message indices, and the content of its record in the summary (MCAP format)."""
+        chunk, compression = self.chunk, self.compression.encode()
+        compressed = self.compressor(chunk.bio.getvalue())
+        span = struct.pack("<QQ", chunk.message_start_time, chunk.message_end_time)
+        kind = struct.pack("<I", len(compression)) + compression
+        head = span + struct.pack("<QI", chunk.bio.tell(), 0) + kind + struct.pack("<Q", len(compressed))
+        parts = [struct.pack("<BQ", 0x06, len(head) + len(compressed)), head, compressed]
+        end = start = self._end + sum(map(len, parts))
+        offsets = b""
+        for channel, messages in chunk.msgs.items():
+            pairs = struct.pack(f"<{2 * len(messages)}Q", *chain.from_iterable(messages))
+            offsets += struct.pack("<HQ", channel, end)
+            parts += [struct.pack("<BQHI", 0x07, 6 + len(pairs), channel, len(pairs)), pairs]
+            end += 15 + len(pairs)
+        place = struct.pack("<QQI", self._end, start - self._end, len(offsets))
+        sizes = struct.pack("<QQ", len(compressed), chunk.bio.tell())
+        return b"".join(parts), span + place + offsets + struct.pack("<Q", end - start) + kind + sizes
 
     def write_rows(self, connection: Connection, stamps_ns: Stamps, rows: Rows) -> None:
         """Write N messages of one size into the pending chunk: stamps (N,) [ns], bytes (N, size)."""
         head = [("kind", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4")]
         times = [("log", "<u8"), ("publish", "<u8")]
-        records = np.zeros(len(rows), dtype=[*head, *times, ("data", "u1", rows.shape[1])])
-        records["kind"], records["length"] = 0x05, 22 + rows.shape[1]
+        records = np.empty(len(rows), dtype=[*head, *times, ("data", "u1", rows.shape[1])])
+        records["kind"], records["length"], records["sequence"] = 0x05, 22 + rows.shape[1], 0
         records["channel"], records["data"] = connection.id, rows
         records["log"] = records["publish"] = stamps_ns
         start, size = self.chunk.bio.tell(), records.itemsize
         stamps = stamps_ns.tolist()
         self.chunk.msgs[connection.id].extend(zip(stamps, range(start, start + size * len(rows), size), strict=True))
-        self.chunk.bio.write(records.tobytes())
+        self.chunk.bio.write(records.data.cast("B"))
         self.channel_stats[connection.id] += len(rows)
         first, last = min(stamps), max(stamps)
         for span in (self, self.chunk):

@@ -7,7 +7,7 @@ files. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
 import fcntl
 import os
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -32,6 +32,7 @@ from dynid.resources import refuse_existing
 
 Storage = Literal["mcap", "sqlite3"]
 Reliability = Literal["reliable", "best_effort", "latched"]
+Batch = tuple[Stamps, Rows | Callable[[slice], Rows]]
 _STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
 _SLICE_NS = 200_000_000  # of topics written in bulk
 _FOREVER = QosTime(9223372036, 854775807)  # rmw's infinite duration
@@ -183,12 +184,13 @@ class BagWriter:
         if time.monotonic() >= self._next_flush:
             self.flush()
 
-    def write_many(self, batches: Mapping[str, tuple[Stamps, Rows]]) -> None:
+    def write_many(self, batches: Mapping[str, Batch]) -> None:
         """Write many messages at once, several times faster than one by one.
 
         Args:
             batches: by topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such as
-                `JointStateEncoder.encode_many` gives them. Topics are interleaved in slices of time.
+                `JointStateEncoder.encode_many` gives them, or a function that gives those of a slice: a few at a time
+                they never leave the processor's cache. Topics are interleaved in slices of time.
 
         Raises:
             UnknownNameError: a topic is not registered.
@@ -212,7 +214,8 @@ class BagWriter:
                 for topic, (stamps, rows) in filled.items():
                     part = slice(cuts[topic][index], cuts[topic][index + 1])
                     if part.start < part.stop:
-                        writer.write_rows(self._connections[topic], stamps[part], rows[part])
+                        content = rows(part) if callable(rows) else rows[part]
+                        writer.write_rows(self._connections[topic], stamps[part], content)
                         self._counts[topic] += part.stop - part.start
         except Exception as error:  # as in write
             raise BagWriteError(f"cannot write to the bag {self.folder}: {error}") from error

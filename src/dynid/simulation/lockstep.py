@@ -18,7 +18,7 @@ from dynid.control.motion import ON_REFERENCE_RAD, SETTLE_S, Phase
 from dynid.errors import DataError, SafetyError
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, read_only
-from dynid.simulation.lockstep_kernels import actuate, sense
+from dynid.simulation.lockstep_kernels import actuate, compiled_law, sense
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import Magnitudes, quantise, stamps
 from dynid.simulation.plant import ArmPlant
@@ -200,7 +200,7 @@ def simulate(
     Args:
         robot: the robot.
         trajectory: for all axes of the robot.
-        controller: its `reset` is called first.
+        controller: its `reset` is called first; `FeedforwardPd` itself stays as it is, a compiled copy runs.
         mount, seed, switched_off, q0, stops, standard: as in `ArmPlant`.
         to_rest: return to the rest posture at the end.
 
@@ -223,7 +223,7 @@ def simulate(
     )  # fmt: skip
     start = quantise(plant.q, plant.nuisances.position_step)
     plan = schedule(robot, trajectory, start, plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
-    raw = _run(plant, controller, plan, robot.file.bus.cycle_s)
+    raw = _run(plant, compiled_law(controller), plan, robot.file.bus.cycle_s)
     _refuse_lost(robot, trajectory, plan, raw)
     return _assemble(robot, trajectory, mount or robot.file.default_mount, plan, raw, plant.nuisances)
 

@@ -119,7 +119,11 @@ class NoiseStream:
 
     def rows(self, count: int) -> FloatArray:
         """Noise of the first `count` periods, (count, n)."""
-        return np.array([self.row(k) for k in range(count)])
+        out = np.empty((count, len(self._sigma)))
+        for first in range(0, count, NOISE_BLOCK):
+            self.row(first)  # loads its block
+            out[first : first + NOISE_BLOCK] = self._rows[: count - first]
+        return out
 
 
 class Play:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 import dynid
 from dynid.control.controller import ControllerSettings
 from dynid.model.chain import read_urdf_text
-from dynid.recording.bag_writer import BagWriter, Storage, Topic
+from dynid.recording.bag_storage import Rows
+from dynid.recording.bag_writer import BagWriter, Batch, Storage, Topic
 from dynid.recording.completeness import DRIVER
 from dynid.recording.messages import (
     DIAGNOSTIC_ARRAY,
@@ -87,16 +88,25 @@ def write_bag(
         writer.close()
 
 
-def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, tuple[NDArray[np.int64], NDArray[np.uint8]]]:
-    """The 1 kHz topics: log times (N,) and messages (N, size)."""
+def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, Batch]:
+    """The 1 kHz topics: log times (N,), and messages (N, size) slice by slice."""
     state = JointStateEncoder(run.joint_names)
     effort = JointStateEncoder(run.joint_names, fields=("effort",))
     reference = ReferenceEncoder(run.joint_names)
+
+    def states(part: slice) -> Rows:
+        return state.encode_many(
+            stamps[part], position=run.q[part], velocity=run.dq[part], effort=run.torque_present[part]
+        )
+
+    def references(part: slice) -> Rows:
+        return reference.encode_many(stamps[part], run.q_ref[part], run.dq_ref[part], run.ddq_ref[part])
+
     rows = {
-        "/joint_states": state.encode_many(stamps, position=run.q, velocity=run.dq, effort=run.torque_present),
-        "/joint_commands": effort.encode_many(stamps, effort=run.torque_command),
-        "/applied_commands": effort.encode_many(stamps, effort=run.torque_goal),
-        "/reference": reference.encode_many(stamps, run.q_ref, run.dq_ref, run.ddq_ref),
+        "/joint_states": states,
+        "/joint_commands": lambda part: effort.encode_many(stamps[part], effort=run.torque_command[part]),
+        "/applied_commands": lambda part: effort.encode_many(stamps[part], effort=run.torque_goal[part]),
+        "/reference": references,
     }
     return {topic: (stamps, messages) for topic, messages in rows.items()}
 

@@ -1,0 +1,68 @@
+"""Bags of simulated runs, several at a time: what `dynid simulate` and the benchmark wait for."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.parallel import in_processes
+from dynid.resources import refuse_existing
+from dynid.robot import load_robot
+from dynid.simulation.lockstep import simulate
+from dynid.simulation.mjcf import default_stops
+from dynid.simulation.simulated_bag import write_bag
+from dynid.trajectory.families import load_excitation
+
+
+@dataclass(frozen=True)
+class BagJob:
+    """One bag to make: a robot by name or folder, a trajectory of one profile, how to simulate, and the new folder."""
+
+    robot: str
+    trajectory: str
+    profile: str
+    mount: str | None
+    seed: int
+    without: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class BagMade:
+    """How long the motion lasts, and how long simulating and writing it took, by the clock and of the processor [s]."""
+
+    motion_s: float
+    seconds: float
+    processor_s: float
+
+
+def make_bag(job: BagJob) -> BagMade:
+    """Simulate one trajectory and write its bag, which appears under its name only when it is complete.
+
+    Raises:
+        OutputExistsError: the folder exists.
+        UnknownNameError: no such robot, trajectory, profile, mount or nuisance.
+        SafetyError: the arm does not follow the trajectory.
+    """
+    begin, processor_begin = time.perf_counter(), time.process_time()
+    robot = load_robot(job.robot)
+    excitation, controller = load_excitation(robot), load_controller(robot)
+    run = simulate(
+        robot, excitation.trajectory(job.trajectory, job.profile), FeedforwardPd(controller), mount=job.mount,
+        seed=job.seed, switched_off=job.without, stops=default_stops(robot, excitation.limits(job.profile)),
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(dir=job.folder.parent, prefix=f".{job.folder.name}.") as work:
+        made = Path(work) / job.folder.name
+        write_bag(run, robot, controller, made, profile=job.profile)
+        refuse_existing(job.folder)
+        made.rename(job.folder)
+    return BagMade(float(run.stamps_ns[-1]) / 1e9, time.perf_counter() - begin, time.process_time() - processor_begin)
+
+
+def make_bags(jobs: Sequence[BagJob], processes: int | None = None) -> Iterator[tuple[BagJob, BagMade]]:
+    """Every bag, in processes side by side; yields each as it is finished. None is one process per core."""
+    for index, made in in_processes(make_bag, jobs, processes):
+        yield jobs[index], made
