@@ -1,4 +1,4 @@
-"""What every control law offers, and the settings of one robot's controller."""
+"""What every controller and control law offers, and the settings of one robot's controller."""
 
 from pathlib import Path
 from typing import Literal, Protocol
@@ -6,6 +6,30 @@ from typing import Literal, Protocol
 from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
+
+Gains = dict[str, float | tuple[float, ...]]
+
+
+class TorqueLaw(Protocol):
+    """State and reference in, torque out; without a memory, so that laws can take over from each other at any moment.
+
+    Attributes:
+        name: what the parameter `controller` and the record of an experiment call it.
+        follows_reference: False where the arm goes wherever it is led.
+    """
+
+    name: str
+    follows_reference: bool
+
+    def torque(
+        self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """The torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI; a new array."""
+        ...
+
+    def gains(self) -> Gains:
+        """What the law was set to, by the names of its equation, as an experiment records it."""
+        ...
 
 
 class Controller(Protocol):
@@ -32,7 +56,8 @@ class Controller(Protocol):
 class ControllerSettings(Strict):
     """Settings of the FF+PD law, one value per joint in the robot's joint order (arXiv:2605.15949, eq. 2).
 
-    `inertia` is M_hat and `damping` D_hat: they realise the motion and are no identification result.
+    `inertia` is M_hat and `damping` D_hat: they realise the motion and are no identification result. Computed torque
+    takes the two gains and the filter from here, too.
     """
 
     schema_version: Literal[1]
@@ -47,7 +72,7 @@ class ControllerSettings(Strict):
         """Number of joints n."""
         return len(self.inertia_kg_m2)
 
-    def gains(self) -> dict[str, float | tuple[float, ...]]:
+    def gains(self) -> Gains:
         """The gains under the names that eq. 2 gives them, as an experiment records them."""
         return {
             "K_P": self.proportional_gain_1_s2,
@@ -70,7 +95,5 @@ def load_controller(robot: Robot, path: Path | None = None) -> ControllerSetting
     for key in ("proportional_gain_1_s2", "velocity_gain_1_s", "inertia_kg_m2", "damping_nm_s_rad"):
         values = getattr(settings, key)
         if len(values) != robot.size:
-            raise ConfigurationError(
-                f"{file}: {key} has {len(values)} entries, expected {robot.size}, one per joint"
-            )
+            raise ConfigurationError(f"{file}: {key} has {len(values)} entries, expected {robot.size}, one per joint")
     return settings

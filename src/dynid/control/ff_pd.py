@@ -7,13 +7,16 @@ The law has no gravity term: at rest it leaves the error g(q) / (M_hat K_P).
 
 import numpy as np
 
-from dynid.control.controller import ControllerSettings
-from dynid.control.filters import PseudoDifferentiator
+from dynid.control.arm_controller import ArmController
+from dynid.control.controller import ControllerSettings, Gains
 from dynid.robot import FloatArray, read_only
 
 
-class FeedforwardPd:
-    """The paper's motion-realization law for n joints; call `reset` before the first `update`."""
+class FeedforwardPdLaw:
+    """The paper's motion-realization law for n joints, as a `TorqueLaw`."""
+
+    name = "ff_pd"
+    follows_reference = True
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
@@ -23,23 +26,27 @@ class FeedforwardPd:
         self.stiffness_gain = read_only(inertia * np.array(settings.proportional_gain_1_s2))
         self._inertia = read_only(inertia)
         self._damping = read_only(settings.damping_nm_s_rad)
-        self._velocity = PseudoDifferentiator(settings.pseudo_differentiation_s, settings.size)
 
-    def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
-        self._velocity.reset(q)
-
-    def update(
-        self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    def torque(
+        self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m] from the measured q and the reference, all (n,) in SI, dt [s] after the previous
-        call.
-
-        Raises:
-            DataError: dt is not positive.
-        """
-        torque = self.damping_gain * (dq_ref - self._velocity.update(dt, q))
+        """Torque (n,) [N m]; dq is the pseudo-differentiated velocity."""
+        torque = self.damping_gain * (dq_ref - dq)
         torque += self.stiffness_gain * (q_ref - q)
         torque += self._inertia * ddq_ref
         torque += self._damping * dq_ref
         return torque
+
+    def gains(self) -> Gains:
+        """K_P, K_V, M_hat, D_hat and Tf."""
+        return self.settings.gains()
+
+
+class FeedforwardPd(ArmController):
+    """The law with its velocity filter, for n joints; call `reset` before the first `update`."""
+
+    def __init__(self, settings: ControllerSettings) -> None:
+        law = FeedforwardPdLaw(settings)
+        super().__init__(law, settings.pseudo_differentiation_s, settings.size)
+        self.settings = settings
+        self.damping_gain, self.stiffness_gain = law.damping_gain, law.stiffness_gain

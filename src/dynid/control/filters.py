@@ -22,9 +22,7 @@ class PseudoDifferentiator:
     def __init__(self, time_constant: float, size: int) -> None:
         """Time constant Tf [s] and number of joints."""
         if not (math.isfinite(time_constant) and time_constant > 0.0):
-            raise ConfigurationError(
-                f"pseudo-differentiation time constant is {time_constant} s; it must be positive"
-            )
+            raise ConfigurationError(f"pseudo-differentiation time constant is {time_constant} s; it must be positive")
         self.time_constant = time_constant
         self._input = np.full(size, np.nan)
         self._output = np.zeros(size)
@@ -51,9 +49,7 @@ class PseudoDifferentiator:
             called.
         """
         if not self._started:
-            raise DataError(
-                "the controller's velocity filter has no start posture; call reset(q) before update"
-            )
+            raise DataError("the controller's velocity filter has no start posture; call reset(q) before update")
         if not 0.0 < dt < math.inf:
             raise DataError(f"pseudo-differentiation was given a sample time of {dt} s; stamps must increase")
         decay = math.exp(-dt / self.time_constant)

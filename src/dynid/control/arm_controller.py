@@ -1,0 +1,66 @@
+"""A control law with the velocity estimate that all laws share, exchanged for another one without a jump in torque."""
+
+import numpy as np
+
+from dynid.control.controller import TorqueLaw
+from dynid.control.filters import PseudoDifferentiator
+from dynid.robot import FloatArray
+
+BLEND_S = 0.5  # over this time the difference between the former and the present law fades
+
+
+class ArmController:
+    """A `Controller` that runs one `TorqueLaw` at a time.
+
+    Bumpless: in the first cycle after `switch_to` both laws are asked about the same state; their difference is added
+    to the new law's torque and fades linearly over `BLEND_S`. The velocity filter goes on, whichever law runs.
+
+    Args:
+        law: the first law.
+        time_constant: of the pseudo-differentiation [s].
+        size: number of joints n.
+    """
+
+    def __init__(self, law: TorqueLaw, time_constant: float, size: int) -> None:
+        self._law = law
+        self._former: TorqueLaw | None = None
+        self._velocity = PseudoDifferentiator(time_constant, size)
+        self._difference = np.zeros(size)
+        self._left_s = 0.0
+
+    @property
+    def law(self) -> TorqueLaw:
+        """The law that runs."""
+        return self._law
+
+    def reset(self, q: FloatArray) -> None:
+        """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
+        self._velocity.reset(q)
+        self._former, self._left_s = None, 0.0
+
+    def switch_to(self, law: TorqueLaw) -> None:
+        """Run another law, or the same one with other values, from the next cycle on."""
+        if self._former is None:
+            self._former = self._law  # of two switches within one cycle, the law that ran is the one before both
+        self._law = law
+
+    def update(
+        self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """Torque (n,) [N m] from the measured q and the reference, all (n,) in SI, dt [s] after the previous
+        call.
+
+        Raises:
+            DataError: dt is not positive.
+        """
+        dq = self._velocity.update(dt, q)
+        torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
+        self._left_s -= dt
+        if self._former is not None:
+            before = self._former.torque(q, dq, q_ref, dq_ref, ddq_ref)
+            if self._left_s > 0.0:
+                before += self._difference * (self._left_s / BLEND_S)
+            self._difference, self._left_s, self._former = before - torque, BLEND_S, None
+        if self._left_s > 0.0:
+            torque += self._difference * (self._left_s / BLEND_S)
+        return torque

@@ -1,0 +1,68 @@
+"""Inverse dynamics of one state in scalar machine code: what a control cycle can afford (about a microsecond).
+
+The same equations as `dynid.model.compile`, whose kernels take many states at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.errors import SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.emit import RANGE, emit
+from dynid.model.kernels import Generated, load_kernels
+from dynid.model.symbolic import SymbolicArm
+from dynid.robot import FloatArray
+
+CHAIN = 0  # of the arm; every generated module has its own
+
+if TYPE_CHECKING:
+
+    def torque_program(lane: int, arrays: Any) -> None:
+        """Program: torques from q, dq, ddq and phi."""
+
+
+InverseDynamics = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+def single_state(q: Any, dq: Any, ddq: Any, phi: Any, tau: Any) -> int:
+    """Torques of one state into `tau`; returns how many positions were out of the polynomials' range."""
+    outside = 0
+    for j in range(CHAIN):
+        if not abs(q[j]) <= RANGE:
+            outside += 1
+    torque_program(0, (q, dq, ddq, phi, tau))
+    return outside
+
+
+def _generate(model: ArmModel) -> Generated:
+    arm = SymbolicArm(model)
+    inputs = {"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}
+    program = emit(inputs, {"phi": arm.phi}, {"tau": arm.inverse_dynamics(arm.ddq)}, row=1)
+    return Generated({"torque_program": replace(program, width=1)})
+
+
+def compile_single(model: ArmModel) -> InverseDynamics:
+    """A function `(q, dq, ddq, phi values) -> tau`, (n,) each: rigid links, rotors and viscous friction (paper eq. 3).
+
+    It is compiled here, not at its first call: a control loop must not wait for a compiler.
+    """
+    n, p = model.axes, len(model.names)
+    kernel = load_kernels("single", model, lambda: _generate(model), [single_state]).single_state
+
+    def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
+        tau = np.empty(n)
+        if kernel(q, dq, ddq, phi, tau):
+            raise SafetyError(
+                f"a joint is at {np.abs(q[: model.chain_size]).max():.3f} rad; the dynamics are computed within "
+                f"+-{RANGE} rad only"
+            )
+        return tau
+
+    still, values = np.zeros(n), np.zeros(p)
+    for writable in (True, False):  # numba compiles for each; phi is read-only
+        values.flags.writeable = writable
+        inverse_dynamics(still, still, still, values)
+    return inverse_dynamics

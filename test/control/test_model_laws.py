@@ -1,0 +1,108 @@
+"""Laws that a model feeds, against MuJoCo: an implementation of the dynamics that nobody here wrote."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from dynid.control.control_model import ControlModel
+from dynid.control.controller import load_controller
+from dynid.control.dynamics_kernel import compile_single
+from dynid.control.model_laws import COULOMB_ZONE_RAD_S, ComputedTorque, GravityCompensation
+from dynid.errors import SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import from_file
+from dynid.robot import load_robot
+from dynid.simulation.mjcf import PlantOptions, build_spec
+from dynid.simulation.plant import nominal_standard
+
+ROBOT = load_robot("crane_x7")
+SETTINGS = load_controller(ROBOT)
+N = ROBOT.size
+
+
+def model_of(mount=None, coulomb=0.0, scale=1.0):
+    arm = ArmModel.of(ROBOT, mount=mount)
+    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    friction = coulomb * np.ones(N)
+    return ControlModel(ROBOT.name, arm.structure_hash, phi.with_values(scale * phi.values), friction, True), arm
+
+
+@pytest.fixture(scope="module", params=["upright", "hanging"])
+def arm(request):
+    """A frictionless MuJoCo arm, and the laws with its true parameters."""
+    options = PlantOptions(request.param, np.zeros(N), (-10 * np.ones(N), 10 * np.ones(N)))
+    mj = build_spec(ROBOT, nominal_standard(ROBOT), options).compile()
+    model, structure = model_of(request.param)
+    return mj, model, compile_single(structure)
+
+
+def acceleration(mj, q, dq, tau):
+    data = mujoco.MjData(mj)
+    data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, dq, tau
+    mujoco.mj_forward(mj, data)
+    return data.qacc.copy()
+
+
+def test_computed_torque_leaves_the_same_linear_error_equation_everywhere(arm):
+    mj, model, dynamics = arm
+    law = ComputedTorque(SETTINGS, model, dynamics)
+    rng = np.random.default_rng(2)
+    stiffness, damping = np.array(SETTINGS.proportional_gain_1_s2), np.array(SETTINGS.velocity_gain_1_s)
+    for _ in range(20):
+        q, dq, ddq_ref = rng.uniform(-1.5, 1.5, (3, N))
+        error = 0.01 * rng.normal(size=N)
+        reached = acceleration(mj, q, dq, law.torque(q, dq, q + error, dq, ddq_ref))
+        np.testing.assert_allclose(reached - ddq_ref, stiffness * error, atol=1e-5)
+    # the velocity error is damped; the other velocity terms take the reference's velocity
+    reached = acceleration(mj, q, 0 * dq, law.torque(q, 0.1 * dq, q, 0 * dq, 0 * dq))
+    np.testing.assert_allclose(reached, -0.1 * damping * dq, atol=1e-5)
+
+
+def test_a_wrong_model_does_not(arm):
+    mj, _, dynamics = arm
+    law = ComputedTorque(SETTINGS, model_of(scale=1.05)[0], dynamics)
+    q, dq, ddq_ref = np.random.default_rng(2).uniform(-1.5, 1.5, (3, N))
+    reached = acceleration(mj, q, dq, law.torque(q, dq, q, dq, ddq_ref))
+    assert np.abs(reached - ddq_ref).max() > 0.1
+
+
+def test_gravity_compensation_carries_the_arm_whatever_the_reference_says(arm):
+    mj, model, dynamics = arm
+    law = GravityCompensation(model, dynamics)
+    assert not law.follows_reference
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        q, q_ref, dq = rng.uniform(-1.5, 1.5, (3, N))
+        tau = law.torque(q, dq, q_ref, dq, dq)
+        np.testing.assert_allclose(acceleration(mj, q, np.zeros(N), tau), 0.0, atol=1e-5)
+    other = compile_single(ArmModel.of(ROBOT, mount="hanging" if mj.opt.gravity[2] < 0 else "upright"))
+    wrong = GravityCompensation(model, other).torque(q, dq, q, dq, dq)
+    assert np.abs(acceleration(mj, q, np.zeros(N), wrong)).max() > 1.0
+
+
+def test_coulomb_friction_is_fed_forward_along_the_reference_and_not_at_rest():
+    without, with_friction = model_of()[0], model_of(coulomb=0.1)[0]
+    dynamics = compile_single(ArmModel.of(ROBOT))
+    q, still = np.array(ROBOT.rest_posture), np.zeros(N)
+    slow, fast = 0.5 * COULOMB_ZONE_RAD_S * np.ones(N), -np.ones(N)
+
+    def added(dq, dq_ref):
+        return ComputedTorque(SETTINGS, with_friction, dynamics).torque(q, dq, q, dq_ref, still) - ComputedTorque(
+            SETTINGS, without, dynamics
+        ).torque(q, dq, q, dq_ref, still)
+
+    np.testing.assert_allclose(added(fast, fast), -0.1)
+    np.testing.assert_allclose(added(fast, slow), 0.05)
+    np.testing.assert_array_equal(added(fast, still), 0.0)
+
+
+def test_positions_out_of_range_are_refused_instead_of_answered_wrongly():
+    dynamics = compile_single(ArmModel.of(ROBOT))
+    still, phi = np.zeros(N), model_of()[0].phi.values
+    for position in (3.6, np.nan):
+        q = still.copy()
+        q[2] = position
+        with pytest.raises(SafetyError, match=r"within \+-3.5 rad"):
+            dynamics(q, still, still, phi)
+    q[2], q[-1] = 3.4, 50.0  # the decoupled axis has no such range
+    assert np.isfinite(dynamics(q, still, still, phi)).all()

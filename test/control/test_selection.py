@@ -1,0 +1,143 @@
+"""Which law runs, with which model: exchanged without a jump, and only for what may move this arm."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynid.control.arm_controller import BLEND_S
+from dynid.control.control_model import ControlModel, ModelGate
+from dynid.control.controller import load_controller
+from dynid.control.selection import ControllerSelection
+from dynid.errors import SafetyError, UnknownNameError
+from dynid.identification.model_file import ModelFile
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import from_file
+from dynid.resources import load_validated
+from dynid.robot import load_robot
+from dynid.simulation.plant import nominal_standard
+
+ROBOT = load_robot("crane_x7")
+ARM = ArmModel.of(ROBOT)
+N, DT = ROBOT.size, 0.001
+STILL = np.zeros(N)
+
+
+def model(scale: float = 1.0) -> ControlModel:
+    phi = ARM.base_parameters(from_file(nominal_standard(ROBOT), ARM.mdh))
+    return ControlModel(ROBOT.name, ARM.structure_hash, phi.with_values(scale * phi.values), np.zeros(N), True)
+
+
+@pytest.fixture(scope="module")
+def gate() -> ModelGate:
+    return ModelGate(ROBOT, ARM)
+
+
+@pytest.fixture
+def selection() -> ControllerSelection:
+    chosen = ControllerSelection(ROBOT, load_controller(ROBOT))
+    chosen.set_model(model())
+    chosen.controller.reset(np.array(ROBOT.rest_posture))
+    return chosen
+
+
+def cycle(selection: ControllerSelection, sag: float = 0.02) -> np.ndarray:
+    rest = np.array(ROBOT.rest_posture)
+    return selection.controller.update(DT, rest, rest + sag, STILL, STILL)
+
+
+def test_switching_does_not_jump_and_ends_at_the_new_law(selection: ControllerSelection) -> None:
+    before = cycle(selection)
+    target = selection.make("computed_torque").torque(
+        ROBOT.rest_posture, STILL, ROBOT.rest_posture + 0.02, STILL, STILL
+    )
+    assert np.abs(target - before).max() > 0.5  # what a plain exchange would have done within one cycle
+    selection.select("computed_torque")
+    torques = np.array([before, *(cycle(selection) for _ in range(round(BLEND_S / DT) + 2))])
+    assert np.abs(np.diff(torques, axis=0)).max() < np.abs(target - before).max() * 1.5 * DT / BLEND_S
+    np.testing.assert_allclose(torques[-1], target, atol=1e-12)
+
+
+def test_switching_again_while_the_first_switch_still_fades_does_not_jump_either(
+    selection: ControllerSelection,
+) -> None:
+    torques = [cycle(selection)]
+    for name in ("computed_torque", "ff_pd", "gravity_compensation", "computed_torque"):
+        selection.select(name)
+        torques += [cycle(selection) for _ in range(50)]
+    selection.select("ff_pd")
+    selection.select("gravity_compensation")  # two within one cycle
+    torques += [cycle(selection) for _ in range(round(BLEND_S / DT) + 1)]
+    span = np.ptp(np.array(torques), axis=0).max()
+    assert np.abs(np.diff(torques, axis=0)).max() < 0.02 * span
+    expected = selection.make("gravity_compensation").torque(ROBOT.rest_posture, STILL, STILL, STILL, STILL)
+    np.testing.assert_allclose(torques[-1], expected, atol=1e-12)
+
+
+def test_another_model_takes_effect_in_the_next_cycle_without_a_jump(selection: ControllerSelection) -> None:
+    selection.select("gravity_compensation")
+    torques = [cycle(selection) for _ in range(round(BLEND_S / DT) + 2)]
+    heavier = model(1.3)
+    selection.set_model(heavier)
+    assert selection.model is heavier and selection.controller.law.gains()["phi"] == tuple(heavier.phi.values)
+    later = [cycle(selection) for _ in range(round(BLEND_S / DT) + 2)]
+    assert np.abs(later[0] - torques[-1]).max() < 1e-2
+    np.testing.assert_allclose(later[-1], 1.3 * torques[-1], rtol=1e-9, atol=1e-12)
+
+
+def test_a_law_that_needs_a_model_is_refused_without_one_and_an_unknown_one_always() -> None:
+    empty = ControllerSelection(ROBOT, load_controller(ROBOT))
+    running = empty.controller.law
+    for name in ("computed_torque", "gravity_compensation"):
+        with pytest.raises(SafetyError, match="needs an accepted model"):
+            empty.select(name)
+    with pytest.raises(UnknownNameError, match="unknown controller 'pid'; known: ff_pd, gravity_compensation"):
+        empty.select("pid")
+    assert empty.controller.law is running
+
+
+def sagging() -> ControlModel:
+    content = load_validated(ROBOT.folder / "models" / "paper.yaml", ModelFile)
+    return replace(model(), phi=content.base_parameters(ARM))
+
+
+def without_rotors() -> ControlModel:
+    names, values = ARM.names, model().phi.values.copy()
+    values[names.index("IA7")] = -values[names.index("IA7")]
+    return replace(model(), phi=BaseParameters(names, values))
+
+
+REFUSED = {
+    "another robot": (lambda: replace(model(), robot="other"), "of robot 'other', this one is 'crane_x7'"),
+    "another structure": (lambda: replace(model(), structure_hash="0123"), "of structure 0123, expected"),
+    "no structure": (lambda: replace(model(), structure_hash=""), r"of structure \(none\), expected"),
+    "other names": (lambda: replace(model(), phi=BaseParameters(("A",), np.ones(1))), "of structure"),
+    "not accepted": (lambda: replace(model(), accepted=False), "not accepted by its verdict"),
+    "indefinite somewhere": (sagging, r"not positive definite at \(.*\) deg"),
+    "negative rotor": (without_rotors, "not positive definite"),
+    "negative friction": (lambda: replace(model(), coulomb=-np.ones(N)), "Coulomb friction"),
+    "friction that is no number": (lambda: replace(model(), coulomb=np.nan * np.ones(N)), "Coulomb friction"),
+    "friction of fewer axes": (lambda: replace(model(), coulomb=np.zeros(3)), "expected 8 values"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_model_that_must_not_move_this_arm_is_refused_and_the_old_one_kept(
+    selection: ControllerSelection, reason: str
+) -> None:
+    make, words = REFUSED[reason]
+    selection.select("computed_torque")
+    for _ in range(round(BLEND_S / DT) + 2):
+        before = cycle(selection)
+    kept, law = selection.model, selection.controller.law
+    with pytest.raises(SafetyError, match=words) as error:
+        selection.set_model(make())
+    assert "keep the model they have" in str(error.value)
+    assert selection.model is kept and selection.controller.law is law
+    np.testing.assert_array_equal(cycle(selection), before)
+
+
+def test_a_good_model_passes_the_gate(gate: ModelGate) -> None:
+    gate.check(model())
+    gate.check(replace(model(), coulomb=0.1 * np.ones(N)))
