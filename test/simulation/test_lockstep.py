@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynid.control.controller import load_controller
-from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DataError, OutputExistsError, SafetyError, UnknownNameError
 from dynid.hardware.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
@@ -188,9 +188,15 @@ def test_compiled_control_law_is_the_controller_bit_for_bit(usual):
     class Plain(FeedforwardPd):
         """Another class, so that its own numpy code runs."""
 
+    class Other(FeedforwardPdLaw):
+        """Another law."""
+
     assert type(compiled_law(FeedforwardPd(SETTINGS))) is CompiledFeedforwardPd
     plain = Plain(SETTINGS)
     assert compiled_law(plain) is plain
+    switched = FeedforwardPd(SETTINGS)
+    switched.switch_to(Other(SETTINGS))
+    assert compiled_law(switched) is switched
     same = simulate(ROBOT, short_motion(), plain, seed=4)
     for name in STREAMS:
         np.testing.assert_array_equal(getattr(same, name), getattr(usual, name), err_msg=name)

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from dynid.control.controller import Controller
-from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
 from dynid.robot import FloatArray
 
 
@@ -98,7 +98,7 @@ def feedforward_pd(
 class CompiledFeedforwardPd:
     """A `FeedforwardPd` for the lock-step loop, with a state of its own; `update` returns a buffer that it reuses."""
 
-    def __init__(self, law: FeedforwardPd) -> None:
+    def __init__(self, law: FeedforwardPdLaw) -> None:
         settings = law.settings
         self._gains = np.array(
             [law.damping_gain, law.stiffness_gain, settings.inertia_kg_m2, settings.damping_nm_s_rad]
@@ -121,4 +121,7 @@ class CompiledFeedforwardPd:
 
 def compiled_law(controller: Controller) -> Controller:
     """The same law, compiled where there is a kernel for it; any other controller as it is."""
-    return CompiledFeedforwardPd(controller) if type(controller) is FeedforwardPd else controller
+    # what is derived from the class may do something else, and its law may have been exchanged
+    if type(controller) is FeedforwardPd and type(controller.law) is FeedforwardPdLaw:
+        return CompiledFeedforwardPd(controller.law)
+    return controller
