@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -33,13 +34,16 @@ def command_fault(line: str) -> str:
     words = shlex.split(line)[1:]
     if words[:1] == ["test"] or words == ["--help"]:
         return ""
-    group = typer.main.get_command(app)
-    context = group.make_context("dynid", [], resilient_parsing=True)
-    command = group.get_command(context, words[0]) if words else None  # type: ignore[attr-defined]
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("dynid", [], resilient_parsing=True)
+    if not words:
+        return f"no such command: {line}"
+    while hasattr(command, "get_command") and words and not words[0].startswith("-"):  # a group of commands
+        command, words = command.get_command(context, words[0]), words[1:]
     if command is None:
         return f"no such command: {line}"
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    unknown = [w.split("=")[0] for w in words[1:] if w.startswith("-") and w.split("=")[0] not in {*known, "--help"}]
+    unknown = [w.split("=")[0] for w in words if w.startswith("-") and w.split("=")[0] not in {*known, "--help"}]
     return f"no such option {unknown} in: {line}" if unknown else ""
 
 
@@ -54,7 +58,9 @@ def test_every_run_command_exists() -> None:
     assert [fault for line in commands if (fault := command_fault(line))] == []
 
 
-@pytest.mark.parametrize("line", ["./run dance", "./run demo --fast", "./run bag --verbose info x"])
+@pytest.mark.parametrize(
+    "line", ["./run dance", "./run demo --fast", "./run bag --verbose info x", "./run trajectories draw V01"]
+)
 def test_a_wrong_command_is_noticed(line: str) -> None:
     assert command_fault(line)
 

@@ -166,28 +166,6 @@ def bag(
         console.print(f"  [yellow]{finding}[/yellow]", soft_wrap=True)
 
 
-@app.command("trajectories")
-def trajectories(
-    robot: RobotOption = "crane_x7",
-    profile: Annotated[str, typer.Option(help="Excitation profile.")] = "limited",
-    as_json: JsonOption = False,
-) -> None:
-    """List the excitation and validation motions of a robot."""
-    from dynid.robot import load_robot
-    from dynid.trajectory.families import load_excitation
-
-    excitation = load_excitation(load_robot(robot))
-    rows = {}
-    for name in excitation.names:
-        motion = excitation.trajectory(name, profile)
-        rows[name] = {"duration_s": motion.duration, "peak_velocity_rad_s": float(motion.peak_velocities.max())}
-    if as_json:
-        print(json.dumps(rows))
-        return
-    for name, row in rows.items():
-        console.print(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
-
-
 register_all(app)
 
 

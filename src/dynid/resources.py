@@ -63,8 +63,8 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
         raise ConfigurationError(f"{path}: " + "; ".join(lines)) from error
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole or not at all; never over an existing one.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, whole or not at all; never over an existing one.
 
     Raises:
         OutputExistsError: the file exists.
@@ -72,8 +72,8 @@ def write_whole(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)

@@ -37,9 +37,7 @@ def campaign(
     loaded = load_robot(robot)
     runs = out.with_name(f"{out.name}.runs")
     with progress_bar("identifying", len(bags) + 1) as advance:
-        result = run(
-            loaded, bags, runs, validation_bags=validate or [], processes=processes, advance=advance
-        )
+        result = run(loaded, bags, runs, validation_bags=validate or [], processes=processes, advance=advance)
     write_campaign(result, out, runs)
     if as_json:
         print(json.dumps(summary(result)))

@@ -56,7 +56,7 @@ def read_model(robot: Robot, path: Path, mount: str | None = None) -> ModelFile:
         return load_model(path)
     standard = load_validated(path, StandardFile)
     model = ArmModel.of(robot, mount=mount)
-    base = model.base_parameters(from_file(standard, model.mdh))
+    base = model.base_parameters(from_file(standard, model.mdh, model.regrouping.standard))
     return ModelFile(
         robot=standard.robot, structure_hash=model.structure_hash, source=standard.source, standard=standard,
         parameters=parameter_rows(model, base),
@@ -71,5 +71,3 @@ def parameters_for(model: ArmModel, content: ModelFile, robot: Robot) -> BasePar
     """
     own = ArmModel.of(robot, structure=model.structure, lengths_m=content.geometry_overrides_m)
     return BaseParameters(model.names, content.base_parameters(own).values)
-
-

@@ -1,0 +1,143 @@
+"""A trajectory as a figure: position, velocity and acceleration of every joint, with the limits that hold for them."""
+
+from io import BytesIO
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from dynid.errors import UnknownNameError
+from dynid.resources import refuse_existing, write_whole
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.families import Excitation
+from dynid.trajectory.trajectory import Trajectory
+
+Span = tuple[float, float]
+SUFFIXES = (".png", ".svg", ".pdf")
+SAMPLES = 4000  # per curve: more than a page can show
+ROW_IN, TOP_IN, BOTTOM_IN, WIDTH_IN = 1.35, 0.75, 0.85, 13.0
+DOTS_PER_INCH = 130
+CURVE, PROFILE, ARM = "#1f5fa8", "#c77700", "#b3261e"
+BEYOND: dict[str, Any] = {"color": ARM, "alpha": 0.08, "linewidth": 0}
+# Without the time of writing and with fixed identifiers, equal motions give equal files.
+METADATA = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+STYLE = {"svg.hashsalt": "dynid", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+
+
+def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Joint names without the words at the beginning and the end that all of them share."""
+    words = [name.split("_") for name in names]
+    first = _shared(words)
+    last = _shared([row[first:][::-1] for row in words])
+    shortened = ["_".join(row[first : len(row) - last]) for row in words]
+    return tuple(shortened) if all(shortened) else names
+
+
+def _shared(words: list[list[str]]) -> int:
+    """How many words all rows begin with."""
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False)))
+
+
+def check_output(path: Path) -> None:
+    """Refuse a file that exists or whose suffix names no format of a figure.
+
+    Raises:
+        UnknownNameError: the suffix.
+        OutputExistsError: the file exists.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise UnknownNameError("figure format", path.suffix or path.name, SUFFIXES)
+    refuse_existing(path)
+
+
+def trajectory_figure(robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str) -> Figure:
+    """The figure: one row per joint, columns q, dq and ddq."""
+    times = np.linspace(0.0, trajectory.duration, SAMPLES)
+    samples = trajectory.sample_all(times)
+    turning = ~np.array(robot.prismatic)
+    scale = np.where(turning, np.rad2deg(1.0), 1.0)  # people read joint angles in degrees
+    n = robot.size
+    height = ROW_IN * n + TOP_IN + BOTTOM_IN
+    figure = Figure(figsize=(WIDTH_IN, height), dpi=DOTS_PER_INCH)
+    grid = figure.subplots(n, 3, sharex=True, squeeze=False)
+    figure.subplots_adjust(
+        left=0.05, right=0.99, top=1.0 - TOP_IN / height, bottom=BOTTOM_IN / height, wspace=0.17, hspace=0.32
+    )
+    lower, upper = excitation.limits(profile)
+    peaks = trajectory.peak_velocities, trajectory.peak_accelerations
+    speed, acceleration = robot.velocity_limits, np.array(excitation.file.acceleration_rad_s2)
+    for j, name in enumerate(short_names(robot.joint_names)):
+        length = "rad" if turning[j] else "m"
+        position, velocity, change = grid[j]
+        position.set_title(f"{j + 1}  {name}", loc="left", fontweight="bold", fontsize=9)
+        q, own = samples[0][:, j] * scale[j], (robot.lower[j] * scale[j], robot.upper[j] * scale[j])
+        span = f"{q.min():.4g} to {q.max():.4g} {'deg' if turning[j] else 'm'}"
+        _curve(position, times, q, f"q [{'deg' if turning[j] else 'm'}]", span)
+        _limits(position, own, (lower[j] * scale[j], upper[j] * scale[j]))
+        _curve(velocity, times, samples[1][:, j], f"dq [{length}/s]", f"peak {peaks[0][j]:.2f} {length}/s")
+        _limits(velocity, (-speed[j], speed[j]), None)
+        unit = f"{length}/s$^2$"
+        _curve(change, times, samples[2][:, j], f"ddq [{unit}]", f"peak {peaks[1][j]:.2f} {unit}")
+        _limits(change, None, (-acceleration[j], acceleration[j]))
+    for axes in grid[-1]:
+        axes.set_xlabel("time [s]")
+        axes.set_xlim(0.0, trajectory.duration)
+    figure.align_ylabels()
+    figure.suptitle(
+        f"{trajectory.name}, profile '{profile}': {robot.file.title}, {trajectory.duration:.1f} s",
+        y=1.0 - 0.15 / height, va="top", fontsize=14, fontweight="bold",
+    )  # fmt: skip
+    _legend(figure, profile)
+    return figure
+
+
+def _curve(axes: Axes, times: FloatArray, values: FloatArray, label: str, note: str) -> None:
+    axes.plot(times, values, color=CURVE, linewidth=1.1)
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.set_title(note, loc="right", fontsize=8, color="0.35")
+
+
+def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
+    """Limits as lines within the picture; what lies beyond the arm's own is shaded."""
+    bottom, top = axes.get_ylim()
+    given = [value for span in (arm, profile) if span for value in span]
+    bottom, top = min(bottom, *given), max(top, *given)
+    room = 0.06 * (top - bottom)
+    bottom, top = bottom - room, top + room
+    if arm:
+        axes.axhspan(bottom, arm[0], **BEYOND)
+        axes.axhspan(arm[1], top, **BEYOND)
+    for span, colour, style in ((arm, ARM, "-"), (profile, PROFILE, "--")):
+        for value in span or ():
+            axes.axhline(value, color=colour, linestyle=style, linewidth=0.9)
+    axes.set_ylim(bottom, top)
+
+
+def _legend(figure: Figure, profile: str) -> None:
+    handles = [
+        Line2D([], [], color=CURVE, label="reference"),
+        Line2D([], [], color=PROFILE, linestyle="--", label=f"limit of profile '{profile}' and its time law"),
+        Line2D([], [], color=ARM, label="limit of the arm"),
+        Patch(**BEYOND, label="beyond it"),
+    ]
+    figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=10)
+
+
+def write_trajectory_figure(
+    robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str, path: Path
+) -> None:
+    """Write the figure, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
+    check_output(path)
+    suffix = path.suffix.lower()
+    content = BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure = trajectory_figure(robot, excitation, trajectory, profile)
+        figure.savefig(content, format=suffix[1:], metadata=METADATA[suffix])
+    write_whole(path, content.getvalue())
