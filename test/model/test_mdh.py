@@ -100,10 +100,29 @@ def test_doctype_is_refused(tmp_path) -> None:
         read_urdf_text(path)
 
 
-def test_missing_joint_and_prismatic_joint_are_named() -> None:
-    text = urdf_of(("a", "0 0 0", "0 0 0", "0 0 1"))
+def test_a_missing_joint_is_named() -> None:
     with pytest.raises(ConfigurationError, match="no joint b"):
-        pinocchio_chain_model(text, ("a", "b"))
-    prismatic = SerialChain(pinocchio_chain_model(text.replace("revolute", "prismatic"), ("a",)))
-    with pytest.raises(ConfigurationError, match="joint a is not revolute"):
-        derive_mdh(prismatic)
+        pinocchio_chain_model(urdf_of(("a", "0 0 0", "0 0 0", "0 0 1")), ("a", "b"))
+
+
+@pytest.mark.parametrize("kinds", ["prr", "rpr", "rrp", "ppr", "ppp"])
+def test_sliding_joints_agree_with_their_urdf(kinds: str) -> None:
+    joints = [
+        ("a", "0 0 0.1", "0.2 0 0", "0 0.6 0.8"),
+        ("b", "0.1 0.2 0.3", "0.3 0.4 0.5", "0 1 0"),
+        ("c", "0 0.2 0.1", "1 0 2", "1 0 0"),
+    ]
+    text = urdf_of(*joints)
+    for (name, *_), kind in zip(joints, kinds, strict=True):
+        if kind == "p":
+            text = text.replace(f'name="{name}" type="revolute"', f'name="{name}" type="prismatic"')
+    chain = SerialChain(pinocchio_chain_model(text, ("a", "b", "c")))
+    assert derive_mdh(chain).prismatic == tuple(kind == "p" for kind in kinds)
+    assert_same_kinematics(chain)
+
+
+def test_a_continuous_joint_turns_like_a_revolute_one() -> None:
+    joint = ("a", "0 0 0.1", "0.3 0 0", "0 0 1")
+    text = urdf_of(joint).replace('type="revolute"', 'type="continuous"')
+    turning = SerialChain(pinocchio_chain_model(text, ("a",)))
+    np.testing.assert_allclose(turning.placements(np.array([2.0])), chain_of(joint).placements(np.array([2.0])))

@@ -26,6 +26,7 @@ from dynid.robot import FloatArray, PhysicalBounds
 LENGTH_UNIT_M = 0.1
 MASS_UNIT_KG = 0.1
 MARGIN_RESERVE = 1.05  # the solver aims a little inside delta, so that its tolerance cannot leave delta
+FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
 MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2
 BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
 
@@ -52,7 +53,7 @@ class ConsistentModel:
 def _units(names: tuple[str, ...]) -> FloatArray:
     """The solver's unit of every standard parameter, (s,)."""
     inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
-    by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, "FV": 0.1, "FC": 0.1}
+    by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
     return np.array([by_kind.get(name.rstrip("0123456789"), inertia) for name in names])
 
 
@@ -75,11 +76,9 @@ class _Problem:
             kind = name.rstrip("0123456789")
             if kind == "IA":
                 self.constraints.append(self.x[k] >= MINIMUM_ROTOR_INERTIA / self.units[k])
-            elif kind == "FV" and model.structure.viscous_friction:
+            elif kind in FRICTION and name in model.drive.modelled_names:
                 self.constraints.append(self.x[k] >= 0)
-            elif kind == "FC" and model.structure.coulomb_friction:
-                self.constraints.append(self.x[k] >= 0)
-            elif kind in ("FV", "FC") or (kind in PRODUCTS and not model.structure.products_of_inertia):
+            elif kind in FRICTION or (kind in PRODUCTS and not model.structure.products_of_inertia):
                 self.constraints.append(self.x[k] == 0)
 
     def _add_link(self, j: int, bounds: PhysicalBounds, placement: FloatArray) -> None:
@@ -166,7 +165,7 @@ def _settled(name: str, value: float, model: ArmModel) -> float:
         return 0.0
     if kind == "IA":
         return max(value, MINIMUM_ROTOR_INERTIA)
-    return max(value, 0.0) if kind in ("FV", "FC") else value
+    return max(value, 0.0) if kind in FRICTION else value
 
 
 def _refuse_outside(standard: StandardParameters, model: ArmModel, bounds: PhysicalBounds) -> None:

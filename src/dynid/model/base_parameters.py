@@ -15,28 +15,33 @@ For revolute joints the recursion from the last link to the first (Khalil and Do
     MR_j-1  = M_j-1 + M_j
 
 with a, d, r of joint j; YY_j, MZ_j and M_j disappear. What never reaches a torque (most of link 1) disappears, and a
-rotor inertia IA_j joins ZZR_j where the rotation of the links before never has a component along z_j. The numerical
-rank of the regressor at random states is the witness: it must equal the number of names.
+rotor inertia IA_j joins ZZR_j where the rotation of the links before never has a component along z_j.
+
+The numerical rank of the regressor at random states is the witness: it must equal the number of names. Where it does
+not (parallel axes, a mount along an axis), and for prismatic joints, the groups are found from the regressor itself,
+see `numerical_regrouping`; `Regrouping.method` says which way was taken.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from dynid.errors import ConfigurationError
+from dynid.model.drive import DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain
+from dynid.model.numerical_regrouping import grouping, independent_columns, is_silent
 from dynid.model.regressor import LINK_PARAMETERS, link_motions, standard_regressor
 from dynid.robot import FloatArray, Structure, read_only
 
 PRODUCTS = ("XY", "XZ", "YZ")
+REGROUPED_LAST = ("MZ", "YY", "M")  # the closed form's groups keep the others' names
 WITNESS_SAMPLES = 60
-RANK_TOLERANCE = 1e-8
 
 
-def standard_names(chain_size: int, axes: int) -> tuple[str, ...]:
-    """Names of all standard parameters: ten per link, then IA, FV and FC of every axis."""
+def standard_names(chain_size: int, axes: int, drive: DriveTerms | None = None) -> tuple[str, ...]:
+    """Names of all standard parameters: ten per link, then IA, FV and FC of every axis and what else `drive` has."""
     links = [f"{kind}{j + 1}" for j in range(chain_size) for kind in LINK_PARAMETERS]
-    return (*links, *(f"{kind}{j + 1}" for kind in ("IA", "FV", "FC") for j in range(axes)))
+    return (*links, *(drive or DriveTerms.of(axes, Structure())).standard_names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,7 @@ class Regrouping:
         representatives: the standard parameter whose regressor column is the base parameter's, (p,).
         standard: names of the standard parameters, (s,).
         link_count: how many base parameters are link-side.
+        method: how the groups were found; both give the same torques.
     """
 
     names: tuple[str, ...]
@@ -56,6 +62,7 @@ class Regrouping:
     representatives: tuple[int, ...]
     standard: tuple[str, ...]
     link_count: int
+    method: Literal["closed form", "numerical"] = "closed form"
 
     def formula(self, name: str) -> str:
         """One base parameter in words, such as 'ZZR1 = ZZ1 + YY2 + IA1'."""
@@ -108,72 +115,80 @@ def _base_name(standard_name: str, row: FloatArray) -> str:
     return f"{kind}{'R' if np.count_nonzero(row) > 1 else ''}{standard_name[len(kind) :]}"
 
 
-def regroup(mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray) -> Regrouping:
-    """Base parameters of a chain with `axes` axes in all (decoupled ones carry IA, FV, FC only).
+def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping:
+    """Base parameters of a chain with its drives; axes beyond the chain's are decoupled ones.
 
     Args:
         mdh: the chain.
-        axes: chain joints plus decoupled axes.
-        structure: which terms the model has.
+        drive: the drives' terms, and the structure.
         gravity: (3,) in the URDF base [m/s^2]; its direction decides whether MX1 and MY1 count.
-
-    Raises:
-        ConfigurationError: the closed form and the numerical rank disagree for this geometry.
     """
-    standard = standard_names(mdh.size, axes)
+    standard = standard_names(mdh.size, drive.axes, drive)
+    W = _witness(mdh, drive, gravity)
+    without_products = not drive.structure.products_of_inertia
+    # products of inertia are zero in a model without them; their columns vanish, the terms regrouped into them stay
+    removed = [k for k, n in enumerate(standard) if without_products and kind_and_number(n)[0] in PRODUCTS]
+    modelled = {standard.index(name) for name in drive.modelled_names}
+    usable = [k for k in range(len(standard)) if k not in removed and (k < 10 * mdh.size or k in modelled)]
+    kept = None if any(mdh.prismatic) else _closed_form(mdh, drive, standard, W, removed)
+    independent = independent_columns(W, _preference(standard, usable, 10 * mdh.size))
+    method: Literal["closed form", "numerical"] = "closed form"
+    # the closed form's names express every usable column, so equal numbers of independent ones span the same torques
+    if kept is None or len(independent_columns(W, [k for k, _ in kept])) != len(kept) or len(kept) != len(independent):
+        method, kept = "numerical", _numerical(W, usable, sorted(independent))
+    K = np.array([row for _, row in kept])
+    names = tuple(_base_name(standard[k], row) for k, row in kept)
+    link_count = sum(k < 10 * mdh.size for k, _ in kept)
+    return Regrouping(names, read_only(K), tuple(k for k, _ in kept), standard, link_count, method)
+
+
+def _witness(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> FloatArray:
+    """Regressor of all standard parameters at fixed random states, (samples n, s)."""
+    q, dq, ddq = _random_states(mdh, WITNESS_SAMPLES)
+    free = drive.axes - mdh.size
+    extra_dq, extra_ddq = _random_rates(free, WITNESS_SAMPLES)
+    columns = drive.columns(drive.standard_names, np.hstack([dq, extra_dq]), np.hstack([ddq, extra_ddq]))
+    links = np.zeros((WITNESS_SAMPLES, drive.axes, 10 * mdh.size))
+    links[:, : mdh.size] = standard_regressor(mdh, q, dq, ddq, gravity)
+    return np.concatenate([links, columns], axis=-1).reshape(WITNESS_SAMPLES * drive.axes, -1)
+
+
+def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
+    """Fixed pseudo-random rates (samples, axes) of decoupled axes."""
+    dq, ddq = np.random.default_rng(20260616).uniform(-1.0, 1.0, (2, samples, axes))
+    return 2.0 * dq, 5.0 * ddq
+
+
+def _closed_form(
+    mdh: MdhChain, drive: DriveTerms, standard: tuple[str, ...], W: FloatArray, removed: list[int]
+) -> list[tuple[int, FloatArray]]:
+    """Representatives and rows of K by the recursion of the module's head."""
     index = {name: k for k, name in enumerate(standard)}
     rows = _link_recursion(mdh, standard)
-    W = standard_regressor(mdh, *_random_states(mdh, WITNESS_SAMPLES), gravity).reshape(-1, 10 * mdh.size)
-    # products of inertia are zero in a model without them; their columns vanish, the terms regrouped into them stay
-    removed = (
-        []
-        if structure.products_of_inertia
-        else [k for k, n in enumerate(standard) if n.rstrip("0123456789") in PRODUCTS]
-    )
     for row in rows.values():
         row[removed] = 0.0
-    strength = np.abs(W).max(axis=0)
-    kept = [n for n in standard if n in rows and rows[n].any() and strength[index[n]] > RANK_TOLERANCE * strength.max()]
-    link_count = len(kept)
-    for j in range(1, axes + 1):
-        if not structure.rotor_inertia:
-            continue
-        if j <= mdh.size and _rotor_joins_link(mdh, j):
-            rows[f"ZZ{j}"][index[f"IA{j}"]] = 1.0
+    silent = is_silent(W[:, : 10 * mdh.size])
+    kept = [name for name in standard if name in rows and rows[name].any() and not silent[index[name]]]
+    for name in drive.modelled_names:
+        kind, j = kind_and_number(name)
+        own = kind == "IA" and j <= mdh.size and j - 1 not in drive.coupled
+        if own and f"ZZ{j}" in rows and _rotor_joins_link(mdh, j):
+            rows[f"ZZ{j}"][index[name]] = 1.0
         else:
-            kept.append(f"IA{j}")
-    kept += [f"FV{j + 1}" for j in range(axes) if structure.viscous_friction]
-    kept += [f"FC{j + 1}" for j in range(axes) if structure.coulomb_friction]
-    chain_side = [n for n in kept if not n.startswith(("FV", "FC")) and int(n.lstrip("XYZMIA")) <= mdh.size]
-    _check_rank(_witness_columns(mdh, W, chain_side, index), chain_side)
+            kept.append(name)
     unit = np.eye(len(standard))
-    K = np.array([rows.get(name, unit[index[name]]) for name in kept])
-    names = tuple(_base_name(name, row) for name, row in zip(kept, K, strict=True))
-    return Regrouping(names, read_only(K), tuple(index[n] for n in kept), standard, link_count)
+    return [(index[name], rows.get(name, unit[index[name]])) for name in kept]
 
 
-def _witness_columns(mdh: MdhChain, W: FloatArray, names: list[str], index: dict[str, int]) -> FloatArray:
-    """Regressor columns of chain-side parameters, rotor inertias included, at the states behind W."""
-    ddq = _random_states(mdh, WITNESS_SAMPLES)[2]
-    columns = []
-    for name in names:
-        if name.startswith("IA"):
-            column = np.zeros_like(ddq)
-            column[:, int(name[2:]) - 1] = ddq[:, int(name[2:]) - 1]
-            columns.append(column.ravel())
-        else:
-            columns.append(W[:, index[name]])
-    return np.stack(columns, axis=1)
+def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
+    """Usable columns in the order in which they are to represent a group, as the closed form would choose."""
+    own = [k for k in usable if k < links]
+    late = [k for k in own if kind_and_number(standard[k])[0] in REGROUPED_LAST]
+    return [k for k in own if k not in late] + late + [k for k in usable if k >= links]
 
 
-def _check_rank(W: FloatArray, names: list[str]) -> None:
-    """The witness: the link-side columns must be independent; names the first dependent one otherwise."""
-    scaled = W / np.linalg.norm(W, axis=0)
-    # unpivoted QR: the order of the columns alone decides which one is called dependent
-    diagonal = np.abs(np.diag(np.linalg.qr(scaled, mode="r")))
-    if diagonal.min() < RANK_TOLERANCE:
-        rank = int(np.linalg.matrix_rank(scaled, tol=RANK_TOLERANCE))
-        raise ConfigurationError(
-            f"the closed form gives {len(names)} base parameters but the regressor has rank {rank}; "
-            f"{names[int(np.argmin(diagonal))]} depends on those before it: this geometry needs its own regrouping"
-        )
+def _numerical(W: FloatArray, usable: list[int], kept: list[int]) -> list[tuple[int, FloatArray]]:
+    """Rows of K that express every usable column by the kept ones."""
+    rows = np.zeros((len(kept), W.shape[1]))
+    rows[:, usable] = grouping(W[:, kept], W[:, usable])
+    return list(zip(kept, rows, strict=True))

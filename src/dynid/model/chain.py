@@ -11,6 +11,7 @@ import numpy as np
 import pinocchio
 
 from dynid.errors import ConfigurationError, InputNotFoundError
+from dynid.model.urdf_tree import read_tree, with_limited_turns
 from dynid.robot import FloatArray, Robot, read_only
 
 
@@ -31,24 +32,15 @@ def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...]) -> pinoc
     Raises:
         ConfigurationError: not a valid URDF, a joint is missing, or the joints are not one serial chain in order.
     """
+    tree = read_tree(urdf_text)
+    tree.refuse_no_chain(joint_names)
+    continuous = any(joint.kind == "continuous" for joint in tree.joints)
     try:
-        full = pinocchio.buildModelFromXML(urdf_text)
+        full = pinocchio.buildModelFromXML(with_limited_turns(tree) if continuous else urdf_text)
     except (ValueError, RuntimeError) as error:
         raise ConfigurationError(f"not a valid URDF: {error}") from error
-    missing = [name for name in joint_names if not full.existJointName(name)]
-    if missing:
-        raise ConfigurationError(
-            f"the URDF has no joint {', '.join(missing)}; it has {', '.join(list(full.names)[1:])}"
-        )
     locked = [full.getJointId(name) for name in full.names if name not in joint_names and name != "universe"]
     model = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
-    order = tuple(model.names)[1:]
-    serial = all(model.parents[j] == j - 1 for j in range(1, model.njoints))
-    if order != joint_names or not serial or model.nq != len(joint_names):
-        raise ConfigurationError(
-            f"the chain joints must be one serial chain of one-axis joints in this order: {', '.join(joint_names)}; "
-            f"the URDF has them as {', '.join(order)}"
-        )
     return model
 
 
@@ -81,20 +73,29 @@ class SerialChain:
         return read_only([self._zero.oMi[j + 1].homogeneous for j in range(self.size)])
 
     @cached_property
-    def axes(self) -> FloatArray:
-        """Joint axes in the base frame at q = 0, (n, 3), unit length.
+    def prismatic(self) -> tuple[bool, ...]:
+        """Which joints slide, (n,).
 
         Raises:
-            ConfigurationError: a joint that is not revolute.
+            ConfigurationError: a joint that neither turns about one axis nor slides along one.
         """
-        axes = []
+        found = []
         for j in range(self.size):
-            subspace = self._motion_subspace(j + 1)
-            if np.linalg.norm(subspace[:3]) > 1e-12:
+            linear, angular = np.linalg.norm(self._motion_subspace(j + 1).reshape(2, 3), axis=1)
+            if min(linear, angular) > 1e-12:
                 raise ConfigurationError(
-                    f"joint {self.model.names[j + 1]} is not revolute; only revolute chain joints are supported"
+                    f"joint {self.model.names[j + 1]} both turns and slides; chain joints must be revolute or prismatic"
                 )
-            axes.append(self._zero.oMi[j + 1].rotation @ subspace[3:])
+            found.append(bool(linear > angular))
+        return tuple(found)
+
+    @cached_property
+    def axes(self) -> FloatArray:
+        """Joint axes in the base frame at q = 0, (n, 3), unit length."""
+        axes = []
+        for j, slides in enumerate(self.prismatic):
+            subspace = self._motion_subspace(j + 1)
+            axes.append(self._zero.oMi[j + 1].rotation @ (subspace[:3] if slides else subspace[3:]))
         return read_only(axes)
 
     def _motion_subspace(self, joint: int) -> np.ndarray:

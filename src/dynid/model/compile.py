@@ -136,12 +136,6 @@ class _StatesKernel:
         refuse_outside(self._module.evaluate_states(q, dq, third, phi, result), q, self.model.chain_size)
         return result
 
-    def axis_values(self, phi: FloatArray, kind: str) -> FloatArray:
-        """IA, FV or FC of every axis, (n,); zero where the model has none."""
-        names = self.model.names
-        wanted = [f"{kind}{i + 1}" for i in range(self.model.axes)]
-        return np.array([phi[names.index(name)] if name in names else 0.0 for name in wanted])
-
 
 def compile_inverse_dynamics(
     model: ArmModel,
@@ -151,7 +145,7 @@ def compile_inverse_dynamics(
 
     def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
         values = _values(model, phi)
-        return kernel(model.axes, values, q, dq, ddq) + kernel.axis_values(values, "FC") * np.sign(dq)
+        return kernel(model.axes, values, q, dq, ddq) + model.dry_torque(np.atleast_2d(dq), phi)
 
     return inverse_dynamics
 
@@ -168,7 +162,7 @@ def compile_forward_dynamics(
 
     def forward_dynamics(q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:
         values = _values(model, phi)
-        return kernel(model.axes, values, q, dq, tau - kernel.axis_values(values, "FC") * np.sign(dq))
+        return kernel(model.axes, values, q, dq, tau - model.dry_torque(np.atleast_2d(dq), phi))
 
     return forward_dynamics
 
@@ -190,12 +184,11 @@ def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, Floa
     kernel = _StatesKernel(
         model, "regressor", "ddq", lambda arm: ca.densify(ca.jacobian(arm.inverse_dynamics(arm.ddq), arm.phi)).T
     )
-    friction = [(model.names.index(f"FC{i + 1}"), i) for i in range(n) if f"FC{i + 1}" in model.names]
 
     def regressor(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         W = kernel(n * p, np.zeros(p), q, dq, ddq).reshape(-1, n, p)
-        for column, axis in friction:
-            W[:, axis, column] = np.sign(dq[:, axis])
+        dry, columns = model.dry_regressor(np.atleast_2d(dq))
+        W[:, :, columns] = dry
         return W
 
     return regressor

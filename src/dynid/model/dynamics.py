@@ -10,9 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError
 from dynid.model.base_parameters import Regrouping, regroup
 from dynid.model.chain import SerialChain
+from dynid.model.drive import SMOOTH, DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.regressor import link_columns, link_motions
@@ -20,27 +21,39 @@ from dynid.robot import FloatArray, Robot, Structure, read_only
 
 
 class ArmModel:
-    """Dynamics of n axes: `chain_size` chain joints, then decoupled axes that have IA, FV (and FC) only.
+    """Dynamics of n axes: `chain_size` chain joints, then decoupled axes that have rotor inertia and friction only.
 
     Args:
         mdh: geometry of the chain.
         axes: number of all axes n.
         structure: which terms the model has.
         gravity: (3,) in the URDF base link [m/s^2].
+        coupling: C of motors that move several joints, (n, n); None where each moves its own, see `DriveTerms`.
     """
 
-    def __init__(self, mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray) -> None:
+    def __init__(
+        self, mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray, coupling: FloatArray | None = None
+    ) -> None:
         self.mdh, self.axes, self.structure = mdh, axes, structure
         self.gravity = read_only(gravity)
+        self.drive = DriveTerms.of(axes, structure, coupling)
 
     @classmethod
     def of(
         cls, robot: Robot, *, mount: str | None = None, structure: Structure | None = None,
         lengths_m: Mapping[str, float] | None = None,
     ) -> "ArmModel":  # fmt: skip
-        """The model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}."""
+        """The model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}.
+
+        Raises:
+            ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml says.
+        """
         mdh = derive_mdh(SerialChain.from_robot(robot)).with_lengths(lengths_m or {})
-        return cls(mdh, robot.size, structure or robot.file.structure, robot.gravity(mount))
+        for name, says, is_so in zip(robot.joint_names, robot.prismatic, mdh.prismatic, strict=False):
+            if says != is_so:
+                kinds = ("revolute, with lower_deg and upper_deg", "prismatic, with lower_m and upper_m")
+                raise ConfigurationError(f"joint {name} is {kinds[is_so]} by the URDF; robot.yaml has it the other way")
+        return cls(mdh, robot.size, structure or robot.file.structure, robot.gravity(mount), robot.coupling)
 
     @property
     def chain_size(self) -> int:
@@ -50,7 +63,7 @@ class ArmModel:
     @cached_property
     def regrouping(self) -> Regrouping:
         """The map from standard to base parameters."""
-        return regroup(self.mdh, self.axes, self.structure, self.gravity)
+        return regroup(self.mdh, self.drive, self.gravity)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,7 +79,18 @@ class ArmModel:
         mdh = self.mdh
         geometry = np.concatenate([mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, 2], self.regrouping.K.ravel()])
         text = repr((self.names, self.regrouping.standard, (np.round(geometry, 9) + 0.0).tolist()))
+        text += repr(self.options) if self.options else ""
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @cached_property
+    def options(self) -> tuple[object, ...]:
+        """What shapes the torques beside names and geometry; empty for turning joints with drives of their own."""
+        shape = self.structure.stribeck
+        return (
+            *([("prismatic", self.mdh.prismatic)] if any(self.mdh.prismatic) else []),
+            *([("coupling", self.drive.coupling.tolist())] if self.drive.coupled else []),
+            *([("stribeck", shape.velocity_rad_s, shape.exponent)] if shape else []),
+        )
 
     def base_parameters(self, standard: StandardParameters) -> BaseParameters:
         """phi = K pi."""
@@ -99,14 +123,25 @@ class ArmModel:
         c = self.chain_size
         W = np.zeros((len(q), self.axes, len(self.names)))
         W[:, :c, : self.regrouping.link_count] = self._link_columns(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
-        self._add_axis_columns(W, {"IA": ddq, "FV": dq, "FC": np.sign(dq)})
+        W[:, :, self.regrouping.link_count :] = self.drive.columns(self.drive_names, dq, ddq)
         return W
 
-    def _add_axis_columns(self, W: FloatArray, signals: Mapping[str, FloatArray]) -> None:
-        for k in range(self.regrouping.link_count, len(self.names)):
-            kind, axis = self.names[k][:2], int(self.names[k][2:]) - 1
-            if kind in signals:
-                W[:, axis, k] = signals[kind][:, axis]
+    @cached_property
+    def drive_names(self) -> tuple[str, ...]:
+        """The drive-side base parameters, which come after the link-side ones."""
+        return tuple(self.regrouping.standard[k] for k in self.regrouping.representatives[self.regrouping.link_count :])
+
+    def dry_torque(self, dq: FloatArray, phi: BaseParameters) -> FloatArray:
+        """Torques (N, n) of what has no derivative everywhere (Coulomb, Stribeck, offsets) at rates (N, n)."""
+        W, columns = self.dry_regressor(dq)
+        return np.asarray(W @ self._values(phi)[columns])
+
+    def dry_regressor(self, dq: FloatArray) -> tuple[FloatArray, list[int]]:
+        """Columns (N, n, k) of the terms without a derivative, and which base parameters they belong to, (k,)."""
+        count = self.regrouping.link_count
+        dry = [k for k, name in enumerate(self.drive_names) if kind_and_number(name)[0] not in SMOOTH]
+        names = [self.drive_names[k] for k in dry]
+        return self.drive.columns(names, dq, np.zeros_like(dq)), [count + k for k in dry]
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
         """The (N, n, n, p) tensor B with M(q; phi) = B phi, for q (N, n) [rad]."""
@@ -114,12 +149,15 @@ class ArmModel:
         c, none = self.chain_size, np.zeros(3)
         B = np.zeros((len(q), self.axes, self.axes, len(self.names)))
         still = np.zeros((len(q), c))
+        rotors = [k for k, name in enumerate(self.drive_names) if kind_and_number(name)[0] == "IA"]
+        places = [self.regrouping.link_count + k for k in rotors]
+        names = [self.drive_names[k] for k in rotors]
         for column in range(self.axes):
             unit = np.zeros_like(q)
             unit[:, column] = 1.0
             if column < c:
                 B[:, :c, column, : self.regrouping.link_count] = self._link_columns(q[:, :c], still, unit[:, :c], none)
-            self._add_axis_columns(B[:, :, column, :], {"IA": unit})
+            B[:, :, column, places] = self.drive.columns(names, np.zeros_like(unit), unit)
         return B
 
     def inertia_matrix(self, q: FloatArray, phi: BaseParameters) -> FloatArray:

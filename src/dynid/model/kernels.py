@@ -89,7 +89,7 @@ def arm_key(model: ArmModel) -> str:
     """Everything that the expressions of an arm depend on, as text."""
     mdh = model.mdh
     arrays = [mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, :3], model.gravity]
-    return repr((model.names, model.axes, [[float(x).hex() for x in a.ravel()] for a in arrays]))
+    return repr((model.names, model.axes, [[float(x).hex() for x in a.ravel()] for a in arrays], model.options))
 
 
 def module_source(programs: Mapping[str, Program], constants: Mapping[str, object], loops: Loops) -> str:

@@ -23,15 +23,16 @@ SHORT_M = 1e-9  # distances below this count as zero
 
 @dataclass(frozen=True, eq=False)
 class MdhChain:
-    """Modified DH parameters of n revolute joints, and where the frames sit in the URDF.
+    """Modified DH parameters of n revolute or prismatic joints, and where the frames sit in the URDF.
 
     Attributes:
         alpha: (n,) [rad].
         d: (n,) [m].
-        r: (n,) [m].
+        r: at q = 0, (n,) [m].
         offset: theta at q = 0, (n,) [rad].
         base: placement of frame 0 in the URDF base link, (4, 4).
         in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
+        prismatic: which joints slide, so that r_j and not theta_j moves, (n,); empty where all turn.
     """
 
     alpha: FloatArray
@@ -40,6 +41,11 @@ class MdhChain:
     offset: FloatArray
     base: FloatArray
     in_link: FloatArray
+    prismatic: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.prismatic:
+            object.__setattr__(self, "prismatic", (False,) * len(self.alpha))
 
     @property
     def size(self) -> int:
@@ -62,7 +68,7 @@ class MdhChain:
 
     def relative_rotations(self, q: FloatArray) -> FloatArray:
         """Rotations of frame j in frame j-1 at joint positions q (N, n) [rad]; (N, n, 3, 3)."""
-        theta = np.atleast_2d(q) + self.offset
+        theta = np.where(self.prismatic, 0.0, np.atleast_2d(q)) + self.offset
         ct, st = np.cos(theta), np.sin(theta)
         ca, sa = np.cos(self.alpha), np.sin(self.alpha)
         zero = np.zeros_like(theta)
@@ -70,12 +76,17 @@ class MdhChain:
         return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
     def relative_positions(self) -> FloatArray:
-        """Origin of frame j in frame j-1, (n, 3) [m]; constant for revolute joints."""
+        """Origin of frame j in frame j-1 at q = 0, (n, 3) [m]; a prismatic joint moves it along `slides`."""
         return np.stack([self.d, -np.sin(self.alpha) * self.r, np.cos(self.alpha) * self.r], axis=-1)
+
+    def slides(self) -> FloatArray:
+        """Motion of frame j's origin in frame j-1 per q_j, (n, 3): the joint's axis where it slides, else zero."""
+        axes = np.stack([np.zeros(self.size), -np.sin(self.alpha), np.cos(self.alpha)], axis=-1)
+        return np.where(np.array(self.prismatic)[:, None], axes, 0.0)
 
     def placements(self, q: FloatArray) -> FloatArray:
         """Placements of frames 1..n in the URDF base link at q (n,) [rad]; (n, 4, 4)."""
-        rotations, positions = self.relative_rotations(q)[0], self.relative_positions()
+        rotations, positions = self.relative_rotations(q)[0], self.relative_positions() + q[:, None] * self.slides()
         placement, out = np.array(self.base), []
         for rotation, position in zip(rotations, positions, strict=True):
             step = np.eye(4)
@@ -145,10 +156,10 @@ def _frames(points: FloatArray, axes: FloatArray) -> FloatArray:
 
 
 def derive_mdh(chain: SerialChain) -> MdhChain:
-    """Modified DH parameters of a serial chain of revolute joints.
+    """Modified DH parameters of a serial chain of revolute and prismatic joints.
 
     Raises:
-        ConfigurationError: a joint that is not revolute.
+        ConfigurationError: a joint that neither turns about one axis nor slides along one.
     """
     urdf = np.asarray(chain.joint_placements)
     frames = _frames(urdf[:, :3, 3], np.asarray(chain.axes))
@@ -161,4 +172,4 @@ def derive_mdh(chain: SerialChain) -> MdhChain:
         r[j] = step[:3, 3] @ step[:3, 2]
     clean = [read_only(np.where(np.abs(v) < 1e-12, 0.0, v)) for v in (alpha, d, r, offset)]
     in_link = read_only(np.round(np.linalg.inv(urdf) @ frames, 12) + 0.0)
-    return MdhChain(clean[0], clean[1], clean[2], clean[3], read_only(frames[0]), in_link)
+    return MdhChain(clean[0], clean[1], clean[2], clean[3], read_only(frames[0]), in_link, chain.prismatic)

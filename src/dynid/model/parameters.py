@@ -7,11 +7,13 @@ import numpy as np
 from dynid.errors import DataError, UnknownNameError
 from dynid.robot import FloatArray, read_only
 
-_UNITS = (("M", "kg*m"), ("IA", "kg*m^2"), ("FV", "N*m*s/rad"), ("FC", "N*m"))
+_UNITS = (
+    ("M", "kg*m"), ("IA", "kg*m^2"), ("FV", "N*m*s/rad"), ("FC", "N*m"), ("OF", "N*m"), ("FS", "N*m"),
+)  # fmt: skip
 
 
 def parameter_unit(name: str) -> str:
-    """SI unit of a base or standard parameter, from its name."""
+    """SI unit of a base or standard parameter of a turning axis, from its name."""
     if name.rstrip("0123456789") in ("M", "MR"):
         return "kg"
     return next((unit for prefix, unit in _UNITS if name.startswith(prefix)), "kg*m^2")
@@ -59,7 +61,7 @@ class StandardParameters:
     """Standard parameters pi of all links and axes, in the modified DH frames.
 
     Attributes:
-        names: (s,), ten per link (XX..ZZ, MX..MZ, M), then IA, FV, FC of every axis.
+        names: (s,), ten per link (XX..ZZ, MX..MZ, M), then IA, FV, FC of every axis, then further drive terms.
         values: (s,), read-only, SI; inertias about the link frame's origin.
         chain_size: number of links.
     """

@@ -4,8 +4,9 @@ By the principle of virtual power, link j loads joint i <= j with
 
     tau_i = Jw_ij . (I dw + w x I w + MS x a) + Jv_ij . (M a + dw x MS + w x (w x MS)),
 
-where Jw_ij = z_i and Jv_ij = z_i x (o_j - o_i), all in frame j, I and MS about the origin o_j, and a is the
-acceleration of o_j minus gravity. Every term is linear in the ten standard parameters of link j.
+where Jw_ij = z_i and Jv_ij = z_i x (o_j - o_i) for a joint i that turns, 0 and z_i for one that slides, all in frame
+j, I and MS about the origin o_j, and a is the acceleration of o_j minus gravity. Every term is linear in the ten
+standard parameters of link j.
 """
 
 from dataclasses import dataclass
@@ -53,22 +54,27 @@ def link_motions(
 ) -> list[LinkMotion]:
     """Outward recursion over the links for N samples; q, dq, ddq are (N, n), gravity (3,) in the URDF base [m/s^2]."""
     count = len(q)
-    rotations, positions = mdh.relative_rotations(q), mdh.relative_positions()
+    rotations, positions, slides = mdh.relative_rotations(q), mdh.relative_positions(), mdh.slides()
     w, dw = np.zeros((count, 3)), np.zeros((count, 3))
     a = np.tile(-mdh.base[:3, :3].T @ gravity, (count, 1))
     Jw, Jv = np.zeros((count, 0, 3)), np.zeros((count, 0, 3))
     z = np.array([0.0, 0.0, 1.0])
     motions = []
     for j in range(mdh.size):
-        R, p = rotations[:, j], positions[j]  # R maps frame j to frame j-1, so v @ R maps back
+        R = rotations[:, j]  # maps frame j to frame j-1, so v @ R maps back
+        p = positions[j] + q[:, j, None] * slides[j] if mdh.prismatic[j] else positions[j]
         a = np.einsum("na,nab->nb", a + np.cross(dw, p) + np.cross(w, np.cross(w, p)), R)
         w, dw = np.einsum("na,nab->nb", w, R), np.einsum("na,nab->nb", dw, R)
-        Jv = np.einsum("nia,nab->nib", Jv + np.cross(Jw, p), R)
+        Jv = np.einsum("nia,nab->nib", Jv + np.cross(Jw, p[..., None, :]), R)
         Jw = np.einsum("nia,nab->nib", Jw, R)
-        dw = dw + ddq[:, j, None] * z + np.cross(w, dq[:, j, None] * z)
-        w = w + dq[:, j, None] * z
-        Jw = np.concatenate([Jw, np.tile(z, (count, 1, 1))], axis=1)
-        Jv = np.concatenate([Jv, np.zeros((count, 1, 3))], axis=1)
+        rate, own, none = dq[:, j, None] * z, np.tile(z, (count, 1, 1)), np.zeros((count, 1, 3))
+        if mdh.prismatic[j]:
+            a = a + ddq[:, j, None] * z + 2.0 * np.cross(w, rate)
+            Jw, Jv = np.concatenate([Jw, none], axis=1), np.concatenate([Jv, own], axis=1)
+        else:
+            dw = dw + ddq[:, j, None] * z + np.cross(w, rate)
+            w = w + rate
+            Jw, Jv = np.concatenate([Jw, own], axis=1), np.concatenate([Jv, none], axis=1)
         motions.append(LinkMotion(w, dw, a, Jw, Jv))
     return motions
 

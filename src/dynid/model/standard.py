@@ -88,12 +88,26 @@ class LinkRow(Strict):
 
 
 class AxisRow(Strict):
-    """An axis in the file."""
+    """An axis in the file; fields that are None belong to terms that the model has not.
+
+    The fields `motor_...` are of a motor that moves several joints and count at the motor, see `DriveTerms`.
+    """
 
     joint: str
     rotor_inertia_kg_m2: float = 0.0
     viscous_friction_nm_s_per_rad: float = 0.0
     coulomb_friction_nm: float = 0.0
+    friction_offset_nm: float | None = None
+    stribeck_friction_nm: float | None = None
+    motor_viscous_friction_nm_s_per_rad: float | None = None
+    motor_coulomb_friction_nm: float | None = None
+
+
+AXIS_FIELDS = {
+    "IA": "rotor_inertia_kg_m2", "FV": "viscous_friction_nm_s_per_rad", "FC": "coulomb_friction_nm",
+    "OF": "friction_offset_nm", "FS": "stribeck_friction_nm", "FVM": "motor_viscous_friction_nm_s_per_rad",
+    "FCM": "motor_coulomb_friction_nm",
+}  # fmt: skip
 
 
 class StandardFile(Strict):
@@ -121,23 +135,43 @@ def to_file(
                 inertia_kg_m2=(xx, xy, xz, yy, yz, zz),
             )
         )
-    ia, fv, fc = (standard.axis(kind) for kind in ("IA", "FV", "FC"))
-    axes = [
-        AxisRow(joint=name, rotor_inertia_kg_m2=a, viscous_friction_nm_s_per_rad=v, coulomb_friction_nm=c)
-        for name, a, v, c in zip(joints, *(np.round(x, FILE_DECIMALS).tolist() for x in (ia, fv, fc)), strict=True)
-    ]
+    drive = dict(zip(standard.names[10 * mdh.size :], standard.values[10 * mdh.size :].tolist(), strict=True))
+    axes = []
+    for j, name in enumerate(joints):
+        values = {field: drive.get(f"{kind}{j + 1}") for kind, field in AXIS_FIELDS.items()}
+        known = {field: round(value, FILE_DECIMALS) for field, value in values.items() if value is not None}
+        axes.append(AxisRow.model_validate({"joint": name, **known}))
     return StandardFile(robot=robot, source=source, links=tuple(links), axes=tuple(axes))
 
 
-def from_file(content: StandardFile, mdh: MdhChain) -> StandardParameters:
+def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
     """Standard parameters in the modified DH frames.
 
+    Args:
+        content: the file.
+        mdh: geometry of the chain.
+        names: of a model's standard parameters, those that the file has not being zero; None is what the file has.
+
     Raises:
-        DataError: the number of links is not the chain's.
+        DataError: the number of links is not the chain's, or the file has drive terms that the model has not.
     """
     if len(content.links) != mdh.size:
         raise DataError(
             f"the standard parameters of '{content.robot}' have {len(content.links)} links, the chain has {mdh.size}"
+        )
+    given = {
+        f"{kind}{j + 1}": value
+        for kind, field in AXIS_FIELDS.items()
+        for j, axis in enumerate(content.axes)
+        if (value := getattr(axis, field)) is not None
+    }
+    own = standard_names(mdh.size, len(content.axes))
+    wanted = (*own, *(name for name in given if name not in own)) if names is None else names
+    foreign = [name for name, value in given.items() if name not in wanted and value]
+    if foreign:
+        raise DataError(
+            f"the standard parameters of '{content.robot}' have {', '.join(foreign)}, terms that the robot's structure "
+            "has not: add them to structure in robot.yaml, or remove them from the file"
         )
     parts = [
         from_link_frame(
@@ -146,16 +180,15 @@ def from_file(content: StandardFile, mdh: MdhChain) -> StandardParameters:
         )
         for j, row in enumerate(content.links)
     ]
-    for key in ("rotor_inertia_kg_m2", "viscous_friction_nm_s_per_rad", "coulomb_friction_nm"):
-        parts.append(np.array([getattr(axis, key) for axis in content.axes]))
-    return StandardParameters(standard_names(mdh.size, len(content.axes)), np.concatenate(parts), mdh.size)
+    drive = np.array([given.get(name, 0.0) for name in wanted[10 * mdh.size :]])
+    return StandardParameters(wanted, np.concatenate([*parts, drive]), mdh.size)
 
 
-def load_standard(path: Path, mdh: MdhChain) -> StandardParameters:
-    """Read a standard-parameter file."""
-    return from_file(load_validated(path, StandardFile), mdh)
+def load_standard(path: Path, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
+    """Read a standard-parameter file; `names` as in `from_file`."""
+    return from_file(load_validated(path, StandardFile), mdh, names)
 
 
 def save_standard(path: Path, content: StandardFile) -> None:
     """Write a standard-parameter file; never over an existing one."""
-    write_whole(path, yaml.safe_dump(content.model_dump(mode="json"), sort_keys=False, width=140))
+    write_whole(path, yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, width=140))

@@ -63,17 +63,23 @@ class SymbolicArm:
         self.q = ca.SX.sym("q", c)
         self.dq, self.ddq, self.tau = (ca.SX.sym(name, n) for name in ("dq", "ddq", "tau"))
         self.phi = ca.SX.sym("phi", len(model.names))
-        self.positions = [ca.DM([_clean(x) for x in row]) for row in model.mdh.relative_positions()]
+        self.positions = [self._position(j) for j in range(c)]
         self.rotations = [self._rotation(j) for j in range(c)]
         self.bodies = [self._body(j) for j in range(c)]
         self._gravity = ca.DM([_clean(x) for x in -model.mdh.base[:3, :3].T @ model.gravity])
+
+    def _position(self, j: int) -> ca.SX:
+        """Origin of frame j in frame j-1."""
+        mdh = self.model.mdh
+        start, slide = mdh.relative_positions()[j], mdh.slides()[j]
+        return ca.SX(ca.DM([_clean(x) for x in start])) + ca.DM([_clean(x) for x in slide]) * self.q[j]
 
     def _rotation(self, j: int) -> ca.SX:
         """Rotation of frame j in frame j-1."""
         mdh = self.model.mdh
         ca_, sa = _clean(np.cos(mdh.alpha[j])), _clean(np.sin(mdh.alpha[j]))
         co, so = _clean(np.cos(mdh.offset[j])), _clean(np.sin(mdh.offset[j]))
-        cq, sq = ca.cos(self.q[j]), ca.sin(self.q[j])
+        cq, sq = (1.0, 0.0) if mdh.prismatic[j] else (ca.cos(self.q[j]), ca.sin(self.q[j]))
         ct, st = cq * co - sq * so, sq * co + cq * so
         return ca.vertcat(
             ca.horzcat(ct, -st, 0), ca.horzcat(ca_ * st, ca_ * ct, -sa), ca.horzcat(sa * st, sa * ct, ca_)
@@ -91,15 +97,26 @@ class SymbolicArm:
         return LinkBody(inertia, ca.vertcat(mx, my, mz), mass)
 
     def _axis_terms(self, kind: str) -> ca.SX:
-        """IA, FV or FC of every axis, (n, 1); zero where the model has none."""
-        names = self.model.names
+        """Drive-side parameters of one kind for every axis, (n, 1); zero where the model has none."""
+        regrouping = self.model.regrouping
+        names = [regrouping.standard[k] for k in regrouping.representatives]
         wanted = [f"{kind}{i + 1}" for i in range(self.model.axes)]
         return ca.vertcat(*(self.phi[names.index(name)] if name in names else ca.SX(0) for name in wanted))
+
+    def _rotors(self) -> ca.SX:
+        """C' diag(IA) C, (n, n): what the rotors add to M."""
+        C = ca.sparsify(ca.DM(self.model.drive.coupling))
+        return C.T @ ca.diag(self._axis_terms("IA")) @ C
+
+    def _viscous(self) -> ca.SX:
+        """Viscous torques of joints and coupled motors, (n, 1)."""
+        C = ca.sparsify(ca.DM(self.model.drive.coupling))
+        return self._axis_terms("FV") * self.dq + C.T @ (self._axis_terms("FVM") * (C @ self.dq))
 
     def inverse_dynamics(self, ddq: ca.SX, gravity: bool = True) -> ca.SX:
         """Torques (n, 1) of rigid links, rotors and viscous friction at accelerations ddq (n, 1).
 
-        Coulomb friction is not part of it: its sign has no derivative and stays outside the symbols.
+        `ArmModel.dry_torque` is not part of it: a sign has no derivative and stays outside the symbols.
         """
         z = ca.DM([0, 0, 1])
         w, dw = ca.SX(3, 1), ca.SX(3, 1)
@@ -109,14 +126,18 @@ class SymbolicArm:
             back, p = self.rotations[j].T, self.positions[j]
             a = back @ (a + ca.cross(dw, p) + ca.cross(w, ca.cross(w, p)))
             w, dw = back @ w, back @ dw
-            dw = dw + z * ddq[j] + ca.cross(w, z * self.dq[j])
-            w = w + z * self.dq[j]
+            rate = z * self.dq[j]
+            if self.model.mdh.prismatic[j]:
+                a = a + z * ddq[j] + 2 * ca.cross(w, rate)
+            else:
+                dw = dw + z * ddq[j] + ca.cross(w, rate)
+                w = w + rate
             loads.append((body.force(dw, w, a), body.torque(dw, w, a)))
-        tau = self._axis_terms("IA") * ddq + self._axis_terms("FV") * self.dq
+        tau = self._rotors() @ ddq + self._viscous()
         force, torque = ca.SX(3, 1), ca.SX(3, 1)
         for j in reversed(range(len(loads))):
             force, torque = force + loads[j][0], torque + loads[j][1]
-            tau[j] += torque[2]
+            tau[j] += force[2] if self.model.mdh.prismatic[j] else torque[2]
             force = self.rotations[j] @ force
             torque = self.rotations[j] @ torque + ca.cross(self.positions[j], force)
         return tau
@@ -124,18 +145,23 @@ class SymbolicArm:
     def inertia_matrix(self) -> ca.SX:
         """M(q; phi) by composite rigid bodies, (n, n)."""
         c, n = self.model.chain_size, self.model.axes
-        M = ca.SX(ca.diag(self._axis_terms("IA")))
+        M = ca.SX(self._rotors())
+        slides = self.model.mdh.prismatic
         composite = self.bodies[-1]
         z = ca.DM([0, 0, 1])
         for j in reversed(range(c)):
             if j < c - 1:
                 composite = self.bodies[j].plus(composite.moved(self.rotations[j + 1], self.positions[j + 1]))
-            force, torque = ca.cross(z, composite.moment), composite.inertia[:, 2]
-            M[j, j] += torque[2]
+            if slides[j]:
+                force, torque = composite.mass * z, ca.cross(composite.moment, z)
+            else:
+                force, torque = ca.cross(z, composite.moment), composite.inertia[:, 2]
+            M[j, j] += force[2] if slides[j] else torque[2]
             for i in reversed(range(j)):
                 force = self.rotations[i + 1] @ force
                 torque = self.rotations[i + 1] @ torque + ca.cross(self.positions[i + 1], force)
-                M[i, j] = M[j, i] = torque[2]
+                along = force[2] if slides[i] else torque[2]
+                M[i, j], M[j, i] = M[i, j] + along, M[j, i] + along
         assert M.shape == (n, n)
         return M
 

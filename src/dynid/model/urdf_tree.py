@@ -1,0 +1,157 @@
+"""The tree of a URDF: which joint carries which link, and what is no serial chain, said before anything is computed.
+
+pinocchio builds something from a URDF with a loop, and says nothing; so the tree is looked at here first.
+"""
+
+import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynid.errors import ConfigurationError
+
+MOVABLE = ("revolute", "continuous", "prismatic")
+FIXED = "fixed"
+
+
+@dataclass(frozen=True)
+class UrdfJoint:
+    """A joint as the URDF has it; limits in rad or m, rad/s or m/s, N m or N, None where the URDF gives none."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    lower: float | None = None
+    upper: float | None = None
+    velocity: float | None = None
+    effort: float | None = None
+    mimics: str | None = None
+
+    @property
+    def movable(self) -> bool:
+        """Whether it moves with a drive of its own."""
+        return self.kind != FIXED and self.mimics is None
+
+
+@dataclass(frozen=True)
+class UrdfTree:
+    """All joints and links of a URDF; the root is the link that is no joint's child."""
+
+    name: str
+    root: str
+    links: tuple[str, ...]
+    joints: tuple[UrdfJoint, ...]
+    element: ElementTree.Element
+
+    def joint(self, name: str) -> UrdfJoint:
+        """A joint by its name.
+
+        Raises:
+            ConfigurationError: the URDF has none of this name.
+        """
+        for joint in self.joints:
+            if joint.name == name:
+                return joint
+        raise ConfigurationError(f"the URDF has no joint {name}; it has {', '.join(j.name for j in self.joints)}")
+
+    def path_to(self, link: str) -> list[UrdfJoint]:
+        """The joints from the root to a link, the root's first."""
+        above = {joint.child: joint for joint in self.joints}
+        path: list[UrdfJoint] = []
+        while link in above:
+            path.insert(0, above[link])
+            link = above[link].parent
+        return path
+
+    def refuse_no_chain(self, names: Sequence[str]) -> None:
+        """Raise ConfigurationError where joints are not one serial chain, each carrying the next, in this order."""
+        for before, name in zip((None, *names), names, strict=False):
+            joint = self.joint(name)
+            if joint.kind not in MOVABLE:
+                raise ConfigurationError(
+                    f"joint {name} is {joint.kind}; expected {', '.join(MOVABLE)}: leave it out of the robot's joints"
+                )
+            above = [one.name for one in self.path_to(joint.parent) if one.name in names]
+            if above != list(names[: names.index(name)]):
+                carried = f"is carried by {above[-1]}" if above else "is carried by no other"
+                wanted = "first" if before is None else f"carried by {before}"
+                raise ConfigurationError(
+                    f"the joints are not one serial chain: {name} {carried}, expected {wanted} in the order "
+                    f"{', '.join(names)}. A branch is no chain: choose one of its arms, or list the joint as decoupled"
+                )
+
+
+def _number(element: ElementTree.Element | None, key: str, joint: str) -> float | None:
+    text = None if element is None else element.get(key)
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"joint {joint} of the URDF has limit {key} '{text}', expected a number") from None
+
+
+def _joint(element: ElementTree.Element) -> UrdfJoint:
+    name, kind = element.get("name") or "", element.get("type") or ""
+    parent, child = element.find("parent"), element.find("child")
+    if not name or not kind or parent is None or child is None:
+        raise ConfigurationError(f"joint '{name}' of the URDF lacks its name, type, parent or child")
+    limit, mimic = element.find("limit"), element.find("mimic")
+    values = {key: _number(limit, key, name) for key in ("lower", "upper", "velocity", "effort")}
+    mimics = None if mimic is None else mimic.get("joint")
+    return UrdfJoint(name, kind, parent.get("link") or "", child.get("link") or "", **values, mimics=mimics)
+
+
+def read_tree(urdf_text: str) -> UrdfTree:
+    """The tree of a URDF.
+
+    Raises:
+        ConfigurationError: not XML, no URDF, a link that is missing or twice, a closed loop, or several roots.
+    """
+    try:
+        element = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
+    except ElementTree.ParseError as error:
+        raise ConfigurationError(f"not a valid URDF: {error}") from error
+    if element.tag != "robot":
+        raise ConfigurationError(f"not a valid URDF: the outermost element is <{element.tag}>, expected <robot>")
+    links = tuple(link.get("name") or "" for link in element.findall("link"))
+    # <joint> below <transmission> or <gazebo> names a joint and is none
+    joints = tuple(_joint(one) for one in element.findall("joint"))
+    _refuse_no_tree(links, joints)
+    children = {joint.child for joint in joints}
+    roots = [link for link in links if link not in children]
+    if len(roots) != 1:
+        raise ConfigurationError(f"the URDF has {len(roots)} root links ({', '.join(roots)}), expected one")
+    return UrdfTree(element.get("name") or "", roots[0], links, joints, element)
+
+
+def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
+    """Raise ConfigurationError for names that are there twice, links that are not there, and loops."""
+    for kind, names in (("link", list(links)), ("joint", [joint.name for joint in joints])):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ConfigurationError(f"the URDF has the {kind} {', '.join(twice)} more than once")
+    carried: dict[str, str] = {}
+    for joint in joints:
+        for link in (joint.parent, joint.child):
+            if link not in links:
+                raise ConfigurationError(f"joint {joint.name} of the URDF names the link '{link}', which is not there")
+        if joint.child in carried:
+            raise ConfigurationError(
+                f"the URDF has a closed loop: link {joint.child} is carried by the joints {carried[joint.child]} and "
+                f"{joint.name}. dynid identifies serial chains: open the loop, or model the arm by its driven chain"
+            )
+        carried[joint.child] = joint.name
+
+
+def with_limited_turns(tree: UrdfTree) -> str:
+    """The URDF's text with continuous joints as revolute ones, so that every joint has one position."""
+    for element in tree.element.findall("joint"):
+        if element.get("type") == "continuous":
+            element.set("type", "revolute")
+            limit = element.find("limit")
+            if limit is None:
+                limit = ElementTree.SubElement(element, "limit")
+            for key, default in (("lower", "-1e3"), ("upper", "1e3"), ("effort", "0"), ("velocity", "0")):
+                limit.set(key, limit.get(key, default))
+    return ElementTree.tostring(tree.element, encoding="unicode")

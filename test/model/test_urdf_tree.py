@@ -1,0 +1,59 @@
+"""What is no serial chain is refused with the names of the joints that make it none."""
+
+import pytest
+
+from dynid.errors import ConfigurationError
+from dynid.model.chain import pinocchio_chain_model
+from dynid.model.urdf_tree import read_tree
+
+
+def urdf(*joints: tuple[str, str, str, str], links: str = "abcd") -> str:
+    """A URDF of joints (name, type, parent, child)."""
+    text = '<robot name="t">' + "".join(f'<link name="{link}"/>' for link in links)
+    for name, kind, parent, child in joints:
+        text += (
+            f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/><axis xyz="0 0 1"/>'
+            '<limit lower="-1" upper="1" effort="2" velocity="3"/></joint>'
+        )
+    return text + "</robot>"
+
+
+CHAIN = (("1", "revolute", "a", "b"), ("2", "fixed", "b", "c"), ("3", "prismatic", "c", "d"))
+
+
+def test_a_chain_with_fixed_joints_between_is_a_chain() -> None:
+    tree = read_tree(urdf(*CHAIN))
+    tree.refuse_no_chain(("1", "3"))
+    assert (tree.root, [joint.name for joint in tree.path_to("d")]) == ("a", ["1", "2", "3"])
+    assert (tree.joint("3").effort, tree.joint("3").velocity, tree.joint("3").lower) == (2.0, 3.0, -1.0)
+    assert pinocchio_chain_model(urdf(*CHAIN), ("1", "3")).nq == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "words"),
+    [
+        (urdf(*CHAIN), ("3", "1"), "3 is carried by 1, expected first"),
+        (urdf(*CHAIN), ("1", "2", "3"), "joint 2 is fixed"),
+        (
+            urdf(("1", "revolute", "a", "b"), ("2", "revolute", "a", "c"), ("3", "revolute", "a", "d")),
+            ("1", "2"),
+            "2 is carried by no other, expected carried by 1 .* branch",
+        ),
+        (
+            urdf(("1", "revolute", "a", "b"), ("2", "revolute", "b", "c"), ("3", "revolute", "a", "c"), links="abc"),
+            ("1", "2"),
+            "closed loop: link c is carried by the joints 2 and 3",
+        ),
+        (urdf(("1", "revolute", "a", "b"), links="abc"), ("1",), r"2 root links \(a, c\)"),
+        (urdf(("1", "revolute", "a", "b"), ("1", "revolute", "b", "c"), links="abc"), ("1",), "joint 1 more than once"),
+        (urdf(("1", "revolute", "a", "x"), links="ab"), ("1",), "names the link 'x'"),
+        (urdf(("1", "planar", "a", "b"), links="ab"), ("1",), "joint 1 is planar"),
+        (urdf(("1", "revolute", "a", "b"), links="ab").replace('effort="2"', 'effort="two"'), ("1",), "effort 'two'"),
+        ("<robot><link", ("1",), "not a valid URDF"),
+        ("<sdf/>", ("1",), "outermost element is <sdf>"),
+        ('<robot name="t"><joint name="1" type="fixed"/></robot>', ("1",), "joint '1' of the URDF lacks"),
+    ],
+)
+def test_what_is_no_chain_is_named(text: str, names: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        pinocchio_chain_model(text, names)
