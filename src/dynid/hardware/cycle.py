@@ -1,7 +1,6 @@
 """The 1 kHz loop: read, guard, write, hand over; in a thread of its own, paced by absolute deadlines.
 
-No ROS here: a node starts the loop, gives it commands, and publishes what the callback receives.
-"""
+A node starts the loop, gives it commands, and publishes what the callback receives."""
 
 import gc
 import threading
@@ -90,7 +89,7 @@ class ControlLoop:
         """Start the loop; torque stays off until `enable`. A loop runs once."""
         if self._thread is not None:
             raise SafetyError("this control loop was started before; make a new one")
-        self._thread = threading.Thread(target=self._run, name="control loop", daemon=True)
+        self._thread = threading.Thread(target=self.run, name="control loop", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -104,7 +103,7 @@ class ControlLoop:
         self._stop_requested = True
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
-            if self._thread.is_alive():
+            if self.running:
                 raise SafetyError(f"the control loop did not end within {timeout_s} s; switch the arm's power off")
 
     def set_command(self, tau: FloatArray, stamp_s: float | None = None) -> None:
@@ -149,7 +148,8 @@ class ControlLoop:
 
     # -- the loop's thread -------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """What `start` runs in its thread; lock-step runs call it in their own."""
         try:
             with (
                 quiet_interpreter(),
