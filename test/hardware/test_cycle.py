@@ -170,9 +170,7 @@ def test_a_hardware_error_is_a_fault_that_must_be_cleared(
     assert loop.guard.state is GuardState.DISABLED
 
 
-def test_torque_that_switches_itself_off_is_noticed(
-    loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus
-) -> None:
+def test_torque_that_switches_itself_off_is_noticed(loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus) -> None:
     loop.enable()
     bus.chain.servos[5].reboot()
     watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
@@ -262,9 +260,7 @@ def test_torque_that_may_be_on_after_enable_ends_the_loop_and_silences_the_bus(
         raise BusError("torque off was not confirmed")
 
     done = threading.Event()
-    loop = ControlLoop(
-        arm, SafetyGuard(robot), on_cycle=watcher, on_end=lambda _: done.set(), feedback_timeout_s=1.0
-    )
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=watcher, on_end=lambda _: done.set(), feedback_timeout_s=1.0)
     loop.start()
     watcher.wait(lambda sample, _: sample.complete)
     monkeypatch.setattr(arm, "disable", fails)
@@ -293,9 +289,7 @@ def test_a_request_that_timed_out_is_not_served_later(
         if len(seen) == 10:
             done.set()
 
-    loop = ControlLoop(
-        arm, SafetyGuard(robot), on_cycle=callback, on_end=lambda _: done.set(), feedback_timeout_s=1.0
-    )
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=lambda _: done.set(), feedback_timeout_s=1.0)
     loop.start()
     assert held.wait(10.0)
     with pytest.raises(SafetyError, match="did not enable within"):

@@ -14,9 +14,7 @@ SDK = Protocol2PacketHandler()
 # Bytes that make headers, stuffing and false headers likely.
 NASTY = st.lists(st.sampled_from([0xFF, 0xFF, 0xFD, 0x00, 0xFE, 0x55, 0x01, 0x07]), max_size=40).map(bytes)
 PAYLOADS = st.one_of(NASTY, st.binary(max_size=60))
-PACKETS = st.builds(
-    build_status, st.integers(0, 252), st.integers(0, 255), PAYLOADS
-)
+PACKETS = st.builds(build_status, st.integers(0, 252), st.integers(0, 255), PAYLOADS)
 
 
 class RecordingPort:

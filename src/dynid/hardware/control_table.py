@@ -77,9 +77,7 @@ PRESENT_POSITION = Register("present position", 132, 4, signed=True, writable=Fa
 PRESENT_INPUT_VOLTAGE = Register("present input voltage", 144, 2, writable=False)
 PRESENT_TEMPERATURE = Register("present temperature", 146, 1, writable=False)
 
-REGISTERS: tuple[Register, ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Register)
-)
+REGISTERS: tuple[Register, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Register))
 
 # Current, velocity and position lie side by side, so one 10-byte block is an axis' whole state.
 STATE_ADDRESS = PRESENT_CURRENT.address

@@ -45,11 +45,16 @@ class LoopStatistics:
     guard_no_command: int = 0
     guard_stale_command: int = 0
     guard_bad_command: int = 0
+    guard_huge_command: int = 0
+    guard_no_feedback: int = 0
     guard_commands_ended: int = 0
     guard_current_ramp: int = 0
     guard_joint_limit: int = 0
+    guard_approach_speed: int = 0
     guard_velocity_limit: int = 0
     guard_current_limit: int = 0
+    guard_temperature: int = 0
+    guard_current_rate: int = 0
 
     @property
     def interventions(self) -> dict[str, int]:

@@ -8,44 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from dynid.errors import SafetyError
 from dynid.hardware.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
-from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
+from dynid.hardware.hold import Hold, StopSequence
+from dynid.hardware.safety_settings import SafetySettings, load_safety
+from dynid.robot import FloatArray, Robot, read_only
 
-
-class SafetySettings(Strict):
-    """Settings of the guard.
-
-    Attributes:
-        command_timeout_s: a command older than this is not followed any more.
-        soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
-        damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit.
-        release_s: time constant with which the last good command fades when commands end.
-        current_ramp_s: time in which the cap on commanded current rises from 0 to the full current limit, counted
-            from the first good command after enable; without a good command the cap falls with `release_s`, so that
-            one late command costs little and a pause starts the rise anew. Joints that it holds back are braked. 0 is
-            no ramp.
-        commands_ended_s: an enabled arm that had a good command, and then none for so long, is stopped as by disable.
-        first_command_s: an enabled arm that gets no good command for so long is stopped as by disable.
-        enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
-        stop_velocity_rad_s: below this velocity a joint stands still.
-        stop_dwell_s: how long all joints must stand still for a stop to be complete.
-        stop_time_s: after this time a stop is complete whatever the joints do.
-    """
-
-    command_timeout_s: Positive = 0.020
-    soft_zone_rad: NonNegative = 0.05
-    damping_fraction: float = Field(default=1.0, ge=0.0, le=1.0)
-    release_s: Positive = 0.05
-    current_ramp_s: NonNegative = 0.5
-    commands_ended_s: Positive = 1.0
-    first_command_s: Positive = 60.0
-    enable_tolerance_rad: NonNegative = 0.087
-    stop_velocity_rad_s: Positive = 0.05
-    stop_dwell_s: Positive = 0.1
-    stop_time_s: Positive = 2.0
+__all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +34,12 @@ class GuardResult:
 class SafetyGuard:
     """Decides, cycle by cycle, which currents may flow.
 
+    Without a good command, and in a stop, the arm is braked and then held where it came to rest; a stop then lets it
+    down and is bounded in time.
+
     Args:
-        robot: joint, velocity and current limits, torque constants, cycle time.
-        settings: thresholds; None is the defaults.
+        robot: joint, velocity, current and torque limits, torque constants, cycle time.
+        settings: thresholds; None are the robot's own, see `load_safety`.
 
     Attributes:
         state: see `GuardState`; changed by `handle` and `fault` only.
@@ -75,30 +48,34 @@ class SafetyGuard:
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings | None = None) -> None:
-        self.settings = settings or SafetySettings()
+        self.settings = settings or load_safety(robot)
         self.state = GuardState.DISABLED
         self.fault_text = self.stop_text = ""
         self._robot = robot
         self._size = robot.size
         self._torque_constants = robot.torque_constants
-        self._caps = robot.current_limits
+        self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.torque_constants)
+        self._caps, self._derated = self._full_caps, False
+        self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
         self._velocity_limits = robot.velocity_limits
         self._soft_lower = robot.lower + self.settings.soft_zone_rad
         self._soft_upper = robot.upper - self.settings.soft_zone_rad
-        self._damping = self.settings.damping_fraction * self._caps / self._velocity_limits
+        self._stopping_distance = 0.5 / self.settings.approach_deceleration_rad_s2  # times the velocity squared
         self._cycle_s = robot.file.bus.cycle_s
+        self._rate_step = self.settings.current_rate_1_s * self._cycle_s * self._full_caps
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
-        self._ramp = 0.0  # fraction of the caps that a command may use
-        self._held = np.zeros(self._size)
+        self._share = 0.0  # how far the command has taken over from the hold
+        self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings, self._cycle_s)
+        self._holding = False
+        self._none = read_only(np.zeros(self._size))
+        self._last: FloatArray = self._none
         self._commanded, self._idle_cycles = False, 0
-        self._settled = True
-        self._stop_cycles = self._still_cycles = 0
 
     @property
     def torque_needed(self) -> bool:
         """Whether torque must stay on: while enabled, and while a stop is under way."""
-        return self.state is GuardState.ENABLED or not self._settled
+        return self.state is GuardState.ENABLED or not self._stop.done
 
     def handle(self, event: GuardEvent) -> GuardState:
         """Move to the next state.
@@ -110,19 +87,20 @@ class SafetyGuard:
             SafetyError: the event is not possible now; the state stays.
         """
         following = TRANSITIONS.get((self.state, event))
-        if following is None or (event is GuardEvent.CLEAR and not self._settled):
+        if following is None or (event is GuardEvent.CLEAR and not self._stop.done):
             detail = f": {self.fault_text}" if self.fault_text else ""
             raise SafetyError(f"cannot {event.value} while {self.state.value}{detail}")
-        stops = following in (GuardState.STOPPING, GuardState.FAULT) and self.state is GuardState.ENABLED
-        if stops:
-            self._settled = False
-            self._stop_cycles = self._still_cycles = 0
+        if following in (GuardState.STOPPING, GuardState.FAULT) and self.state is GuardState.ENABLED:
+            asked_for = following is GuardState.STOPPING and not self.stop_text
+            self._stop.begin(0.0 if asked_for else self.settings.hold_s)
         if following is GuardState.DISABLED:
             self.fault_text = ""
-            self._settled = True
+            self._stop.end()
         if following is not self.state and following is GuardState.ENABLED:
-            self._held = np.zeros(self._size)
-            self._ramp, self._commanded, self._idle_cycles, self.stop_text = 0.0, False, 0, ""
+            self._hold.reset()
+            self._last = self._none
+            self._share, self._holding = 0.0, False
+            self._commanded, self._idle_cycles, self.stop_text = False, 0, ""
         self.state = following
         return following
 
@@ -130,6 +108,14 @@ class SafetyGuard:
         """Latch a fault from any state; the first one's text stays until it is cleared."""
         self.fault_text = self.fault_text or text
         self.handle(GuardEvent.FAULT)
+
+    def set_temperatures(self, deg_c: FloatArray) -> None:
+        """Lower the current limits of warm servos; temperatures are (n,) [deg C], NaN where unknown."""
+        settings = self.settings
+        warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
+        factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
+        self._derated = bool((factor < 1.0).any())
+        self._caps = factor * self._full_caps if self._derated else self._full_caps
 
     def check_posture(self, q: FloatArray) -> None:
         """Refuse joint angles, (n,) [rad], that the joints cannot have: a servo's zero is wrong.
@@ -157,6 +143,7 @@ class SafetyGuard:
         q: FloatArray,
         dq: FloatArray,
         valid: NDArray[np.bool_] | None = None,
+        feedback_age_s: float = 0.0,
     ) -> GuardResult:
         """The currents that may flow in this cycle; to be called once per cycle.
 
@@ -166,111 +153,129 @@ class SafetyGuard:
             q: joint angles, (n,), finite [rad].
             dq: joint velocities, (n,), finite [rad/s].
             valid: which of q and dq are of this cycle, (n,); None is all. The others get no damping.
+            feedback_age_s: for how long readings have missed a servo [s].
         """
-        refusal = self._refusal(command_tau, command_age_s) if self.state is GuardState.ENABLED else None
-        self._watch_commands(refusal)
-        if not self.torque_needed:
-            reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
-            return GuardResult(np.zeros(self._size), (reason,))
-        known_dq = dq if valid is None or valid.all() else np.where(valid, dq, 0.0)
-        reasons: list[Reason] = []
+        refusal = None
         if self.state is GuardState.ENABLED:
-            drive, braked = self._follow(command_tau, refusal, reasons)
+            refusal = self._refusal(command_tau, command_age_s, feedback_age_s)
+            self._watch_commands(refusal)
+        if not self.torque_needed:
+            self._last = self._none
+            reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
+            return GuardResult(self._none, (reason,))
+        known_dq = dq if valid is None or np.count_nonzero(valid) == self._size else np.where(valid, dq, 0.0)
+        reasons: list[Reason] = []
+        if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
+            drive, braking = self._follow(command_tau, reasons)
+        else:
+            drive = self._brake_and_hold(q, known_dq, valid, refusal, reasons)
+            braking = 1.0
+        current = self._limit(drive, braking, q, known_dq, reasons)
+        current.flags.writeable = False
+        return GuardResult(current, tuple(reasons))
+
+    def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
+        """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
+        self._holding = False
+        self._share = min(1.0, self._share + self._ramp_step)
+        drive = tau / self._torque_constants
+        if self._share < 1.0:
+            reasons.append(Reason.CURRENT_RAMP)
+            cut = np.clip(drive, -self._caps, self._caps)
+            drive = self._share * cut + (1.0 - self._share) * self._hold.load
+        return drive, 1.0 - self._share
+
+    def _brake_and_hold(
+        self,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        refusal: Reason | None,
+        reasons: list[Reason],
+    ) -> FloatArray:
+        """The current that holds, (n,) [A]: an arm let go at once would drop."""
+        self._share *= self._fade
+        if not self._holding:
+            self._holding = True
+            self._hold.begin()
+        strength = 1.0
+        if self.state is GuardState.ENABLED:
+            reasons.append(refusal or Reason.NO_COMMAND)
         else:
             reasons.append(Reason.FAULT if self.state is GuardState.FAULT else Reason.STOPPING)
             if self.stop_text:
                 reasons.append(Reason.COMMANDS_ENDED)
-            drive, braked = self._release()
-            self._count_stop(known_dq, valid)
-        drive, braked = self._limit_velocity(drive, braked, known_dq, reasons)
-        drive, braked = self._limit_position(drive, braked, q, known_dq, reasons)
+            seen = valid is None or bool(valid.all())
+            still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
+            self._stop.advance(still, self._hold.unloaded(self._caps))
+            strength = self._stop.strength
+        return self._hold.drive(q, dq, valid, self._caps, strength)
+
+    def _limit(
+        self, drive: FloatArray, braking: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
+    ) -> FloatArray:
+        """What may flow of a drive current, (n,) [A], with the brake that its share and the limits ask for."""
+        speed = np.abs(dq)
+        braked: NDArray[np.bool_] | None = None
+        reach = q + dq * speed * self._stopping_distance  # where it would come to rest
+        low = np.minimum(q, reach) < self._soft_lower
+        high = np.maximum(q, reach) > self._soft_upper
+        if np.count_nonzero(low | high):  # no current that leads outwards, and braking of motion that does
+            inside = (q >= self._soft_lower) & (q <= self._soft_upper)
+            reasons.append(Reason.APPROACH_SPEED if inside.all() else Reason.JOINT_LIMIT)
+            wall = (1.0 - braking) * self._hold.wall(q)  # gravity must not press a joint through its zone
+            drive = np.where(low, np.maximum(drive, wall), drive)
+            drive = np.where(high, np.minimum(drive, wall), drive)
+            braked = (low & (dq < 0.0)) | (high & (dq > 0.0))
+        fast = speed > self._velocity_limits
+        if np.count_nonzero(fast):  # no current in the direction of motion, and braking
+            reasons.append(Reason.VELOCITY_LIMIT)
+            drive = np.where(fast & (drive * dq > 0.0), 0.0, drive)
+            braked = fast if braked is None else braked | fast
         # The brake comes after all limits: it only opposes motion, so no limit may take it away.
-        brake = np.clip(-self._damping * known_dq, -self._caps, self._caps)
-        current = drive + np.where(braked, brake, 0.0)
-        if not (np.abs(current) <= self._caps).all():  # true for NaN as well, which must never pass
-            reasons.append(Reason.CURRENT_LIMIT)
+        if braked is not None:
+            drive = drive - np.where(braked, 1.0, braking) * self._brake(dq)
+        elif braking:
+            drive = drive - braking * self._brake(dq)
+        return self._cap(drive, reasons)
+
+    def _brake(self, dq: FloatArray) -> FloatArray:
+        return np.clip(self._hold.damping * dq, -self._caps, self._caps)
+
+    def _cap(self, current: FloatArray, reasons: list[Reason]) -> FloatArray:
+        """A current, (n,) [A], within its limit and its rate."""
+        if np.count_nonzero(np.abs(current) <= self._caps) < self._size:  # NaN is not, and must never pass
+            reasons.append(Reason.TEMPERATURE if self._derated else Reason.CURRENT_LIMIT)
             current = np.clip(np.nan_to_num(current), -self._caps, self._caps)
-        current.flags.writeable = False
-        return GuardResult(current, tuple(reasons))
+        change = current - self._last
+        if np.count_nonzero(np.abs(change) > self._rate_step):
+            reasons.append(Reason.CURRENT_RATE)
+            current = self._last + np.clip(change, -self._rate_step, self._rate_step)
+            current = np.clip(current, -self._caps, self._caps)  # a limit that fell at once does not wait
+        if not self._holding:
+            self._hold.track(current)
+        self._last = current
+        return current
 
-    def _follow(
-        self, tau: FloatArray | None, refusal: Reason | None, reasons: list[Reason]
-    ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """(current that drives, (n,) [A]; which joints are braked, (n,)), as of the following three."""
-        if refusal is not None or tau is None:
-            reasons.append(refusal or Reason.NO_COMMAND)
-            return self._release()
-        self._ramp = min(1.0, self._ramp + self._ramp_step)
-        self._held = tau / self._torque_constants
-        cut = np.zeros(self._size, dtype=np.bool_)
-        if self._ramp < 1.0:
-            caps = self._ramp * self._caps
-            cut = np.abs(self._held) > caps
-            if cut.any():
-                reasons.append(Reason.CURRENT_RAMP)
-                self._held = np.clip(self._held, -caps, caps)
-        return self._held, cut  # a joint that gets too little to be held against gravity sinks slowly
-
-    def _refusal(self, tau: FloatArray | None, age_s: float) -> Reason | None:
+    def _refusal(self, tau: FloatArray | None, age_s: float, feedback_age_s: float) -> Reason | None:
         """Why a command is not followed; None for a good one."""
         if tau is None:
             return Reason.NO_COMMAND
-        if np.shape(tau) != (self._size,) or not np.isfinite(tau).all():
+        if tau.shape != (self._size,):
             return Reason.BAD_COMMAND
+        if np.count_nonzero(np.abs(tau) <= self._refused_above) < self._size:
+            return Reason.HUGE_COMMAND if np.isfinite(tau).all() else Reason.BAD_COMMAND
         if not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
             return Reason.STALE_COMMAND
-        return None
+        return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
 
     def _watch_commands(self, refusal: Reason | None) -> None:
         """Stop an enabled arm that nobody commands any more."""
-        if self.state is not GuardState.ENABLED:
-            return
         if refusal is None:
             self._commanded, self._idle_cycles = True, 0
             return
         self._idle_cycles += 1
         limit_s = self.settings.commands_ended_s if self._commanded else self.settings.first_command_s
         if self._idle_cycles * self._cycle_s > limit_s:
-            self.handle(GuardEvent.DISABLE)
             self.stop_text = f"stopped: no usable command for {limit_s} s ({refusal.value})"
-
-    def _release(self) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """The last good command fading out, and braking: an arm let go at once would drop."""
-        self._ramp *= self._fade
-        self._held = np.clip(self._held * self._fade, -self._caps, self._caps)
-        return self._held, np.ones(self._size, dtype=np.bool_)
-
-    def _limit_velocity(
-        self, drive: FloatArray, braked: NDArray[np.bool_], dq: FloatArray, reasons: list[Reason]
-    ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Beyond the velocity limit, no current in the direction of motion, and braking."""
-        fast = np.abs(dq) > self._velocity_limits
-        if not fast.any():
-            return drive, braked
-        reasons.append(Reason.VELOCITY_LIMIT)
-        return np.where(fast & (drive * dq > 0.0), 0.0, drive), braked | fast
-
-    def _limit_position(
-        self,
-        drive: FloatArray,
-        braked: NDArray[np.bool_],
-        q: FloatArray,
-        dq: FloatArray,
-        reasons: list[Reason],
-    ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """In a soft zone, no current that leads outwards, and braking of motion that does."""
-        low, high = q < self._soft_lower, q > self._soft_upper
-        if not (low.any() or high.any()):
-            return drive, braked
-        reasons.append(Reason.JOINT_LIMIT)
-        inwards = np.where(low, np.maximum(drive, 0.0), np.where(high, np.minimum(drive, 0.0), drive))
-        return inwards, braked | (low & (dq < 0.0)) | (high & (dq > 0.0))
-
-    def _count_stop(self, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        self._stop_cycles += 1
-        seen = valid is None or bool(valid.all())
-        still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
-        self._still_cycles = self._still_cycles + 1 if still else 0
-        dwelt = self._still_cycles * self._cycle_s >= self.settings.stop_dwell_s
-        if dwelt or self._stop_cycles * self._cycle_s >= self.settings.stop_time_s:
-            self._settled = True
+            self.handle(GuardEvent.DISABLE)

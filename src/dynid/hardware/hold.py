@@ -1,0 +1,146 @@
+"""Braking and holding without a model of the arm, and the order of a stop: pure decisions, once per control cycle."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.hardware.safety_settings import SafetySettings
+from dynid.robot import FloatArray, Robot
+
+CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
+
+
+class Hold:
+    """Holds every joint where it came to rest, by a spring and an integral that learns the load.
+
+    Braking is not here: it is one damping for whatever the guard does. A joint is captured, that is held where it
+    then is, once it is slow, or after a while. All arrays are (n,), in joint order; currents in A.
+
+    Args:
+        robot: limits, torque constants, cycle time.
+        settings: gains and times.
+
+    Attributes:
+        damping: current per velocity [A s/rad].
+        load: the current that carries the load, as far as it is known; `track` and `drive` learn it.
+    """
+
+    def __init__(self, robot: Robot, settings: SafetySettings) -> None:
+        self._settings, self._cycle_s = settings, robot.file.bus.cycle_s
+        self._lower = robot.lower + settings.soft_zone_rad
+        self._upper = robot.upper - settings.soft_zone_rad
+        if settings.hold_damping_nm_s_rad is None:
+            self.damping: FloatArray = settings.damping_fraction * robot.current_limits / robot.velocity_limits
+        else:
+            self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.torque_constants
+        self._stiffness = settings.hold_stiffness_1_s * self.damping
+        self._learning = settings.hold_integral_1_s * self._stiffness * self._cycle_s
+        self._forget = self._cycle_s / settings.load_average_s
+        self._creep = CREEP_RAD_S * self._cycle_s
+        self._friction = settings.friction_fraction * robot.current_limits
+        self.load = np.zeros(robot.size)
+        self._reference = np.zeros(robot.size)
+        self._captured = np.zeros(robot.size, dtype=np.bool_)
+        self._all_captured = False
+        self._cycles = 0
+
+    def reset(self) -> None:
+        """Forget the load, for an arm whose torque comes on."""
+        self.load[:] = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Let go of where joints were held: each is captured anew.
+
+        What drove a joint against its friction is no load any more, so the load is taken a little smaller.
+        """
+        self.load -= np.clip(self.load, -self._friction, self._friction)
+        self._captured[:] = False
+        self._all_captured, self._cycles = False, 0
+
+    def track(self, current: FloatArray) -> None:
+        """Learn the load from the currents by which the arm is moved, (n,) [A]: their mean over some time."""
+        self.load += self._forget * (current - self.load)
+
+    def drive(
+        self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, caps: FloatArray, strength: float = 1.0
+    ) -> FloatArray:
+        """The holding current of this cycle, (n,) [A], damping not included.
+
+        Args:
+            q: joint angles [rad].
+            dq: joint velocities [rad/s].
+            valid: which of them are of this cycle; None is all. The others keep their load.
+            caps: current limits [A].
+            strength: 1 holds; below, the held load is let down, 0 leaves only what keeps a joint off its limit.
+        """
+        self._cycles += 1
+        if not self._all_captured:
+            self._capture(q, dq, valid)
+        stretch = self._reference - q
+        held = self._captured if valid is None else self._captured & valid
+        slip = self._settings.hold_slip_rad
+        stretch = np.where(held, np.minimum(np.maximum(stretch, -slip), slip), 0.0)
+        np.copyto(self._reference, q + stretch, where=held)
+        inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
+        self._reference += np.minimum(np.maximum(inside, -self._creep), self._creep)
+        if strength >= 1.0:
+            self.load += self._learning * stretch
+            np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
+            return self.load + self._stiffness * stretch
+        return strength * (self.load + self._stiffness * stretch) + (1.0 - strength) * self.wall(q)
+
+    def wall(self, q: FloatArray) -> FloatArray:
+        """The current that leads a joint out of its soft zone, (n,) [A]; 0 where it is not in it."""
+        return self._stiffness * (np.minimum(np.maximum(q, self._lower), self._upper) - q)
+
+    def unloaded(self, caps: FloatArray) -> bool:
+        """Whether nothing is held that letting go would drop."""
+        return bool(self._all_captured and (np.abs(self.load) <= self._settings.unloaded_fraction * caps).all())
+
+    def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
+        """Hold the joints that are slow enough now."""
+        now = ~self._captured
+        if self._cycles * self._cycle_s < self._settings.capture_s:
+            now &= np.abs(dq) < self._settings.capture_velocity_rad_s
+        if valid is not None:
+            now &= valid
+        np.copyto(self._reference, q, where=now)
+        self._captured |= now
+        self._all_captured = bool(self._captured.all())
+
+
+class StopSequence:
+    """The order of a stop: brake and hold, let the arm down, done; bounded in time.
+
+    Attributes:
+        done: whether torque may go off.
+        strength: how much of the holding current remains, 1 to 0.
+    """
+
+    def __init__(self, settings: SafetySettings, cycle_s: float) -> None:
+        self._settings, self._cycle_s = settings, cycle_s
+        self.done, self.strength = True, 1.0
+        self._cycles = self._still_cycles = 0
+        self._hold_s = 0.0
+
+    def begin(self, hold_s: float) -> None:
+        """Start; the arm is held for at least `hold_s` [s]."""
+        self.done, self.strength, self._hold_s = False, 1.0, hold_s
+        self._cycles = self._still_cycles = 0
+
+    def end(self) -> None:
+        """There is nothing to stop any more."""
+        self.done = True
+
+    def advance(self, still: bool, unloaded: bool) -> None:
+        """One cycle: whether all joints stand still, and whether there is nothing to let down."""
+        settings = self._settings
+        self._cycles += 1
+        self._still_cycles = self._still_cycles + 1 if still else 0
+        elapsed_s = self._cycles * self._cycle_s
+        dwelt = self._still_cycles * self._cycle_s >= settings.stop_dwell_s
+        latest_s = settings.stop_time_s - settings.lower_s  # so that letting down fits in
+        if self.strength < 1.0 or elapsed_s >= latest_s or (dwelt and elapsed_s >= self._hold_s):
+            self.strength = max(0.0, self.strength - self._cycle_s / settings.lower_s)
+        at_rest = dwelt and (unloaded or self.strength <= 0.0)
+        self.done = at_rest or elapsed_s >= settings.stop_time_s

@@ -1,0 +1,192 @@
+"""Braking, holding and letting down, alone and with the simulated arm behind the guard."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynid.errors import ConfigurationError
+from dynid.hardware import control_table as table
+from dynid.hardware.guard_states import GuardEvent, GuardState
+from dynid.hardware.hold import Hold, StopSequence
+from dynid.hardware.safety import SafetyGuard
+from dynid.hardware.safety_settings import SafetySettings, load_safety
+from dynid.robot import Robot
+from dynid.simulation.plant import ArmPlant
+
+STILL = np.zeros(8)
+CYCLE_S = 0.001
+LEANING = np.array([0.0, 0.6, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
+
+
+@pytest.fixture
+def middle(robot: Robot) -> np.ndarray:
+    return 0.5 * (robot.lower + robot.upper)
+
+
+@pytest.fixture
+def hold(robot: Robot) -> Hold:
+    return Hold(robot, load_safety(robot))
+
+
+def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
+    caps, dq = robot.current_limits, np.array([1.0] + [0.0] * 7)
+    hold.begin()
+    hold.drive(middle, dq, None, caps)
+    moved = hold.drive(middle + 0.01, dq, None, caps)
+    assert moved[0] == 0.0 and (moved[1:] < 0.0).all()
+    for _ in range(200):
+        hold.drive(middle + 0.01, dq, None, caps)
+    moved = hold.drive(middle + 0.02, dq, None, caps)
+    assert (moved < 0.0).all()
+
+
+def test_the_spring_learns_the_load_and_gives_way_to_a_push(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    caps = robot.current_limits
+    hold.drive(middle, STILL, None, caps)
+    first = hold.drive(middle - 0.01, STILL, None, caps)
+    for _ in range(500):
+        later = hold.drive(middle - 0.01, STILL, None, caps)
+    assert (later > 1.5 * first).all() and (hold.load > 0.0).all()
+    hold.drive(middle - 0.5, STILL, None, caps)  # pushed away, farther than the slip
+    load = hold.load.copy()
+    assert (hold.drive(middle - 0.4, STILL, None, caps) - load <= 1e-9).all()  # held there now
+
+
+def test_a_joint_that_is_not_read_keeps_its_load(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    for _ in range(2000):
+        hold.track(0.5 * robot.current_limits)
+    hold.begin()
+    valid = np.array([False] + [True] * 7)
+    current = hold.drive(middle, STILL, valid, robot.current_limits)
+    assert current[0] == pytest.approx(0.44 * robot.current_limits[0], rel=1e-3)
+    assert hold.drive(middle + 1.0, STILL, valid, robot.current_limits)[0] == current[0]
+    assert not hold.unloaded(robot.current_limits)
+
+
+def test_a_stop_holds_then_lets_down_then_ends() -> None:
+    settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_dwell_s=0.1, stop_time_s=2.0)
+    stop = StopSequence(settings, CYCLE_S)
+    stop.begin(settings.hold_s)
+    strengths = []
+    while not stop.done:
+        stop.advance(still=True, unloaded=False)
+        strengths.append(stop.strength)
+    assert strengths[:499] == [1.0] * 499 and strengths[-1] == 0.0 and len(strengths) == pytest.approx(700, abs=2)
+    assert np.diff(strengths[500:]) == pytest.approx(-CYCLE_S / 0.2)
+    stop.begin(0.0)
+    for _ in range(100):
+        assert not stop.done
+        stop.advance(still=True, unloaded=True)
+    assert stop.done
+
+
+def test_an_arm_that_never_comes_to_rest_is_let_down_in_time() -> None:
+    settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_time_s=1.0)
+    stop = StopSequence(settings, CYCLE_S)
+    stop.begin(0.5)
+    strengths = []
+    while not stop.done:
+        stop.advance(still=False, unloaded=True)
+        strengths.append(stop.strength)
+    assert len(strengths) == 1000 and strengths[798] == 1.0 and strengths[-1] == pytest.approx(0.0, abs=0.02)
+
+
+# -- with the simulated arm ----------------------------------------------------------------------------------------
+
+
+class Driven:
+    """The simulated arm behind the guard, with the servos' register steps and one cycle of delay."""
+
+    def __init__(self, robot: Robot, q: np.ndarray, seed: int) -> None:
+        self.plant = ArmPlant(robot, q0=q, seed=seed, hold_until_current=False)
+        self.guard = SafetyGuard(robot)
+        self.current, self.time_s = np.zeros(8), 0.0
+        self.speeds: list[tuple[float, float]] = []
+
+    def cycle(self, tau: np.ndarray | None, age_s: float) -> None:
+        q = table.position_from_counts(table.position_to_counts(self.plant.measured_position()))
+        dq = table.velocity_from_counts(table.velocity_to_counts(self.plant.dq))
+        result = self.guard.filter(tau, age_s, q, dq)
+        self.plant.set_currents(self.current)
+        self.current = table.current_from_counts(table.current_to_counts(result.current_a))
+        self.plant.advance(CYCLE_S)
+        self.time_s += CYCLE_S
+        self.speeds.append((self.time_s, float(np.abs(self.plant.dq).max())))
+
+
+def swing(robot: Robot, time_s: float) -> np.ndarray:
+    """Torques that keep the arm moving."""
+    return 0.25 * robot.torque_limits * np.sin(2 * np.pi * time_s + np.arange(8))
+
+
+@pytest.mark.parametrize("end", ["fault", "stale", "not finite"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_moving_arm_is_braked_at_once_and_held_within_a_second(robot: Robot, end: str, seed: int) -> None:
+    arm = Driven(robot, np.random.default_rng(seed).uniform(0.5, 0.6) * robot.rest_posture + 0.3, seed)
+    arm.guard.handle(GuardEvent.ENABLE)
+    while arm.time_s < 1.3 + 0.2 * seed:
+        arm.cycle(swing(robot, arm.time_s), 0.0)
+    before = arm.speeds[-1][1]
+    assert before > 0.5
+    if end == "fault":
+        arm.guard.fault("pulled")
+    tau = np.full(8, np.nan) if end == "not finite" else swing(robot, arm.time_s)
+    begun_s, q = arm.time_s, arm.plant.q.copy()
+    while arm.time_s < begun_s + 1.4:
+        arm.cycle(tau, 1.0)
+        assert (arm.plant.q > robot.lower).all() and (arm.plant.q < robot.upper).all()
+    speeds = np.array(arm.speeds)
+    after = speeds[:, 0] - begun_s
+    assert speeds[(after > 0.02) & (after < 0.04), 1].max() < before
+    assert speeds[after > 1.0, 1].max() < 0.05
+    assert np.abs(arm.plant.q - q).max() < 0.25
+
+
+def test_the_arm_is_let_down_slowly_and_not_onto_a_stop(robot: Robot) -> None:
+    arm = Driven(robot, LEANING, 3)  # leaning over
+    arm.guard.handle(GuardEvent.ENABLE)
+    for _ in range(800):
+        arm.cycle(None, 0.0)  # held where it was enabled
+    held = arm.plant.q.copy()
+    assert np.abs(arm.plant.dq).max() < 0.05
+    arm.guard.handle(GuardEvent.DISABLE)
+    while arm.guard.torque_needed:
+        arm.cycle(None, 0.0)
+        assert np.abs(arm.plant.dq).max() < 1.0  # falling, it would be faster
+        assert (arm.plant.q > robot.lower - 0.04).all() and (arm.plant.q < robot.upper + 0.04).all()
+    assert arm.plant.q[1] > held[1] + 0.1  # it was let down indeed
+    assert arm.guard.handle(GuardEvent.STOPPED) is GuardState.DISABLED
+
+
+def test_an_arm_without_the_hold_falls(robot: Robot) -> None:
+    """What the test above is about: the same posture without current."""
+    arm = Driven(robot, LEANING, 3)
+    for _ in range(800):
+        arm.cycle(None, 0.0)
+    assert max(speed for _, speed in arm.speeds) > 1.0 and arm.plant.q[1] > robot.upper[1]
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hold_damping_nm_s_rad: [1.0, 2.0]", "has 2 entries, expected 8"),
+        ("derate_from_deg_c: 76.0", "they must rise"),
+        ("hold_dampling: 1", "hold_dampling"),
+        ("command_timeout_s: 0", "command_timeout_s"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(robot: Robot, tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "safety.yaml").write_text(f"schema_version: 1\n{text}\n")
+    with pytest.raises(ConfigurationError, match=words):
+        load_safety(Robot(robot.file, tmp_path))
+
+
+def test_a_robot_without_settings_has_the_defaults(robot: Robot, tmp_path: Path) -> None:
+    assert load_safety(Robot(robot.file, tmp_path)) == SafetySettings()
+    assert load_safety(robot) != SafetySettings()
