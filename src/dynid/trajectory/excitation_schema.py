@@ -105,14 +105,12 @@ class ExcitationFile(Strict):
         rows |= {f"postures_deg.{name}": len(row) for name, row in self.postures_deg.items()}
         for profile, content in self.profiles.items():
             rows |= {
-                f"profiles.{profile}.amplitudes_deg.{name}": len(row)
-                for name, row in content.amplitudes_deg.items()
+                f"profiles.{profile}.amplitudes_deg.{name}": len(row) for name, row in content.amplitudes_deg.items()
             }
         for name, motion in self.trajectories.items():
             if isinstance(motion, WaypointMotion):
                 rows |= {
-                    f"trajectories.{name}.waypoints_deg[{k}]": len(row)
-                    for k, row in enumerate(motion.waypoints_deg)
+                    f"trajectories.{name}.waypoints_deg[{k}]": len(row) for k, row in enumerate(motion.waypoints_deg)
                 }
         problems = [f"{key} has {got} entries, expected {size}" for key, got in rows.items() if got != size]
         problems += [

@@ -38,8 +38,7 @@ class Excitation:
         self.robot = robot
         if len(file.velocity_rad_s) != robot.size:
             raise ConfigurationError(
-                f"excitation of robot '{robot.name}' is for {len(file.velocity_rad_s)} axes; the robot has "
-                f"{robot.size}"
+                f"excitation of robot '{robot.name}' is for {len(file.velocity_rad_s)} axes; the robot has {robot.size}"
             )
         self._velocity = read_only(file.velocity_rad_s)
         self._acceleration = read_only(file.acceleration_rad_s2)
@@ -54,6 +53,11 @@ class Excitation:
         """The profiles that trajectories come in."""
         return tuple(self.file.profiles)
 
+    @property
+    def acceleration_limits(self) -> FloatArray:
+        """What the time law may ask for at most, (n,) [rad/s^2]; no motion may ask for more."""
+        return self._acceleration
+
     def limits(self, profile: str = DEFAULT_PROFILE) -> tuple[FloatArray, FloatArray]:
         """Lower and upper position limits of a profile, its margin taken off, each (n,) [rad].
 
@@ -64,9 +68,7 @@ class Excitation:
         lower, upper = np.rad2deg(self.robot.lower), np.rad2deg(self.robot.upper)
         for number, (low, high) in settings.joint_limits_deg.items():
             lower[number - 1], upper[number - 1] = low, high
-        return read_only(np.deg2rad(lower + settings.margin_deg)), read_only(
-            np.deg2rad(upper - settings.margin_deg)
-        )
+        return read_only(np.deg2rad(lower + settings.margin_deg)), read_only(np.deg2rad(upper - settings.margin_deg))
 
     def trajectory(self, name: str, profile: str = DEFAULT_PROFILE) -> Trajectory:
         """One trajectory, for all n axes.
@@ -101,9 +103,23 @@ class Excitation:
             ]
             return concatenate(name, parts, JOINING_FACTOR * self._velocity, JOINING_FACTOR * self._acceleration)
         if isinstance(motion, WaypointMotion):
-            points = np.deg2rad(motion.waypoints_deg)
-            return self._through(name, points, [motion.speed_factor] * (len(points) - 1), motion.dwell_s)
+            return self.through_waypoints(name, motion)
         return self._pattern(name, motion, profile)
+
+    def through_waypoints(self, name: str, motion: WaypointMotion) -> Trajectory:
+        """A multi-axis motion, not yet checked against any limit.
+
+        Raises:
+            ConfigurationError: waypoints of another number of axes.
+        """
+        widths = {len(row) for row in motion.waypoints_deg}
+        if widths != {self.robot.size}:
+            raise ConfigurationError(
+                f"trajectory '{name}' has waypoints of {', '.join(map(str, sorted(widths)))} entries; robot "
+                f"'{self.robot.name}' has {self.robot.size} axes"
+            )
+        points = np.deg2rad(motion.waypoints_deg)
+        return self._through(name, points, [motion.speed_factor] * (len(points) - 1), motion.dwell_s)
 
     def _pattern(self, name: str, motion: PatternMotion, profile: str) -> Trajectory:
         settings = self._profile(profile)
@@ -125,9 +141,7 @@ class Excitation:
         return self._through(name, np.array(points), factors, 0.0)
 
     def _through(self, name: str, points: FloatArray, factors: Sequence[float], dwell: float) -> Trajectory:
-        return through(
-            name, self.robot.joint_names, points, self._velocity, self._acceleration, factors, dwell
-        )
+        return through(name, self.robot.joint_names, points, self._velocity, self._acceleration, factors, dwell)
 
 
 def _both_sides(row: tuple[Amplitude, ...]) -> FloatArray:

@@ -56,9 +56,7 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
     distance = np.abs(displacement)
     for label, values in (("velocity", velocity), ("acceleration", acceleration)):
         if not (np.all(np.isfinite(values)) and np.all(values > 0.0)):
-            raise ConfigurationError(
-                f"{label} limits are {values.tolist()}; every one must be positive and finite"
-            )
+            raise ConfigurationError(f"{label} limits are {values.tolist()}; every one must be positive and finite")
     if not np.all(np.isfinite(distance)):
         raise ConfigurationError(
             f"a segment's displacement is {np.asarray(displacement).tolist()}; expected finite values"

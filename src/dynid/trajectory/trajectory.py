@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -18,8 +19,51 @@ from dynid.trajectory.interpolation import (
     point_to_point,
     rest,
 )
+from dynid.trajectory.sampling import sample_laws
 
 Sample = tuple[FloatArray, FloatArray, FloatArray]
+
+
+class Motion(Protocol):
+    """A joint-space motion from rest to rest, whatever it is made of; n axes."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """(n,)."""
+        ...
+
+    @property
+    def duration(self) -> float:
+        """Time from start to end [s]."""
+        ...
+
+    @property
+    def start(self) -> FloatArray:
+        """First posture, (n,) [rad]."""
+        ...
+
+    @property
+    def end(self) -> FloatArray:
+        """Last posture, (n,) [rad]."""
+        ...
+
+    @property
+    def peak_velocities(self) -> FloatArray:
+        """Largest |dq| per joint, (n,) [rad/s]."""
+        ...
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """Write q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into three (n,) buffers; allocates nothing."""
+        ...
+
+    def sample_all(self, times: FloatArray) -> Sample:
+        """q, dq and ddq at many times (N,) [s]: three (N, n) arrays."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +85,7 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         points = read_only(self.waypoints)
-        if (
-            points.ndim != 2
-            or points.shape[1] != len(self.joint_names)
-            or points.shape[0] != len(self.laws) + 1
-        ):
+        if points.ndim != 2 or points.shape[1] != len(self.joint_names) or points.shape[0] != len(self.laws) + 1:
             raise ConfigurationError(
                 f"trajectory '{self.name}': waypoints of shape {points.shape} with {len(self.joint_names)} joints "
                 f"and {len(self.laws)} segments; expected ({len(self.laws) + 1}, {len(self.joint_names)})"
@@ -104,6 +144,18 @@ class Trajectory:
         s, ds, dds = evaluate(law, t - knots[index])
         return origin + displacement * s, displacement * ds, displacement * dds
 
+    @cached_property
+    def _tables(self) -> tuple[FloatArray, FloatArray]:
+        """Knots and time laws as arrays; the sampling is compiled here, not in a control cycle."""
+        laws = read_only(np.array(self.laws).reshape(-1, 3))
+        sample_laws(-1.0, self.knots, laws, self.waypoints, *np.zeros((3, len(self.joint_names))))
+        return self.knots, laws
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """`sample` into buffers (n,) that the caller keeps; allocates nothing after the first call."""
+        knots, laws = self._tables
+        sample_laws(t, knots, laws, self.waypoints, q, dq, ddq)
+
     def sample_all(self, times: FloatArray) -> Sample:
         """`sample` at many times (N,) [s]: three (N, n) arrays.
 
@@ -140,9 +192,7 @@ class Trajectory:
     @cached_property
     def peak_accelerations(self) -> FloatArray:
         """Largest |ddq| per joint, (n,) [rad/s^2], exact."""
-        slopes = np.array([1.5 * law.rate / law.ramp if law.rate else 0.0 for law in self.laws]).reshape(
-            -1, 1
-        )
+        slopes = np.array([1.5 * law.rate / law.ramp if law.rate else 0.0 for law in self.laws]).reshape(-1, 1)
         return read_only(np.max(np.abs(self._displacements) * slopes, axis=0, initial=0.0))
 
     def check_limits(self, lower: FloatArray, upper: FloatArray, velocity: FloatArray) -> None:
@@ -226,9 +276,7 @@ def approach(
     return through(name, joint_names, np.array([q_from, q_to]), velocity * ones, acceleration * ones)
 
 
-def concatenate(
-    name: str, parts: Sequence[Trajectory], velocity: FloatArray, acceleration: FloatArray
-) -> Trajectory:
+def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, acceleration: FloatArray) -> Trajectory:
     """Trajectories one after the other; where one ends elsewhere than the next starts, a move within the
     limits joins them.
 
@@ -246,9 +294,7 @@ def concatenate(
     points, laws = [parts[0].waypoints], list(parts[0].laws)
     for previous, part in itertools.pairwise(parts):
         if part.joint_names != previous.joint_names:
-            raise ConfigurationError(
-                f"trajectory '{name}': '{previous.name}' and '{part.name}' move different joints"
-            )
+            raise ConfigurationError(f"trajectory '{name}': '{previous.name}' and '{part.name}' move different joints")
         gap = part.start - previous.end
         joined = bool(np.max(np.abs(gap)) < NEGLIGIBLE_RAD)
         if not joined:

@@ -1,0 +1,111 @@
+"""A whole motion against every limit of the arm, before the first current flows."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import SafetyError
+from dynid.model.compile import compile_inverse_dynamics
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import StandardFile, from_file
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.trajectory import Motion
+
+STEP_S = 0.002
+TOLERANCE = 1e-6  # relative, of a limit: what rounding may cost
+CURRENT_SHARE = 0.9  # of the current limit; the rest is the feedback's
+Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class MotionLimits:
+    """What a motion must keep, each (n,): positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m]."""
+
+    lower: FloatArray
+    upper: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    torque: FloatArray
+
+
+def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
+    """The limits of a robot; what its motors may give is `CURRENT_SHARE` of its current limits."""
+    torque = CURRENT_SHARE * robot.current_limits * robot.torque_constants
+    return MotionLimits(robot.lower, robot.upper, robot.velocity_limits, acceleration, torque)
+
+
+def nominal_torques(robot: Robot, mount: str | None) -> Torques:
+    """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
+    model = ArmModel.of(robot, mount=mount)
+    file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+    return model_torques(model, model.base_parameters(from_file(file, model.mdh)), np.zeros(robot.size))
+
+
+def model_torques(model: ArmModel, phi: BaseParameters, coulomb: FloatArray) -> Torques:
+    """A function `(q, dq, ddq) -> tau`, (N, n) each, of identified parameters and Coulomb friction (n,) [N m]."""
+    dynamics = compile_inverse_dynamics(model)
+    return lambda q, dq, ddq: dynamics(q, dq, ddq, phi) + coulomb * np.sign(dq)
+
+
+class MotionCheck:
+    """Refuses motions that leave a limit.
+
+    Args:
+        robot: names the joints.
+        limits: what must be kept.
+        torques: the torques that a motion takes, as predicted.
+        collision: finds contact of links; None does not look for it.
+    """
+
+    def __init__(
+        self, robot: Robot, limits: MotionLimits, torques: Torques, collision: SelfCollision | None = None
+    ) -> None:
+        self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
+
+    def check(self, parts: Sequence[Motion]) -> None:
+        """Refuse a sequence of motions where one of them leaves a limit.
+
+        Raises:
+            SafetyError: names motion, joint or links, time since the begin of that motion, value and limit.
+        """
+        for part in parts:
+            count = int(np.ceil(part.duration / STEP_S))
+            times = np.linspace(0.0, part.duration, count + 1)
+            q, dq, ddq = part.sample_all(times)
+            limits = self._limits
+            self._within(part, times, q, (limits.lower, limits.upper), "is at {:.2f} deg", np.rad2deg)
+            self._within(part, times, dq, (-limits.velocity, limits.velocity), "moves at {:.3f} rad/s")
+            bound = (-limits.acceleration, limits.acceleration)
+            self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
+            bound = (-limits.torque, limits.torque)
+            self._within(part, times, self.torques(q, dq, ddq), bound, "would take {:.3f} N m")
+            self._no_contact(part, times, q)
+
+    def _within(
+        self, part: Motion, times: FloatArray, values: FloatArray, bounds: tuple[FloatArray, FloatArray], what: str,
+        shown: Callable[[FloatArray], FloatArray] = np.asarray,
+    ) -> None:  # fmt: skip
+        """Refuse values (N, n) outside bounds (n,)."""
+        slack = TOLERANCE * (np.abs(bounds[0]) + np.abs(bounds[1]))
+        # negated, so that what is not a number is outside, too
+        outside = ~((values >= bounds[0] - slack) & (values <= bounds[1] + slack))
+        if outside.any():
+            row, joint = (int(k) for k in np.argwhere(outside)[0])
+            value, low, high = (float(shown(x)) for x in (values[row, joint], bounds[0][joint], bounds[1][joint]))
+            raise SafetyError(
+                f"motion '{part.name}' refused: {self._names[joint]} {what.format(value)} at {times[row]:.3f} s; "
+                f"allowed is {low:.3f} to {high:.3f}"
+            )
+
+    def _no_contact(self, part: Motion, times: FloatArray, q: FloatArray) -> None:
+        contact = None if self._collision is None else self._collision.first_contact(q)
+        if contact is not None:
+            posture = ", ".join(f"{angle:.0f}" for angle in np.rad2deg(q[contact.row]))
+            raise SafetyError(
+                f"motion '{part.name}' refused: {' and '.join(contact.links)} touch at {times[contact.row]:.3f} s, at "
+                f"({posture}) deg"
+            )

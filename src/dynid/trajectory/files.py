@@ -1,0 +1,147 @@
+"""Trajectories from files of the user: waypoints that the time law joins, or points in time."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Discriminator, Field, RootModel, Tag, model_validator
+
+from dynid.errors import ConfigurationError
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, NonNegative, Strict
+from dynid.trajectory.excitation_schema import WaypointMotion
+from dynid.trajectory.families import Excitation
+from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+from dynid.trajectory.trajectory import Motion
+
+SUFFIXES = (".yaml", ".yml")
+Row = tuple[float, ...]
+
+
+class WaypointFile(WaypointMotion):
+    """Postures that are visited at rest, at a speed factor of the robot's own limits, as in excitation.yaml."""
+
+    schema_version: Literal[1]
+    name: str = ""
+
+
+class TimedPoint(Strict):
+    """One point in time, as in trajectory_msgs/JointTrajectoryPoint."""
+
+    time_s: NonNegative
+    positions_rad: Row
+    velocities_rad_s: Row | None = None
+    accelerations_rad_s2: Row | None = None
+
+
+class PointFile(Strict):
+    """Points in time; joints that are not named stay where they are."""
+
+    schema_version: Literal[1]
+    name: str = ""
+    joint_names: Annotated[tuple[str, ...], Field(min_length=1)]
+    points: Annotated[tuple[TimedPoint, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _uniform(self) -> "PointFile":
+        for key in ("velocities_rad_s", "accelerations_rad_s2"):
+            if len({getattr(point, key) is None for point in self.points}) > 1:
+                raise ValueError(f"{key} must be given for every point or for none")
+        return self
+
+
+def _kind(value: object) -> str:
+    return "points" if isinstance(value, dict) and "points" in value else "waypoints"
+
+
+class _TrajectoryFile(
+    RootModel[
+        Annotated[Annotated[WaypointFile, Tag("waypoints")] | Annotated[PointFile, Tag("points")], Discriminator(_kind)]
+    ]
+):
+    """Either kind of file."""
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a trajectory is meant by a file, not by a name of excitation.yaml."""
+    return name.endswith(SUFFIXES)
+
+
+def spread(
+    all_joints: tuple[str, ...], hold: FloatArray, joints: tuple[str, ...], rows: FloatArray | None, *, still: bool
+) -> FloatArray | None:
+    """Rows (k, m) of some joints as rows (k, n) of all joints, in the robot's order.
+
+    Args:
+        all_joints: the robot's joints, (n,).
+        hold: where the other joints stay, (n,) [rad].
+        joints: names of the columns, (m,).
+        rows: values; None passes.
+        still: the other joints get zeros (velocities, accelerations) instead of `hold`.
+
+    Raises:
+        ConfigurationError: a joint that the robot does not have or that is named twice, or rows of another width.
+    """
+    unknown = [name for name in joints if name not in all_joints]
+    if unknown or len(set(joints)) != len(joints):
+        raise ConfigurationError(
+            f"the trajectory names the joints {', '.join(joints)}; expected each at most once, of "
+            f"{', '.join(all_joints)}"
+        )
+    if rows is None:
+        return None
+    if rows.ndim != 2 or rows.shape[1] != len(joints):
+        raise ConfigurationError(f"the trajectory has rows of shape {rows.shape} for {len(joints)} joints")
+    full = np.tile(np.zeros(len(all_joints)) if still else hold, (len(rows), 1))
+    full[:, [all_joints.index(name) for name in joints]] = rows
+    return full
+
+
+def spread_points(
+    name: str, all_joints: tuple[str, ...], hold: FloatArray, joints: tuple[str, ...], times: FloatArray,
+    positions: FloatArray, velocities: FloatArray | None = None, accelerations: FloatArray | None = None,
+) -> PolynomialTrajectory:  # fmt: skip
+    """`through_points` of all joints from points of some; the others stay at `hold`; errors as of both."""
+    q = spread(all_joints, hold, joints, positions, still=False)
+    assert q is not None
+    return through_points(
+        name, all_joints, times, q,
+        spread(all_joints, hold, joints, velocities, still=True),
+        spread(all_joints, hold, joints, accelerations, still=True),
+    )  # fmt: skip
+
+
+def _array(file: Path, rows: list[Row | None], key: str) -> FloatArray | None:
+    present = [row for row in rows if row is not None]
+    if not present:
+        return None
+    if len({len(row) for row in present}) > 1:
+        raise ConfigurationError(
+            f"{file}: {key} have {sorted({len(row) for row in present})} entries; expected one count"
+        )
+    return np.array(present)
+
+
+def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -> Motion:
+    """A trajectory from a YAML file.
+
+    Args:
+        path: the file; its stem is the trajectory's name unless it holds one.
+        excitation: of the robot; gives the limits of the time law between waypoints.
+        hold: where joints stay that the file does not name, (n,) [rad].
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: not valid, or of joints that the robot does not have; names file and field.
+    """
+    content = load_validated(path, _TrajectoryFile).root
+    name = content.name or path.stem
+    if isinstance(content, WaypointFile):
+        return excitation.through_waypoints(name, content)
+    points = content.points
+    return spread_points(
+        name, excitation.robot.joint_names, hold, content.joint_names, np.array([point.time_s for point in points]),
+        np.array(_array(path, [point.positions_rad for point in points], "positions_rad")),
+        _array(path, [point.velocities_rad_s for point in points], "velocities_rad_s"),
+        _array(path, [point.accelerations_rad_s2 for point in points], "accelerations_rad_s2"),
+    )  # fmt: skip

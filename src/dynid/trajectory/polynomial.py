@@ -1,0 +1,151 @@
+"""A joint-space trajectory through points in time, as trajectory_msgs/JointTrajectory has them.
+
+Between two points each joint follows a polynomial: of degree five where the points hold velocities and accelerations,
+of degree three where they hold velocities, and the cubic spline with continuous acceleration (at rest at both ends)
+where they hold positions only. ROS's joint trajectory controller joins bare positions by straight lines, whose
+velocities jump; no arm can do that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.interpolate import BPoly, CubicSpline, PPoly
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.robot import FloatArray, read_only
+from dynid.trajectory.sampling import sample_polynomials
+from dynid.trajectory.trajectory import Sample
+
+POWERS = 6
+AT_REST_RAD_S = 1e-6
+PEAK_SAMPLES = 32  # per piece
+
+
+@dataclass(frozen=True, eq=False)
+class PolynomialTrajectory:
+    """Pieces between `knots` (k,) [s] (the first is 0), as polynomials of the time since each piece began.
+
+    Make one with `through_points`.
+
+    Attributes:
+        name: its name.
+        joint_names: (n,).
+        knots: (k,) [s].
+        coefficients: lowest power first, (k - 1, 6, n).
+        ends: first and last posture, (2, n) [rad].
+    """
+
+    name: str
+    joint_names: tuple[str, ...]
+    knots: FloatArray
+    coefficients: FloatArray
+    ends: FloatArray
+
+    @property
+    def duration(self) -> float:
+        """Time from start to end [s]."""
+        return float(self.knots[-1])
+
+    @property
+    def start(self) -> FloatArray:
+        """First posture, (n,) [rad]."""
+        return self.ends[0]
+
+    @property
+    def end(self) -> FloatArray:
+        """Last posture, (n,) [rad]."""
+        return self.ends[1]
+
+    @cached_property
+    def peak_velocities(self) -> FloatArray:
+        """Largest |dq| per joint, (n,) [rad/s]: of `PEAK_SAMPLES` instants per piece."""
+        pieces = [np.linspace(a, b, PEAK_SAMPLES) for a, b in zip(self.knots[:-1], self.knots[1:], strict=True)]
+        times = np.concatenate([self.knots[:1], *pieces])
+        return read_only(np.abs(self.sample_all(times)[1]).max(axis=0))
+
+    @cached_property
+    def _compiled(self) -> bool:
+        sample_polynomials(-1.0, self.knots, self.coefficients, self.ends, *np.zeros((3, len(self.joint_names))))
+        return True
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into (n,) buffers; allocates nothing after the first
+        call."""
+        assert self._compiled
+        sample_polynomials(t, self.knots, self.coefficients, self.ends, q, dq, ddq)
+
+    def sample_all(self, times: FloatArray) -> Sample:
+        """q, dq and ddq at many times (N,) [s]: three (N, n) arrays; at rest before the start and after the end.
+
+        Raises:
+            DataError: a time is not finite.
+        """
+        times = np.asarray(times, dtype=np.float64)
+        if times.ndim != 1 or not np.isfinite(times).all():
+            raise DataError(f"trajectory '{self.name}': times must be finite and of shape (N,), got {times.shape}")
+        q, dq, ddq = np.empty((3, len(times), len(self.joint_names)))
+        for k, t in enumerate(times.tolist()):
+            self.sample_into(t, q[k], dq[k], ddq[k])
+        return q, dq, ddq
+
+
+def through_points(
+    name: str,
+    joint_names: Sequence[str],
+    times: FloatArray,
+    positions: FloatArray,
+    velocities: FloatArray | None = None,
+    accelerations: FloatArray | None = None,
+) -> PolynomialTrajectory:
+    """A trajectory through points in time; it begins at the first point, whose time may be later than 0.
+
+    Args:
+        name: name of the result.
+        joint_names: (n,).
+        times: (k,) [s], increasing.
+        positions: (k, n) [rad].
+        velocities: (k, n) [rad/s]; None where the points have none.
+        accelerations: (k, n) [rad/s^2]; None where the points have none.
+
+    Raises:
+        ConfigurationError: no points, times that do not increase, values that are not finite, arrays that do not fit
+            together, accelerations without velocities, or a motion that does not begin and end at rest.
+    """
+    where = f"trajectory '{name}'"
+    times, n = np.asarray(times, dtype=np.float64), len(joint_names)
+    if not len(times) or not (np.isfinite(times).all() and times[0] >= 0.0 and (np.diff(times) > 0.0).all()):
+        raise ConfigurationError(f"{where}: point times {times.tolist()} s; expected at least one, increasing from 0")
+    if accelerations is not None and velocities is None:
+        raise ConfigurationError(f"{where}: its points have accelerations but no velocities; give both or neither")
+    rows = {"positions": positions, "velocities": velocities, "accelerations": accelerations}
+    given = {key: np.asarray(value, dtype=np.float64) for key, value in rows.items() if value is not None}
+    for key, value in given.items():
+        if value.shape != (len(times), n) or not np.isfinite(value).all():
+            raise ConfigurationError(
+                f"{where}: {key} of shape {value.shape}; expected ({len(times)}, {n}) finite values"
+            )
+    for label, row in (("begins", 0), ("ends", -1)):
+        speed = np.abs(given["velocities"][row]).max() if velocities is not None else 0.0
+        if speed > AT_REST_RAD_S:
+            raise ConfigurationError(f"{where} {label} at {speed:.4g} rad/s; it must begin and end at rest")
+    ends = read_only(given["positions"][[0, -1]])
+    knots = read_only(times - times[0])
+    return PolynomialTrajectory(
+        name, tuple(joint_names), knots, read_only(_coefficients(knots, list(given.values()))), ends
+    )
+
+
+def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
+    """(k - 1, 6, n), lowest power first, from positions and as many derivatives as there are."""
+    size = rows[0].shape[1]
+    if len(knots) == 1:
+        return np.zeros((0, POWERS, size))
+    if len(rows) == 1:
+        pieces = CubicSpline(knots, rows[0], bc_type="clamped").c
+    else:
+        pieces = PPoly.from_bernstein_basis(BPoly.from_derivatives(knots, np.stack(rows, axis=1))).c
+    filled = np.zeros((len(knots) - 1, POWERS, size))
+    filled[:, : len(pieces)] = np.moveaxis(pieces[::-1], 0, 1)
+    return filled

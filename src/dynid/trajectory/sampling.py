@@ -1,0 +1,90 @@
+"""Sampling one instant of a trajectory into buffers that the caller keeps: nothing is allocated in a control cycle."""
+
+import numba
+
+from dynid.robot import FloatArray
+
+
+@numba.njit(cache=True)
+def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+    """Stand at `posture` (n,)."""
+    for j in range(len(q)):
+        q[j], dq[j], ddq[j] = posture[j], 0.0, 0.0
+
+
+@numba.njit(cache=True)
+def segment_at(knots: FloatArray, t: float) -> int:
+    """The segment that holds time t, knots (k,) with k >= 2 and knots[0] <= t < knots[-1]."""
+    low, high = 0, len(knots) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if knots[middle] <= t:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True)
+def sample_laws(
+    t: float, knots: FloatArray, laws: FloatArray, waypoints: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
+) -> None:
+    """The point-to-point law of `dynid.trajectory.interpolation.evaluate`.
+
+    Args:
+        t: time [s].
+        knots: times of the waypoints, (k,) [s].
+        laws: peak rate [1/s], ramp time [s] and cruise time [s] of every segment, (k - 1, 3).
+        waypoints: (k, n) [rad].
+        q, dq, ddq: results, (n,).
+    """
+    last = len(knots) - 1
+    if t <= 0.0 or t >= knots[last]:
+        at_rest(waypoints[0] if t <= 0.0 else waypoints[last], q, dq, ddq)
+        return
+    k = segment_at(knots, t)
+    rate, ramp, cruise = laws[k, 0], laws[k, 1], laws[k, 2]
+    left = 2.0 * ramp + cruise - (t - knots[k])
+    rising = t - knots[k] <= left
+    u = t - knots[k] if rising else left
+    if u >= ramp:
+        s, ds, dds = rate * (u - 0.5 * ramp), rate, 0.0
+    else:
+        x = u / ramp
+        s = rate * ramp * x * x * x * (1.0 - 0.5 * x)
+        ds = rate * x * x * (3.0 - 2.0 * x)
+        dds = 6.0 * rate * x * (1.0 - x) / ramp
+    if not rising:
+        s, dds = 1.0 - s, -dds
+    for j in range(len(q)):
+        way = waypoints[k + 1, j] - waypoints[k, j]
+        q[j], dq[j], ddq[j] = waypoints[k, j] + way * s, way * ds, way * dds
+
+
+@numba.njit(cache=True)
+def sample_polynomials(
+    t: float, knots: FloatArray, coefficients: FloatArray, ends: FloatArray, q: FloatArray, dq: FloatArray,
+    ddq: FloatArray,
+) -> None:  # fmt: skip
+    """Piecewise polynomials.
+
+    Args:
+        t: time [s].
+        knots: times at which the pieces meet, (k,) [s].
+        coefficients: of the time since the piece began, lowest power first, (k - 1, 6, n).
+        ends: first and last posture, (2, n) [rad].
+        q, dq, ddq: results, (n,).
+    """
+    last = len(knots) - 1
+    if t <= 0.0 or t >= knots[last]:
+        at_rest(ends[0] if t <= 0.0 else ends[1], q, dq, ddq)
+        return
+    k = segment_at(knots, t)
+    x = t - knots[k]
+    for j in range(len(q)):
+        value, slope, curvature = 0.0, 0.0, 0.0
+        for power in range(coefficients.shape[1] - 1, -1, -1):
+            curvature = curvature * x + 2.0 * slope
+            slope = slope * x + value
+            value = value * x + coefficients[k, power, j]
+        q[j], dq[j], ddq[j] = value, slope, curvature

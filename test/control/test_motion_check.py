@@ -1,0 +1,95 @@
+"""Whole motions against every limit, before the first current flows."""
+
+import numpy as np
+import pytest
+
+from dynid.control.motion_check import STEP_S, MotionCheck, MotionLimits, model_torques, nominal_torques, robot_limits
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import from_file
+from dynid.robot import load_robot
+from dynid.simulation.plant import nominal_standard
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.trajectory import approach, through
+
+ROBOT = load_robot("crane_x7")
+EXCITATION = load_excitation(ROBOT)
+REST = np.array(ROBOT.rest_posture)
+NAMES = ROBOT.joint_names
+
+
+@pytest.fixture(scope="module")
+def torques():
+    return nominal_torques(ROBOT, None)
+
+
+@pytest.fixture(scope="module")
+def collision():
+    return SelfCollision(ROBOT)
+
+
+def checker(torques, collision=None, **changed):
+    usual = robot_limits(ROBOT, EXCITATION.acceleration_limits)
+    return MotionCheck(ROBOT, MotionLimits(**{**vars(usual), **changed}), torques, collision)
+
+
+def to(joint, angle, factor=1.0):
+    target = REST.copy()
+    target[joint] = angle
+    return through("move", NAMES, np.array([REST, target]), 4.0 * np.ones(8), 16.0 * np.ones(8), factor)
+
+
+def test_what_the_arm_can_do_passes(torques, collision):
+    motion = EXCITATION.trajectory("V01")
+    way = approach(REST + 0.1, motion.start, NAMES)
+    checker(torques, collision).check([way, motion, approach(motion.end, REST, NAMES, name="rest")])
+    checker(torques, collision).check([approach(REST, REST, NAMES)])  # nothing to move
+
+
+def test_position_names_joint_time_and_value(torques):
+    motion = to(3, 0.2)
+    t = np.arange(0.0, motion.duration, STEP_S)
+    first = t[np.argmax(motion.sample_all(t)[0][:, 3] > ROBOT.upper[3])]
+    with pytest.raises(SafetyError, match=rf"'move' refused: {NAMES[3]} is at 0\.\d\d deg at \d") as error:
+        checker(torques).check([approach(REST, REST, NAMES), motion])
+    stated = float(str(error.value).split(" at ")[2].split(" s;")[0])
+    assert stated == pytest.approx(first, abs=2 * STEP_S)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"velocity": 0.5 * np.ones(8)},
+            rf"{NAMES[0]} moves at 0\.5\d\d rad/s at 0\.\d+ s; allowed is -0.500 to 0.500",
+        ),
+        ({"acceleration": 8 * np.ones(8)}, rf"{NAMES[0]} accelerates with -?8\.\d+ rad/s\^2 at 0\.\d+ s"),
+        ({"torque": 0.5 * np.ones(8)}, r"would take -?\d\.\d+ N m at 0\.000 s; allowed is -0.500 to 0.500"),
+        ({"velocity": np.nan * np.ones(8)}, "moves at"),
+    ],
+)
+def test_velocity_acceleration_and_current(torques, changed, words):
+    checker(torques).check([to(0, 0.8)])
+    with pytest.raises(SafetyError, match=words):
+        checker(torques, **changed).check([to(0, 0.8)])
+
+
+def test_torques_are_those_of_the_model_and_its_friction():
+    model = ArmModel.of(ROBOT, mount="hanging")
+    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    q, dq, ddq = np.random.default_rng(0).uniform(-1, 1, (3, 10, 8))
+    expected = model.inverse_dynamics(q, dq, ddq, phi) + 0.2 * np.sign(dq)
+    np.testing.assert_allclose(model_torques(model, phi, 0.2 * np.ones(8))(q, dq, ddq), expected, atol=1e-9)
+    nominal = nominal_torques(ROBOT, "hanging")(q, dq, ddq)
+    np.testing.assert_allclose(nominal, expected - 0.2 * np.sign(dq), atol=1e-9)
+    assert np.abs(nominal_torques(ROBOT, "upright")(q, dq, ddq) - nominal).max() > 1.0
+
+
+def test_contact_of_links_names_both(torques, collision):
+    rng = np.random.default_rng(0)
+    hits = (q for q in rng.uniform(ROBOT.lower, ROBOT.upper, (2000, 8)) if collision.first_contact(q[None]))
+    motion = approach(REST, next(hits), NAMES)
+    checker(torques).check([motion])
+    with pytest.raises(SafetyError, match=r"refused: \w+ and \w+ touch at \d+\.\d+ s, at \(.*\) deg"):
+        checker(torques, collision).check([motion])

@@ -1,0 +1,113 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.robot import load_robot
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.polynomial import through_points
+from dynid.trajectory.trajectory import through
+
+JOINTS = ("a", "b")
+TIMES = np.array([0.5, 1.0, 1.8, 3.0])
+Q = np.array([[0.0, 1.0], [0.4, 0.5], [-0.2, 0.7], [0.3, 0.3]])
+DQ = np.array([[0.0, 0.0], [0.1, -0.3], [0.5, 0.2], [0.0, 0.0]])
+DDQ = np.array([[1.0, 0.0], [0.2, -0.1], [-0.5, 0.3], [-1.0, 2.0]])
+ROWS = {"positions": (Q,), "velocities": (Q, DQ), "accelerations": (Q, DQ, DDQ)}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_passes_every_point_as_given_and_its_derivatives_are_exact(kind):
+    rows = ROWS[kind]
+    motion = through_points("p", JOINTS, TIMES, *rows)
+    assert motion.duration == 2.5
+    for given, found in zip(rows, motion.sample_all(TIMES - 0.5), strict=False):
+        np.testing.assert_allclose(found[1:-1], given[1:-1], atol=1e-12)
+    inside = np.random.default_rng(0).uniform(0.01, 2.49, 300)
+    inside = inside[np.abs(inside[:, None] - (TIMES - 0.5)).min(axis=1) > 1e-3]
+    h = 1e-6
+    ahead, behind, here = (motion.sample_all(inside + d) for d in (h, -h, 0.0))
+    np.testing.assert_allclose((ahead[0] - behind[0]) / (2 * h), here[1], atol=1e-7)
+    np.testing.assert_allclose((ahead[1] - behind[1]) / (2 * h), here[2], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_position_and_velocity_never_jump_and_it_rests_outside(kind):
+    motion = through_points("p", JOINTS, TIMES, *ROWS[kind])
+    times = np.arange(-0.2, 2.8, 1e-4)
+    q, dq, ddq = motion.sample_all(times)
+    assert np.abs(np.diff(q, axis=0)).max() < 2e-4 * np.abs(dq).max()
+    assert np.abs(np.diff(dq, axis=0)).max() < 2e-4 * np.abs(ddq).max()
+    for outside, end in ((times <= 0.0, Q[0]), (times >= 2.5, Q[-1])):
+        np.testing.assert_array_equal(q[outside], np.broadcast_to(end, q[outside].shape))
+        assert not dq[outside].any() and not ddq[outside].any()
+    np.testing.assert_allclose(motion.peak_velocities, np.abs(dq).max(axis=0), rtol=0.01)
+    if kind != "velocities":
+        assert np.abs(np.diff(ddq[(times > 1e-3) & (times < 2.499)], axis=0)).max() < 0.1
+
+
+def test_one_point_is_a_posture():
+    motion = through_points("p", JOINTS, [0.0], Q[:1])
+    assert motion.duration == 0.0
+    np.testing.assert_array_equal(motion.sample_all(np.array([-1.0, 0.0, 1.0]))[0], np.tile(Q[0], (3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([], np.zeros((0, 2))), "expected at least one, increasing"),
+        (([0.0, 1.0, 1.0, 2.0], Q), "increasing from 0"),
+        (([-1.0, 1.0, 1.5, 2.0], Q), "increasing from 0"),
+        ((TIMES, Q[:, :1]), r"positions of shape \(4, 1\); expected \(4, 2\)"),
+        ((TIMES, Q * np.nan), "finite"),
+        ((TIMES, Q, None, DDQ), "accelerations but no velocities"),
+        ((TIMES, Q, DQ + 0.1), "begins at 0.1 rad/s; it must begin and end at rest"),
+        ((TIMES, Q, DQ * [[1], [1], [1], [0]] + [[0], [0], [0], [0.2]]), "ends at 0.2 rad/s"),
+    ],
+)
+def test_points_that_make_no_motion_are_refused(arguments, words):
+    with pytest.raises(ConfigurationError, match=words):
+        through_points("p", JOINTS, *arguments)
+    with pytest.raises(DataError, match="finite"):
+        through_points("p", JOINTS, TIMES, Q).sample_all(np.array([np.nan]))
+
+
+def largest_allocation(step, times):
+    """Bytes that were in use at once beyond those before, while `step` ran for every time."""
+    step(float(times[0]))
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for t in times:
+            step(t)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def test_sampling_into_buffers_allocates_no_array():
+    """With a thousand axes: what Python itself needs for a call does not grow with them, an array does."""
+    size = 1000
+    names = tuple(f"j{k}" for k in range(size))
+    points = np.random.default_rng(0).normal(size=(3, size))
+    limits = np.ones(size)
+    for motion in (
+        through_points("p", names, [0.0, 1.0, 2.0], points),
+        through("t", names, points, limits, limits),
+    ):
+        q, dq, ddq = np.empty((3, size))
+        times = np.linspace(-0.1, motion.duration + 0.1, 100).tolist()
+        assert largest_allocation(lambda t: motion.sample_into(t, q, dq, ddq), times) < 8 * size  # noqa: B023
+        assert largest_allocation(lambda t: motion.sample_all(np.array([t])), times) > 8 * size  # noqa: B023
+
+
+def test_sampling_into_buffers_is_the_other_sampling():
+    motion = load_excitation(load_robot("crane_x7")).trajectory("demo_identification")
+    times = np.random.default_rng(1).uniform(-0.5, motion.duration + 0.5, 2000)
+    rows = np.empty((len(times), 3, 8))
+    for row, t in zip(rows, times.tolist(), strict=True):
+        motion.sample_into(t, *row)
+    for k, expected in enumerate(motion.sample_all(times)):
+        np.testing.assert_allclose(rows[:, k], expected, atol=1e-11)
