@@ -7,19 +7,17 @@ import pytest
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.commands.simulate import chosen_names
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
+from dynid.simulation.bag_jobs import chosen_names
 
 SETTING = ["--profile", "paper", "--mount", "hanging", "--without", "coulomb"]
 
 
 def simulate(out: Path, *arguments: str) -> dict:
-    result = CliRunner().invoke(
-        app, ["simulate", *arguments, "--out", str(out), "--json"], catch_exceptions=False
-    )
+    result = CliRunner().invoke(app, ["simulate", *arguments, "--out", str(out), "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return dict(json.loads(result.stdout))
 

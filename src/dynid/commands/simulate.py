@@ -2,7 +2,6 @@
 
 import json
 import time
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,25 +10,9 @@ from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption, WithoutOption
 from dynid.commands.progress import progress_bar
-from dynid.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from dynid.simulation.bag_jobs import BagMade
-
-
-def chosen_names(patterns: list[str], known: tuple[str, ...]) -> list[str]:
-    """The trajectories that names or patterns such as 'PA*' mean, in the order given, each once.
-
-    Raises:
-        UnknownNameError: a pattern that means none.
-    """
-    names: list[str] = []
-    for pattern in patterns:
-        found = [name for name in known if fnmatchcase(name, pattern)]
-        if not found:
-            raise UnknownNameError("trajectory", pattern, known)
-        names += found
-    return list(dict.fromkeys(names))
 
 
 def simulate(
@@ -46,7 +29,7 @@ def simulate(
     """Run trajectories on the simulated arm, faster than real time, and write the bags a real run would give."""
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
-    from dynid.simulation.bag_jobs import BagJob, make_bags
+    from dynid.simulation.bag_jobs import BagJob, chosen_names, make_bags
     from dynid.simulation.nuisances import magnitudes
     from dynid.trajectory.families import load_excitation
 

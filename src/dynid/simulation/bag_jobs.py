@@ -4,10 +4,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import UnknownNameError
 from dynid.parallel import in_processes
 from dynid.resources import refuse_existing
 from dynid.robot import load_robot
@@ -15,6 +17,21 @@ from dynid.simulation.lockstep import simulate
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.simulated_bag import write_bag
 from dynid.trajectory.families import load_excitation
+
+
+def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
+    """The trajectories that names or patterns such as 'PA*' mean, in the order given, each once.
+
+    Raises:
+        UnknownNameError: a pattern that means none.
+    """
+    names: list[str] = []
+    for pattern in patterns:
+        found = [name for name in known if fnmatchcase(name, pattern)]
+        if not found:
+            raise UnknownNameError("trajectory", pattern, known)
+        names += found
+    return list(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
