@@ -1,0 +1,55 @@
+"""The shipped robots are folders: each loads, has its base parameters, and standard parameters of some real arm."""
+
+import numpy as np
+import pytest
+
+from dynid.identification.settings import load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard, pseudo_inertia
+from dynid.robot import known_robots, load_robot
+
+COUNTS = {"crane_x7": (94, 39), "tx40": (86, 60), "puma560": (78, 52), "planar_3r": (39, 17), "aloha_class": (81, 41)}
+
+
+def test_every_folder_is_counted_here() -> None:
+    assert set(known_robots()) == set(COUNTS)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_robot_is_a_folder(name: str) -> None:
+    robot = load_robot(name)
+    model = ArmModel.of(robot)
+    assert (len(model.regrouping.standard), len(model.names)) == COUNTS[name]
+    assert load_identification(robot).estimator in ("ols", "wls")
+    names = model.regrouping.standard
+    nominal = load_standard(robot.folder / "models" / "nominal.yaml", model.mdh, names)
+    margins = [np.linalg.eigvalsh(pseudo_inertia(nominal.link(j)))[0] for j in range(model.chain_size)]
+    assert min(margins) > robot.file.physical_bounds.pseudo_inertia_margin
+    rng = np.random.default_rng(1)
+    q = rng.uniform(robot.lower, robot.upper, (50, robot.size))
+    M = model.inertia_matrix(q, model.base_parameters(nominal))
+    assert np.linalg.eigvalsh(M)[:, 0].min() > 0.0
+
+
+def test_the_tx40_is_that_of_its_paper() -> None:
+    """Modified DH of Gautier and Venture (2013), Table I, up to the signs of x that the convention leaves open."""
+    robot = load_robot("tx40")
+    mdh = ArmModel.of(robot).mdh
+    np.testing.assert_allclose(np.abs(np.rad2deg(mdh.alpha)), [0, 90, 0, 90, 90, 90], atol=1e-9)
+    np.testing.assert_allclose(mdh.d, [0, 0, 0.225, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(mdh.r, [0, 0, 0.035, 0.225, 0, 0], atol=1e-12)
+    motors = robot.gear_ratios * (robot.coupling @ np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(motors, [0, 0, 0, 0, 45, 64])
+
+
+def test_the_puma_stands_where_its_geometry_puts_it() -> None:
+    """Stretched out (Armstrong's frames, q = 0, 0, 90 deg), the wrist centre lies d4 and a2 from the shoulder."""
+    mdh = ArmModel.of(load_robot("puma560")).mdh
+    wrist = mdh.placements(np.deg2rad([0.0, 0.0, 90.0, 0.0, 0.0, 0.0]))[3, :3, 3]
+    np.testing.assert_allclose(wrist, [0.4318 + 0.4331, 0.2435 - 0.0934, 0.0203], atol=1e-9)
+
+
+def test_gravity_that_no_joint_feels_leaves_no_moments() -> None:
+    robot = load_robot("planar_3r")
+    flat = ArmModel.of(robot, mount="flat")
+    assert len(flat.names) == 15 and {"MXR1", "MY1"} == set(ArmModel.of(robot).names) - set(flat.names)
