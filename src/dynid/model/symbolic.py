@@ -36,7 +36,7 @@ class LinkBody:
         """The torque about the origin that the motion takes."""
         return self.inertia @ dw + ca.cross(w, self.inertia @ w) + ca.cross(self.moment, a)
 
-    def moved(self, rotation: ca.SX, position: ca.DM) -> "LinkBody":
+    def moved(self, rotation: ca.SX, position: ca.SX) -> "LinkBody":
         """The same body in the frame before, where this frame sits at (rotation, position)."""
         moment = rotation @ self.moment
         lever, turned = ca.skew(position), ca.skew(moment)

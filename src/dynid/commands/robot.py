@@ -1,0 +1,90 @@
+"""`dynid robot`: a robot of your own as a folder, drafted from its URDF and checked."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from dynid.commands.options import JsonOption
+
+if TYPE_CHECKING:
+    from dynid.model.robot_check import RobotCheck
+
+app = typer.Typer(help="Make a robot of your own from its URDF, and check a robot's folder.", no_args_is_help=True)
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the robot, and of the new folder.")],
+    urdf: Annotated[Path, typer.Option(help="The arm's URDF; it is copied.")],
+    out: Annotated[Path | None, typer.Option(help="The new folder; else NAME here.")] = None,
+    tip: Annotated[str | None, typer.Option(help="Last link of the chain, where the URDF has several arms.")] = None,
+    decoupled: Annotated[list[str] | None, typer.Option(help="A joint of the hand; repeatable.")] = None,
+) -> None:
+    """Draft a robot's folder from its URDF, with questions where only a person can decide."""
+    from dynid.model.robot_draft import draft_robot, write_draft
+    from dynid.resources import refuse_existing
+
+    folder = out or Path(name)
+    refuse_existing(folder)
+    draft = draft_robot(name, urdf, tip, decoupled or ())
+    write_draft(draft, urdf, folder)
+    console = Console()
+    counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled"
+    console.print(f"{folder / 'robot.yaml'}: {counted}", soft_wrap=True, highlight=False)
+    _print_questions(console, draft.questions)
+    console.print(f"decide, then: dynid robot check {folder}", soft_wrap=True, highlight=False)
+
+
+@app.command("check")
+def check(
+    robot: Annotated[str, typer.Argument(help="Robot name, or a folder that holds a robot.yaml.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a robot is ready for, what is missing or undecided, and list its base parameters; 1 if not complete."""
+    from dynid.model.robot_check import check_robot
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    found = check_robot(loaded)
+    if as_json:
+        print(json.dumps(found.as_dict()))
+    else:
+        _print(Console(), found, loaded.file.title)
+    raise typer.Exit(0 if found.complete else 1)
+
+
+def _print_questions(console: Console, questions: dict[str, str]) -> None:
+    for field, question in questions.items():
+        console.print(f"  [yellow]?[/yellow] [bold]{escape(field)}[/bold]: {escape(question)}", soft_wrap=True)
+
+
+def _print(console: Console, found: "RobotCheck", title: str) -> None:
+    regrouping = found.model.regrouping
+    table = Table(title=f"{escape(title)}: base parameters", title_justify="left")
+    for heading in ("name", "standard parameters that it stands for"):
+        table.add_column(heading, overflow="fold")
+    for name, terms in found.groupings().items():
+        table.add_row(name, terms)
+    console.print(table)
+    counted = f"{len(regrouping.standard)} standard parameters, {len(regrouping.names)} base parameters"
+    console.print(f"{counted} (groups by {regrouping.method})", highlight=False)
+    if found.silent:
+        console.print(f"without effect on any torque: {', '.join(found.silent)}", soft_wrap=True, highlight=False)
+    for note in found.notes:
+        console.print(f"  [yellow]{escape(note)}[/yellow]", soft_wrap=True, highlight=False)
+    for use in found.uses:
+        state = "[green]ready[/green]" if use.ready else f"not ready: {escape(use.missing)}"
+        console.print(f"  {use.name}: {state}", soft_wrap=True, highlight=False)
+    if found.undecided:
+        console.print("[bold red]undecided[/bold red] in robot.yaml:")
+        _print_questions(console, found.undecided)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app, name="robot")

@@ -1,0 +1,145 @@
+"""What a robot's folder is good for, what is missing, and which parameters its model has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, DynidError
+from dynid.model.base_parameters import PRODUCTS
+from dynid.model.chain import SerialChain
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import Robot
+
+
+@dataclass(frozen=True)
+class Use:
+    """One thing that a robot can be used for; `missing` says what keeps it from that, '' if nothing does."""
+
+    name: str
+    missing: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.missing
+
+
+@dataclass(frozen=True, eq=False)
+class RobotCheck:
+    """Outcome of looking at a robot's folder.
+
+    Attributes:
+        model: the robot's model, its groupings included.
+        undecided: what a person must still decide, by field, as a question.
+        uses: what the robot is ready for, and what not.
+        notes: what is worth knowing, such as inertias of the URDF that no body can have.
+        silent: standard parameters that reach no torque at all.
+    """
+
+    model: ArmModel
+    undecided: dict[str, str]
+    uses: tuple[Use, ...]
+    notes: tuple[str, ...]
+    silent: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is undecided and data can be identified from."""
+        return not self.undecided and self.uses[0].ready
+
+    def groupings(self) -> dict[str, str]:
+        """Base parameters by name, with the standard parameters that each stands for."""
+        regrouping = self.model.regrouping
+        return {name: regrouping.formula(name).split(" = ", 1)[1] for name in regrouping.names}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "complete": self.complete,
+            "undecided": self.undecided,
+            "uses": {use.name: use.missing or "ready" for use in self.uses},
+            "notes": list(self.notes),
+            "standard_parameters": len(self.model.regrouping.standard),
+            "grouping_method": self.model.regrouping.method,
+            "base_parameters": self.groupings(),
+            "without_effect": list(self.silent),
+            "structure_hash": self.model.structure_hash,
+        }
+
+
+def _missing(*attributes: str, robot: Robot) -> str:
+    """Why one of the robot's attributes cannot be had; '' if all can."""
+    for name in attributes:
+        try:
+            getattr(robot, name)
+        except ConfigurationError as error:
+            return str(error)
+    return ""
+
+
+def _missing_file(robot: Robot, name: str, purpose: str) -> str:
+    return "" if (robot.folder / name).is_file() else f"{robot.folder.name}/{name} is missing: {purpose}"
+
+
+def _nominal(robot: Robot, model: ArmModel) -> str:
+    """Why there are no usable standard parameters; '' if there are."""
+    name = robot.file.simulation.standard_parameters
+    if missing := _missing_file(robot, name, "standard parameters that are nearest to the arm (CAD)"):
+        return missing
+    try:
+        load_standard(robot.folder / name, model.mdh, model.regrouping.standard)
+    except DynidError as error:
+        return str(error)
+    return ""
+
+
+def _uses(robot: Robot, model: ArmModel) -> tuple[Use, ...]:
+    settings = _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
+    nominal = _nominal(robot, model)
+    driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
+    motions = _missing_file(robot, "excitation.yaml", "motions") or _missing_file(robot, "controller.yaml", "gains")
+    simulated = "coupled motors are not simulated" if model.drive.coupled else _missing("nuisances", robot=robot)
+    return (
+        Use("identify from torques", _missing("torque_limits", robot=robot) or settings),
+        Use("identify from currents", _missing("torque_constants", robot=robot) or settings),
+        Use("standard parameters close to CAD values", nominal),
+        Use("simulate", driving or simulated or nominal or motions),
+        Use("drive the arm", driving or motions),
+    )
+
+
+def _inertia_notes(robot: Robot) -> list[str]:
+    """Links whose inertias in the URDF no body has; they are no input of an identification."""
+    notes = []
+    serial = SerialChain.from_robot(robot)
+    for j, name in enumerate(robot.joint_names[: robot.chain_size]):
+        inertia = serial.model.inertias[j + 1]
+        moments = np.linalg.eigvalsh(np.array(inertia.inertia))
+        if inertia.mass <= 0.0:
+            notes.append(f"the URDF gives the link after {name} no mass")
+        elif moments[0] <= 0.0 or moments[0] + moments[1] < moments[2]:
+            listed = ", ".join(f"{value:.3g}" for value in moments)
+            notes.append(f"the URDF's inertia of the link after {name} belongs to no body: principal moments {listed}")
+    return notes
+
+
+def check_robot(robot: Robot) -> RobotCheck:
+    """Look at a robot's folder.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: the URDF cannot be used for the robot's joints; says why.
+    """
+    model = ArmModel.of(robot)
+    regrouping = model.regrouping
+    notes = [] if regrouping.method == "closed form" else [
+        "the groups were found from the regressor, because the closed form does not cover this geometry"
+    ]  # fmt: skip
+    links = regrouping.standard[: 10 * model.chain_size]
+    zero = () if model.structure.products_of_inertia else PRODUCTS
+    modelled = {*(n for n in links if kind_and_number(n)[0] not in zero), *model.drive.modelled_names}
+    reached = {regrouping.standard[k] for k in np.flatnonzero(np.abs(regrouping.K).max(axis=0))}
+    silent = tuple(n for n in regrouping.standard if n in modelled and n not in reached)
+    return RobotCheck(model, dict(robot.file.undecided), _uses(robot, model), (*notes, *_inertia_notes(robot)), silent)
