@@ -1,12 +1,15 @@
 """A motion on an ideal double integrator: phases, continuity, refusal, cancelling."""
 
+import re
+
 import numpy as np
 import pytest
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion import MotionExecutor
-from dynid.errors import SafetyError
+from dynid.control.plan import MotionPlan, Part, Standing, Window, plan_motion
+from dynid.errors import DataError, SafetyError
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import approach
@@ -31,7 +34,7 @@ class Arm:
             self.stamp += MS
             step = self.motion.update(self.stamp, self.q)
             assert step is not None
-            references.append(step.q_ref)
+            references.append(step.q_ref.copy())
             self.dq = self.dq + (step.tau - self.damping * self.dq) / self.inertia * 0.001
             self.q = self.q + self.dq * 0.001
         return np.array(references)
@@ -114,14 +117,31 @@ def test_after_a_gap_in_the_states_the_reference_goes_on_where_it_was() -> None:
     np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
 
 
-def test_an_arm_that_does_not_follow_is_given_up() -> None:
+def test_an_arm_that_does_not_follow_is_held_where_it_is() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     arm.run(10)
     arm.q = arm.q + 0.5
-    with pytest.raises(SafetyError, match="off its reference"):
+    with pytest.raises(SafetyError, match=r"off its reference.*held where it is"):
         arm.run(1)
-    assert not arm.motion.active
+    where = arm.q.copy()
+    references = arm.run(3000)
+    np.testing.assert_array_equal(references, np.tile(where, (3000, 1)))
+    np.testing.assert_allclose(arm.q, where, atol=1e-3)
+    assert arm.motion.phase == "cancelled" and not arm.motion.moving and np.abs(arm.dq).max() < 1e-3
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.run(10)
+
+
+def test_an_arm_that_cannot_be_held_either_is_let_go() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.run(10)
+    for words in ("held where it is", "let go"):
+        arm.q = arm.q + 0.5
+        with pytest.raises(SafetyError, match=words):
+            arm.run(1)
+    assert not arm.motion.active and arm.motion.update(arm.stamp + MS, arm.q) is None
 
 
 def test_a_state_that_is_not_a_number_is_given_up_at_once() -> None:
@@ -129,9 +149,247 @@ def test_a_state_that_is_not_a_number_is_given_up_at_once() -> None:
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     arm.run(10)
     arm.q = arm.q * np.nan
-    with pytest.raises(SafetyError, match="off its reference"):
+    with pytest.raises(SafetyError, match=r"off its reference.*let go"):
         arm.run(1)
     assert not arm.motion.active
+
+
+def distance_to(path: np.ndarray, points: np.ndarray) -> float:
+    """Largest distance of points (m, n) from a densely sampled path (N, n)."""
+    return float(max(np.linalg.norm(path - point, axis=1).min() for point in points))
+
+
+@pytest.mark.parametrize("instant", [0.3, 1.7, 4.0, 9.0])
+def test_braking_stays_on_the_checked_path_and_is_smooth(instant: float) -> None:
+    arm = Arm()
+    motion = load_excitation(ROBOT).trajectory("V01")
+    arm.motion.begin(motion, arm.q, arm.stamp)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    arm.run(round(1000 * instant))
+    arm.motion.cancel(arm.stamp)
+    assert arm.motion.moving == (np.abs(motion.sample(instant)[1]).max() > 0)
+    references = arm.run(3000)
+    path = motion.sample_all(np.arange(0.0, motion.duration, 0.001))[0]
+    assert distance_to(path, references[::20]) < 2e-3
+    velocity = np.diff(references, axis=0) / 0.001
+    assert np.abs(np.diff(velocity, axis=0)).max() / 0.001 < 16 + 4  # the motion's own acceleration and the brake's
+    assert not velocity[-1].any() and not arm.motion.moving
+    np.testing.assert_allclose(arm.q, references[-1], atol=2e-3)
+
+
+def test_a_braking_arm_begins_nothing_new() -> None:
+    arm = Arm()
+    arm.motion.begin(load_excitation(ROBOT).trajectory("V01"), arm.q, arm.stamp)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    arm.run(500)
+    arm.motion.cancel(arm.stamp)
+    arm.motion.cancel(arm.stamp)  # twice does no harm
+    with pytest.raises(SafetyError, match="a motion is under way"):
+        arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.run(1500)
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    assert [name for name, _ in arm.motion.phases] == ["approach"]
+
+
+def test_lost_states_pause_the_motion_and_it_goes_on_smoothly_to_its_end() -> None:
+    arm = Arm()
+    motion = load_excitation(ROBOT).trajectory("V01")
+    arm.motion.begin(motion, arm.q, arm.stamp)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    before = arm.run(1300)
+    arm.stamp += 300 * MS
+    references = np.concatenate([before[-1:], arm.run(12000)])
+    assert np.abs(references[1] - references[0]).max() < 1e-4
+    velocity = np.diff(references, axis=0) / 0.001
+    assert np.abs(velocity[:2]).max() < 0.02 < np.abs(velocity).max()  # from a standstill
+    assert np.abs(np.diff(velocity, axis=0)).max() / 0.001 < 16 + 4
+    assert distance_to(motion.sample_all(np.arange(0.0, motion.duration, 0.001))[0], references[::50]) < 2e-3
+    while arm.motion.moving:
+        arm.run(100)
+    assert arm.motion.phase == "done"
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
+def test_a_short_gap_hardly_slows_the_motion() -> None:
+    arm = Arm()
+    arm.motion.begin(load_excitation(ROBOT).trajectory("V01"), arm.q, arm.stamp)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    before = arm.run(500)
+    speed = np.abs(before[-1] - before[-2]).max()
+    arm.stamp += 25 * MS
+    after = arm.run(2)
+    assert 0.85 * speed < np.abs(after[1] - after[0]).max() < 1.05 * speed
+
+
+def test_states_that_were_lost_for_long_end_the_motion_at_rest() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    arm.run(400)
+    arm.stamp += 1500 * MS
+    arm.q, arm.dq = arm.q - 0.2, np.zeros(ROBOT.size)  # it sank
+    with pytest.raises(SafetyError, match=r"no joint states for 1\.50 s"):
+        arm.run(1)
+    references = arm.run(500)
+    np.testing.assert_array_equal(references, np.tile(references[0], (500, 1)))
+    assert arm.motion.phase == "cancelled" and np.abs(references[0] - arm.q).max() < 1e-2
+
+
+def test_tracking_progress_and_statistics() -> None:
+    arm = Arm()
+    assert arm.motion.tracking.summary(ROBOT.joint_names) == {"states": 0}
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    errors, progress = [], []
+    while arm.motion.moving:
+        arm.stamp += MS
+        step = arm.motion.update(arm.stamp, arm.q)
+        if arm.motion.phase == "trajectory":
+            errors.append(arm.q - step.q_ref)
+        progress.append(arm.motion.progress(arm.stamp))
+        arm.dq = arm.dq + (step.tau - arm.damping * arm.dq) / arm.inertia * 0.001
+        arm.q = arm.q + arm.dq * 0.001
+    found = arm.motion.tracking
+    np.testing.assert_allclose(found.rms, np.sqrt(np.mean(np.square(errors), axis=0)), rtol=1e-9)
+    np.testing.assert_allclose(found.largest, np.abs(errors).max(axis=0), rtol=1e-9)
+    summary = found.summary(ROBOT.joint_names)
+    assert summary["states"] == len(errors)
+    assert summary["largest_deg"] == pytest.approx(np.rad2deg(np.abs(errors).max()))
+    assert summary["largest_at"] == ROBOT.joint_names[np.abs(errors).max(axis=0).argmax()]
+    assert progress[0] == 0.0 and progress[-1] == 1.0 and np.all(np.diff(progress) >= 0.0)
+    assert 0.4 < progress[len(progress) // 2] or 0.4 < np.median(progress)
+
+
+def test_a_plan_for_an_arm_that_moved_since_is_refused() -> None:
+    arm = Arm()
+    plan = plan_motion(ROBOT, short_move(), arm.motion.start_posture(arm.q), arm.motion.check)
+    with pytest.raises(SafetyError, match=r"pan_joint moved by 17\.\d deg since 'short' was planned"):
+        arm.motion.begin(plan, arm.q + 0.3 * np.eye(8)[0], arm.stamp)
+    assert not arm.motion.active
+    arm.motion.begin(plan, arm.q, arm.stamp)
+    arm.run(10)
+
+
+def test_motions_of_other_joints_and_from_nowhere_are_refused() -> None:
+    arm = Arm()
+    other = approach(np.zeros(2), np.ones(2), ("a", "b"))
+    with pytest.raises(DataError, match="moves a, b; robot 'crane_x7' has"):
+        arm.motion.begin(other, arm.q, arm.stamp)
+    with pytest.raises(SafetyError, match="expected finite angles"):
+        arm.motion.begin(short_move(), arm.q * np.nan, arm.stamp)
+
+
+class Led:
+    """A law that follows no reference."""
+
+    name, follows_reference = "led", False
+
+    def torque(self, q, dq, q_ref, dq_ref, ddq_ref) -> np.ndarray:
+        return 0.1 * np.ones(len(q))
+
+    def gains(self) -> dict:
+        return {}
+
+
+def test_an_arm_is_led_by_hand_and_held_where_it_was_left() -> None:
+    arm = Arm()
+    pd = arm.motion.controller.law
+    arm.motion.hold(arm.q, arm.stamp)
+    arm.run(100)
+    arm.motion.switch_to(Led())
+    for _ in range(1000):
+        arm.q = arm.q + 0.001  # far beyond what a held arm may be away from its reference
+        references = arm.run(1)
+        arm.dq[:] = 0.0
+    with pytest.raises(SafetyError, match="led follows no reference"):
+        arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.motion.switch_to(pd)
+    where = references[-1]
+    np.testing.assert_allclose(arm.run(1000)[-1], where)
+    np.testing.assert_allclose(arm.q, where, atol=1e-2)
+    assert arm.motion.phase == "hold" and arm.motion.phases == []
+
+
+def test_a_moving_arm_is_not_let_go_by_another_law() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.run(100)
+    with pytest.raises(SafetyError, match="led cannot take over"):
+        arm.motion.switch_to(Led())
+    with pytest.raises(SafetyError, match="a motion is under way"):
+        arm.motion.hold(arm.q, arm.stamp)
+    arm.motion.cancel(arm.stamp)
+    arm.run(1500)
+    arm.motion.switch_to(Led())
+    np.testing.assert_allclose(arm.run(1)[0], arm.q, atol=1e-3)
+
+
+class Push(Led):
+    """A law without feedback that pushes the first joint."""
+
+    name, follows_reference = "push", True
+
+    def torque(self, q, dq, q_ref, dq_ref, ddq_ref) -> np.ndarray:
+        return 0.3 * np.eye(len(q))[0]
+
+
+def pushed(arm: Arm, duration: float, window: Window) -> None:
+    """Run a plan whose trajectory has no feedback."""
+    rest = Standing(np.array(ROBOT.rest_posture))
+    rest.duration = duration
+    there = approach(arm.q, ROBOT.rest_posture, ROBOT.joint_names)
+    parts = (Part("approach", there), Part("trajectory", rest, Push(), window))
+    arm.motion.begin(MotionPlan("push", duration, arm.q.copy(), parts), arm.q, arm.stamp)
+
+
+WIDE = Window(ROBOT.lower, ROBOT.upper, np.full(8, 4.0))
+
+
+def test_a_part_without_feedback_ends_by_time_and_the_arm_returns() -> None:
+    arm = Arm()
+    pushed(arm, 0.4, WIDE)
+    furthest = 0.0
+    while arm.motion.moving:
+        arm.run(1)
+        furthest = max(furthest, arm.q[0])
+    assert 0.1 < furthest < 1.0 and arm.motion.stopped_itself == ""
+    assert [name for name, _ in arm.motion.phases] == ["approach", "trajectory", "rest", "done"]
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        (Window(ROBOT.lower, ROBOT.rest_posture + 0.5, np.full(8, 4.0)), r"could not stop within .* to 28\.6 deg"),
+        (Window(ROBOT.lower, ROBOT.upper, np.full(8, 0.8)), r"moves at 0\.8\d rad/s, at most 0\.80 rad/s"),
+    ],
+)
+def test_a_part_without_feedback_stops_itself_within_its_window(window: Window, words: str) -> None:
+    arm = Arm()
+    pushed(arm, 5.0, window)
+    furthest, fastest = 0.0, 0.0
+    while arm.motion.moving:
+        arm.run(1)
+        furthest, fastest = max(furthest, arm.q[0]), max(fastest, arm.dq[0])
+    assert re.search(rf"stopped itself after \d\.\d\d s: {ROBOT.joint_names[0]} {words}", arm.motion.stopped_itself)
+    assert 0.1 < furthest < window.upper[0] and fastest < window.speed[0] + 0.02
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
+def test_a_part_without_feedback_can_be_cancelled_and_ends_at_rest() -> None:
+    arm = Arm()
+    pushed(arm, 5.0, WIDE)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    arm.run(700)
+    assert arm.dq[0] > 0.5
+    arm.motion.cancel(arm.stamp)
+    arm.run(2000)
+    assert arm.motion.phase == "cancelled" and not arm.motion.moving and np.abs(arm.dq).max() < 1e-3
 
 
 def test_demo_motions_keep_the_real_limits() -> None:

@@ -12,8 +12,9 @@ BLEND_S = 0.5  # over this time the difference between the former and the presen
 class ArmController:
     """A `Controller` that runs one `TorqueLaw` at a time.
 
-    Bumpless: in the first cycle after `switch_to` both laws are asked about the same state; their difference is added
-    to the new law's torque and fades linearly over `BLEND_S`. The velocity filter goes on, whichever law runs.
+    Bumpless: in the first cycle after `switch_to` both laws are asked about the same state, the former one with the
+    reference that it had last; their difference is added to the new law's torque and fades linearly over `BLEND_S`. The
+    velocity filter goes on, whichever law runs.
 
     Args:
         law: the first law.
@@ -25,22 +26,38 @@ class ArmController:
         self._law = law
         self._former: TorqueLaw | None = None
         self._velocity = PseudoDifferentiator(time_constant, size)
+        self._dq = np.zeros(size)
+        self._reference = np.zeros((3, size))
         self._difference = np.zeros(size)
         self._left_s = 0.0
+        self._started = False  # whether a law has given a torque since the last reset
 
     @property
     def law(self) -> TorqueLaw:
         """The law that runs."""
         return self._law
 
+    @property
+    def velocity(self) -> FloatArray:
+        """The velocity estimate of the last cycle, (n,) [rad/s]."""
+        return self._dq
+
     def reset(self, q: FloatArray) -> None:
         """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
         self._velocity.reset(q)
-        self._former, self._left_s = None, 0.0
+        self._former, self._left_s, self._started = None, 0.0, False
+        self._dq = np.zeros_like(self._dq)
 
-    def switch_to(self, law: TorqueLaw) -> None:
-        """Run another law, or the same one with other values, from the next cycle on."""
-        if self._former is None:
+    def switch_to(self, law: TorqueLaw, *, at_once: bool = False) -> None:
+        """Run another law, or the same one with other values, from the next cycle on.
+
+        Args:
+            law: the law.
+            at_once: let nothing of the former law fade: for an arm that must be braked now.
+        """
+        if at_once or not self._started:
+            self._former, self._left_s = None, 0.0
+        elif self._former is None:
             self._former = self._law  # of two switches within one cycle, the law that ran is the one before both
         self._law = law
 
@@ -53,14 +70,17 @@ class ArmController:
         Raises:
             DataError: dt is not positive.
         """
-        dq = self._velocity.update(dt, q)
+        dq = self._dq = self._velocity.update(dt, q)
         torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
         self._left_s -= dt
         if self._former is not None:
-            before = self._former.torque(q, dq, q_ref, dq_ref, ddq_ref)
+            before = self._former.torque(q, dq, *self._reference)
             if self._left_s > 0.0:
                 before += self._difference * (self._left_s / BLEND_S)
             self._difference, self._left_s, self._former = before - torque, BLEND_S, None
         if self._left_s > 0.0:
             torque += self._difference * (self._left_s / BLEND_S)
+        last = self._reference
+        last[0], last[1], last[2] = q_ref, dq_ref, ddq_ref
+        self._started = True
         return torque

@@ -1,31 +1,41 @@
-"""Executing one trajectory on an arm: smooth approach, the trajectory, a smooth way to the rest posture, then hold.
+"""Executing one motion on an arm: smooth approach, the motion, a smooth way to the rest posture, then hold.
 
 No ROS and no clock of its own: time is the stamp of the measured state, so a late or missing cycle does not bend the
 motion, and the same class drives the real arm, the simulated arm and the lock-step simulation.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from dynid.control.controller import Controller
+from dynid.control.arm_controller import ArmController
+from dynid.control.controller import TorqueLaw
+from dynid.control.motion_check import MotionCheck, position_and_speed
+from dynid.control.pace import Pace
+from dynid.control.plan import Activity, Brake, MotionPlan, Part, Phase, Standing, plan_motion
+from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
-from dynid.trajectory.trajectory import Trajectory, approach
+from dynid.trajectory.trajectory import Motion, approach
 
-Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
+__all__ = ["MotionExecutor", "MotionStep", "Phase"]
+
 LONGEST_STEP_S = 0.02  # after a longer gap in the states the reference goes on from where it was, it does not jump
-BRAKE_RAD_S2 = 4.0  # deceleration of a cancelled motion
+LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so long the arm has been braked
+GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
 LARGEST_SAG_RAD = 0.12  # a held arm is nearer than this to its reference
 ON_REFERENCE_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
+SECOND_STOP_S = 1.0  # an arm that is not where it was stopped so soon after cannot be held
 
 
 @dataclass(frozen=True, eq=False)
 class MotionStep:
-    """One control cycle: torque (n,) [N m] and the reference it follows, each (n,)."""
+    """One control cycle: torque (n,) [N m] and the reference it follows, each (n,).
+
+    The reference's arrays are buffers: they hold until the next cycle.
+    """
 
     tau: FloatArray
     q_ref: FloatArray
@@ -33,42 +43,34 @@ class MotionStep:
     ddq_ref: FloatArray
 
 
-class Brake:
-    """From a moving reference to rest: all joints slow down linearly and stop together."""
-
-    def __init__(self, q: FloatArray, dq: FloatArray) -> None:
-        self.q, self.dq = q, dq
-        self.duration = float(np.abs(dq).max()) / BRAKE_RAD_S2
-
-    def sample(self, t: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """q, dq, ddq (n,) at time t [s]."""
-        rest = np.zeros_like(self.dq)
-        if t >= self.duration:
-            return self.q + self.dq * self.duration / 2, rest, rest
-        slope = self.dq / self.duration
-        return self.q + self.dq * t - slope * t**2 / 2, self.dq - slope * t, -slope
-
-
 class MotionExecutor:
-    """Runs trajectories with a controller.
+    """Runs motions with a controller.
 
     Args:
         robot: gives rest posture, limits and joint names.
         controller: the torque law; it is reset at the begin of each motion.
-        lower, upper: position limits (n,) [rad] that a trajectory must keep; None are the robot's.
+        check: what every motion must keep; None is the robot's position and velocity limits.
+
+    Attributes:
+        phase: what is going on; None where nothing is commanded.
+        phases: the phases of the present motion, with the stamps at which they began [ns].
+        stopped_itself: why a motion without feedback ended early; "" if it did not.
     """
 
-    def __init__(
-        self, robot: Robot, controller: Controller, lower: FloatArray | None = None, upper: FloatArray | None = None
-    ) -> None:
+    def __init__(self, robot: Robot, controller: ArmController, check: MotionCheck | None = None) -> None:
         self.robot, self.controller = robot, controller
-        self.lower = robot.lower if lower is None else lower
-        self.upper = robot.upper if upper is None else upper
-        self.phase: Phase | None = None
+        self.check = check or position_and_speed(robot)
+        self.phase: Activity | None = None
         self.phases: list[tuple[Phase, int]] = []
-        self._plan: list[tuple[Phase, Trajectory | Brake]] = []
-        self._began_ns = self._last_ns = 0
-        self._last: MotionStep | None = None
+        self.stopped_itself = ""
+        self._parts: list[Part] = []
+        self._pace = Pace()
+        self._meter = TrackingMeter(robot.size)
+        self._chosen: TorqueLaw = controller.law
+        self._began_ns = self._last_ns = self._stopped_ns = 0
+        self._duration = 0.0
+        self._reference = np.zeros((3, robot.size))
+        self._q = np.zeros(robot.size)
 
     @property
     def active(self) -> bool:
@@ -77,85 +79,222 @@ class MotionExecutor:
 
     @property
     def moving(self) -> bool:
-        """Whether a motion is under way."""
-        return self.phase in ("approach", "trajectory", "rest")
+        """Whether a motion is under way, or braking after it was cancelled."""
+        if self.phase != "cancelled":
+            return self.phase in ("approach", "trajectory", "rest")
+        return not self._pace.standing and self.elapsed(self._last_ns) < self._parts[0].path.duration
+
+    @property
+    def tracking(self) -> Tracking:
+        """How well the trajectory was followed so far."""
+        return self._meter.result()
 
     def elapsed(self, stamp_ns: int) -> float:
-        """Seconds since the present phase began."""
+        """Seconds of the present phase so far; time in which it paused does not count."""
         return (stamp_ns - self._began_ns) / 1e9
 
-    def begin(self, trajectory: Trajectory, q: FloatArray, stamp_ns: int) -> None:
-        """Start a motion from the measured posture q (n,) [rad].
+    def progress(self, stamp_ns: int) -> float:
+        """How much of the trajectory is done, 0 to 1."""
+        if self.phase == "trajectory":
+            return min(self.elapsed(stamp_ns) / self._duration, 1.0) if self._duration else 1.0
+        return 1.0 if self.phase in ("rest", "done") else 0.0
+
+    def start_posture(self, q: FloatArray) -> FloatArray:
+        """Where the next motion begins, (n,) [rad]: the reference of an arm that is held, else the measured q."""
+        q_ref = self._reference[0]
+        held = self.active and np.abs(q - q_ref).max() <= LARGEST_SAG_RAD
+        return q_ref.copy() if held else np.array(q)  # a held arm sags a little: go on from the reference
+
+    def begin(self, motion: Motion | MotionPlan, q: FloatArray, stamp_ns: int) -> None:
+        """Start a motion from the measured posture q (n,) [rad]; one that is no plan yet is checked first.
 
         Raises:
-            SafetyError: a motion is under way, or the trajectory leaves the limits (joint, time and value named).
+            SafetyError: a motion is under way, the trajectory leaves the limits (joint, time and value named), the arm
+                is not any more where the plan begins, or the chosen law follows no reference.
+            DataError: a motion of other joints.
         """
         if self.moving:
             raise SafetyError(f"a motion is under way (phase {self.phase}); cancel it first")
-        trajectory.check_limits(self.lower, self.upper, self.robot.velocity_limits)
-        names, holding = self.robot.joint_names, self._last
-        if holding is not None and not np.abs(q - holding.q_ref).max() <= LARGEST_SAG_RAD:
-            holding = None  # it was moved or let go meanwhile
-        start = q if holding is None else holding.q_ref  # a held arm sags a little: go on from the reference
-        self._plan = [
-            ("approach", approach(start, trajectory.start, names)),
-            ("trajectory", trajectory),
-            ("rest", approach(trajectory.end, self.robot.rest_posture, names, name="rest")),
-        ]
-        self.phases = []
-        if holding is None:
-            self.controller.reset(q)
-            self._last_ns = stamp_ns - round(FIRST_DT_S * 1e9)
-        self._enter("approach", stamp_ns)
+        if not self.controller.law.follows_reference:
+            raise SafetyError(f"the controller {self.controller.law.name} follows no reference; choose another one")
+        start = self.start_posture(q)
+        plan = motion if isinstance(motion, MotionPlan) else plan_motion(self.robot, motion, start, self.check)
+        moved = np.abs(plan.start - start)
+        if not moved.max() <= LARGEST_SAG_RAD:
+            joint = int(np.argmax(moved))
+            raise SafetyError(
+                f"{self.robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg since '{plan.name}' was "
+                "planned; begin it again"
+            )
+        if not self.active or np.abs(q - self._reference[0]).max() > LARGEST_SAG_RAD:
+            self._reset(q, stamp_ns)
+        self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
+        self._meter.clear()
+        self._chosen = self.controller.law
+        self._enter(stamp_ns)
+
+    def hold(self, q: FloatArray, stamp_ns: int) -> None:
+        """Hold the arm where it is, or let it be led by hand, as the chosen law does.
+
+        Raises:
+            SafetyError: a motion is under way.
+        """
+        if self.moving:
+            raise SafetyError(f"a motion is under way (phase {self.phase}); cancel it first")
+        start = self.start_posture(q)
+        if not self.active:
+            self._reset(q, stamp_ns)
+        self.phases, self._parts = [], [Part("hold", Standing(start))]
+        self._enter(stamp_ns)
+
+    def switch_to(self, law: TorqueLaw) -> None:
+        """Choose another law, without a jump in torque.
+
+        Raises:
+            SafetyError: a motion is under way that the law would not follow, or one that runs on a law of its own.
+        """
+        if self.moving and (not law.follows_reference or self._parts[0].law is not None):
+            raise SafetyError(
+                f"a motion is under way (phase {self.phase}): {law.name} cannot take over; cancel it first"
+            )
+        if self.phase is not None and not law.follows_reference:
+            self._parts = [Part(self.phase, Standing(self._reference[0].copy()))]
+        self.controller.switch_to(law)
+        self._chosen = law
 
     def cancel(self, stamp_ns: int) -> None:
-        """Brake to rest and hold; does nothing where nothing moves."""
-        if self.moving and self._last is not None:
-            self._plan = [("cancelled", Brake(self._last.q_ref, self._last.dq_ref))]
-            self._enter("cancelled", stamp_ns)
+        """Brake to rest along the path and hold; does nothing where nothing moves."""
+        if not self.moving or self.phase == "cancelled":
+            return
+        if self._parts[0].law is not None:
+            brake = Brake(self._q, self.controller.velocity)
+            self._feedback_again()
+            self._parts = [Part("cancelled", brake)]
+            self._enter(stamp_ns)
+        else:
+            self.phase = "cancelled"
+            self.phases.append(("cancelled", stamp_ns))
+            self._pace.brake()
 
     def release(self) -> None:
         """Stop commanding torque, for when the arm was disabled."""
-        self.phase, self._last = None, None
+        self._feedback_again()
+        self.phase, self._parts = None, []
 
     def update(self, stamp_ns: int, q: FloatArray) -> MotionStep | None:
         """The torque of this cycle from the state measured at `stamp_ns`; None where nothing is commanded.
 
         Raises:
-            SafetyError: the arm is too far from its reference; the motion has been released.
+            SafetyError: the arm is too far from its reference, or its states were lost for too long. The motion is
+                given up; from the next state on the arm is held where it is, as long as that is possible.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None or dt <= 0:
             return None
-        self._last_ns = stamp_ns
-        if dt > LONGEST_STEP_S:
-            self._began_ns += round((dt - FIRST_DT_S) * 1e9)
-        q_ref, dq_ref, ddq_ref = self._reference(stamp_ns)
-        error = q - q_ref
-        worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
-        if not abs(error[worst]) <= ON_REFERENCE_RAD:
-            self.release()
+        self._last_ns, self._q = stamp_ns, q
+        step = dt if dt <= LONGEST_STEP_S else self._after_gap(dt, q, stamp_ns)
+        if self._parts[0].law is not None:
+            self._watch_open_loop(q, stamp_ns)
+        if not self.controller.law.follows_reference:
+            self._lead(q)
+        self._advance(step, stamp_ns)
+        error = q - self._reference[0]
+        self._refuse_lost(error, q, stamp_ns)
+        if self.phase == "trajectory":
+            self._meter.add(error)
+        return MotionStep(self.controller.update(dt, q, *self._reference), *self._reference)
+
+    # -- within a cycle ----------------------------------------------------------------------------------------
+
+    def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
+        """States were lost for dt [s]: the path paused meanwhile and gets under way again; returns the step to take."""
+        if dt > GIVE_UP_S and self.moving:
+            self._stop_at(q, stamp_ns)
             raise SafetyError(
-                f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
-                f"{np.rad2deg(ON_REFERENCE_RAD):.0f} deg are allowed; the motion was given up"
+                f"no joint states for {dt:.2f} s, at most {GIVE_UP_S:.0f} s are waited: the motion was given up"
             )
-        self._last = MotionStep(self.controller.update(dt, q, q_ref, dq_ref, ddq_ref), q_ref, dq_ref, ddq_ref)
-        return self._last
+        self._began_ns += round((dt - FIRST_DT_S) * 1e9)
+        self._pace.slowed(max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S))
+        return FIRST_DT_S
 
-    def _enter(self, phase: Phase, stamp_ns: int) -> None:
-        self.phase, self._began_ns = phase, stamp_ns
-        self.phases.append((phase, stamp_ns))
+    def _advance(self, step: float, stamp_ns: int) -> None:
+        """The reference now; a part that is over hands over to the next at its exact planned end."""
+        passed, slope = self._pace.advance(step)
+        self._began_ns += round((step - passed) * 1e9)
+        while self.phase != "cancelled" and len(self._parts) > 1 and self._parts[0].law is None:
+            length = self._parts[0].path.duration + SETTLE_S
+            if self.elapsed(stamp_ns) < length:
+                break
+            self._parts.pop(0)
+            self._enter(self._began_ns + round(length * 1e9))
+        if self.phase == "rest" and len(self._parts) == 1 and self.elapsed(stamp_ns) >= self._parts[0].path.duration:
+            self._parts = [Part("done", Standing(np.array(self.robot.rest_posture)))]
+            self._enter(stamp_ns)
+        q_ref, dq_ref, ddq_ref = self._reference
+        self._parts[0].path.sample_into(self.elapsed(stamp_ns), q_ref, dq_ref, ddq_ref)
+        self._pace.scale(slope, dq_ref, ddq_ref)
 
-    def _reference(self, stamp_ns: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The reference now; a phase that is over hands over to the next at its exact planned end."""
-        while len(self._plan) > 1 and self.elapsed(stamp_ns) >= self._plan[0][1].duration + SETTLE_S:
-            end_ns = self._began_ns + round((self._plan[0][1].duration + SETTLE_S) * 1e9)
-            self._plan.pop(0)
-            self._enter(self._plan[0][0], end_ns)
-        segment = self._plan[0][1]
-        if self.phase == "rest" and self.elapsed(stamp_ns) >= segment.duration:
-            self._enter("done", stamp_ns)
-        if self.phase == "done":
-            rest = np.zeros(self.robot.size)
-            return self.robot.rest_posture, rest, rest
-        return segment.sample(self.elapsed(stamp_ns))
+    def _lead(self, q: FloatArray) -> None:
+        """The law follows no reference: the reference follows the arm."""
+        path = self._parts[0].path
+        assert isinstance(path, Standing)
+        path.posture[:] = q
+
+    def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
+        """Stop where the arm does not follow; without feedback the window watches instead."""
+        worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
+        if abs(error[worst]) <= ON_REFERENCE_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
+            return
+        held = np.isfinite(q).all() and stamp_ns - self._stopped_ns > SECOND_STOP_S * 1e9
+        if held:
+            self._stop_at(q, stamp_ns)
+        else:
+            self.release()
+        raise SafetyError(
+            f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
+            f"{np.rad2deg(ON_REFERENCE_RAD):.0f} deg are allowed; the motion was given up and the arm "
+            f"{'is held where it is' if held else 'let go'}"
+        )
+
+    def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
+        """End a part without feedback when it is over, or when a joint nears the end of its window."""
+        part, dq = self._parts[0], self.controller.velocity
+        leaving = part.window.leaving(q, dq) if part.window is not None else None
+        if leaving is None and self.elapsed(stamp_ns) < part.path.duration:
+            return
+        if leaving is not None:
+            self.stopped_itself = f"stopped itself after {self.elapsed(stamp_ns):.2f} s: "
+            self.stopped_itself += f"{self.robot.joint_names[leaving[0]]} {leaving[1]}"
+        self._feedback_again()
+        brake = Brake(q, dq)
+        back = approach(brake.end, self.robot.rest_posture, self.robot.joint_names, name="rest")
+        self._parts = [Part("rest", brake), Part("rest", back)]
+        self._enter(stamp_ns)
+
+    def _stop_at(self, q: FloatArray, stamp_ns: int) -> None:
+        """Give the motion up and hold the arm where it is."""
+        self._feedback_again()
+        self.controller.reset(q)  # what it thinks of velocities is as doubtful as what happened to the arm
+        self._stopped_ns = stamp_ns
+        phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"
+        self._parts = [Part(phase, Standing(np.array(q)))]
+        self._enter(stamp_ns)
+
+    def _feedback_again(self) -> None:
+        """The chosen law at once, where a part ran without it: a fading law would not brake."""
+        if self._parts and self._parts[0].law is not None:
+            self.controller.switch_to(self._chosen, at_once=True)
+
+    def _reset(self, q: FloatArray, stamp_ns: int) -> None:
+        self.controller.reset(q)
+        self._last_ns, self._stopped_ns = stamp_ns - round(FIRST_DT_S * 1e9), 0
+
+    def _enter(self, stamp_ns: int) -> None:
+        """The first of the parts begins."""
+        part = self._parts[0]
+        self.phase, self._began_ns = part.phase, stamp_ns
+        if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):
+            self.phases.append((part.phase, stamp_ns))
+        self._pace.begin(float(part.path.peak_velocities.max()))
+        if part.law is not None:
+            self.controller.switch_to(part.law)

@@ -38,6 +38,12 @@ def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
     return MotionLimits(robot.lower, robot.upper, robot.velocity_limits, acceleration, torque)
 
 
+def position_and_speed(robot: Robot) -> "MotionCheck":
+    """A check of positions and speeds alone."""
+    anything = np.full(robot.size, np.inf)
+    return MotionCheck(robot, MotionLimits(robot.lower, robot.upper, robot.velocity_limits, anything, anything))
+
+
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
     """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
     model = ArmModel.of(robot, mount=mount)
@@ -57,12 +63,16 @@ class MotionCheck:
     Args:
         robot: names the joints.
         limits: what must be kept.
-        torques: the torques that a motion takes, as predicted.
+        torques: the torques that a motion takes, as predicted; None does not look at currents.
         collision: finds contact of links; None does not look for it.
     """
 
     def __init__(
-        self, robot: Robot, limits: MotionLimits, torques: Torques, collision: SelfCollision | None = None
+        self,
+        robot: Robot,
+        limits: MotionLimits,
+        torques: Torques | None = None,
+        collision: SelfCollision | None = None,
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
 
@@ -81,8 +91,9 @@ class MotionCheck:
             self._within(part, times, dq, (-limits.velocity, limits.velocity), "moves at {:.3f} rad/s")
             bound = (-limits.acceleration, limits.acceleration)
             self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
-            bound = (-limits.torque, limits.torque)
-            self._within(part, times, self.torques(q, dq, ddq), bound, "would take {:.3f} N m")
+            if self.torques is not None:
+                bound = (-limits.torque, limits.torque)
+                self._within(part, times, self.torques(q, dq, ddq), bound, "would take {:.3f} N m")
             self._no_contact(part, times, q)
 
     def _within(

@@ -1,0 +1,139 @@
+"""What an executor runs through: a motion with its approach and its way to the rest posture, checked as a whole."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dynid.control.controller import TorqueLaw
+from dynid.control.motion_check import MotionCheck
+from dynid.control.pace import BRAKE_RAD_S2
+from dynid.errors import DataError, SafetyError
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.trajectory.sampling import at_rest
+from dynid.trajectory.trajectory import Motion, approach
+
+Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
+Activity = Phase | Literal["hold"]  # an arm that is held without a motion is in no phase of one
+
+STOPPING_MARGIN = 1.25  # how much longer than planned the way to a standstill may become
+
+
+class Path(Protocol):
+    """What gives a reference over time."""
+
+    @property
+    def duration(self) -> float:
+        """Time from start to end [s]."""
+        ...
+
+    @property
+    def peak_velocities(self) -> FloatArray:
+        """Largest |dq| per joint, (n,) [rad/s]."""
+        ...
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """Write the reference at time t [s] into three (n,) buffers."""
+        ...
+
+
+class Standing:
+    """A posture (n,) [rad], at rest for ever; the array is used as it is, so that a hand can lead it."""
+
+    duration = 0.0
+
+    def __init__(self, posture: FloatArray) -> None:
+        self.posture = posture
+        self.peak_velocities = read_only(np.zeros_like(posture))
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """The posture."""
+        at_rest(self.posture, q, dq, ddq)
+
+
+class Brake:
+    """From a moving posture to rest: all joints slow down linearly and stop together."""
+
+    def __init__(self, q: FloatArray, dq: FloatArray) -> None:
+        self._q, self._dq = np.array(q), np.array(dq)
+        self.peak_velocities = read_only(np.abs(dq))
+        self.duration = float(self.peak_velocities.max()) / BRAKE_RAD_S2
+        self.end = read_only(self._q + self._dq * self.duration / 2)
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """The reference at time t [s]."""
+        if t >= self.duration:
+            at_rest(self.end, q, dq, ddq)
+            return
+        ddq[:] = self._dq * (-1.0 / self.duration)
+        dq[:] = self._dq + ddq * t
+        q[:] = self._q + 0.5 * t * (self._dq + dq)
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """What a motion without feedback must keep: positions (n,) [rad] and speeds (n,) [rad/s]."""
+
+    lower: FloatArray
+    upper: FloatArray
+    speed: FloatArray
+
+    def leaving(self, q: FloatArray, dq: FloatArray) -> tuple[int, str] | None:
+        """The joint that could not stop in time any more, braking from now on, and why; None where all could."""
+        ahead = q + dq * np.abs(dq) * (0.5 * STOPPING_MARGIN / BRAKE_RAD_S2)
+        inside = (ahead >= self.lower) & (ahead <= self.upper)
+        slow = np.abs(dq) <= self.speed
+        if inside.all() and slow.all():
+            return None
+        joint = int(np.argmin(inside & slow))
+        if not slow[joint]:
+            return joint, f"moves at {dq[joint]:.2f} rad/s, at most {self.speed[joint]:.2f} rad/s are allowed"
+        low, high = np.rad2deg(self.lower[joint]), np.rad2deg(self.upper[joint])
+        return joint, f"could not stop within {low:.1f} to {high:.1f} deg any more"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One part of a plan; with a law of its own it runs without the feedback of the chosen one, within a window."""
+
+    phase: Activity
+    path: Path
+    law: TorqueLaw | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MotionPlan:
+    """A checked motion: parts in order, beginning at `start` (n,) [rad]; `duration` is the trajectory's own [s]."""
+
+    name: str
+    duration: float
+    start: FloatArray
+    parts: tuple[Part, ...]
+
+
+def plan_motion(robot: Robot, motion: Motion, start: FloatArray, check: MotionCheck) -> MotionPlan:
+    """Approach, motion and way to the rest posture, checked as a whole; touches nothing that runs.
+
+    Args:
+        robot: the robot.
+        motion: for all its axes.
+        start: where the arm is, (n,) [rad].
+        check: what must be kept.
+
+    Raises:
+        DataError: the motion is of other joints.
+        SafetyError: a limit is left; names joint, time and value.
+    """
+    names = robot.joint_names
+    if motion.joint_names != names:
+        raise DataError(
+            f"motion '{motion.name}' moves {', '.join(motion.joint_names)}; robot '{robot.name}' has {', '.join(names)}"
+        )
+    if not np.isfinite(start).all():
+        raise SafetyError(f"the arm's posture is {start} rad; expected finite angles")
+    there = approach(start, motion.start, names)
+    back = approach(motion.end, robot.rest_posture, names, name="rest")
+    check.check([there, motion, back])
+    parts = (Part("approach", there), Part("trajectory", motion), Part("rest", back))
+    return MotionPlan(motion.name, motion.duration, read_only(start), parts)

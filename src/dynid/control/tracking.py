@@ -1,0 +1,51 @@
+"""How well a run followed its reference."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.robot import FloatArray, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Tracking:
+    """Errors of a run: root mean square and largest, (n,) each [rad], and over how many states."""
+
+    rms: FloatArray
+    largest: FloatArray
+    states: int
+
+    def summary(self, joint_names: tuple[str, ...]) -> dict[str, float | int | str]:
+        """In degrees: over all joints, and the joint with the largest error."""
+        if not self.states:
+            return {"states": 0}
+        worst = int(np.argmax(self.largest))
+        return {
+            "states": self.states,
+            "rms_deg": float(np.rad2deg(np.sqrt(np.mean(self.rms**2)))),
+            "largest_deg": float(np.rad2deg(self.largest[worst])),
+            "largest_at": joint_names[worst],
+        }
+
+
+class TrackingMeter:
+    """Gathers the errors of n joints, one state after the other."""
+
+    def __init__(self, size: int) -> None:
+        self._squares, self._largest, self._states = np.zeros(size), np.zeros(size), 0
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._squares[:], self._largest[:], self._states = 0.0, 0.0, 0
+
+    def add(self, error: FloatArray) -> None:
+        """One state's error, (n,) [rad]."""
+        self._squares += error * error
+        np.maximum(self._largest, np.abs(error), out=self._largest)
+        self._states += 1
+
+    def result(self) -> Tracking:
+        """What was gathered so far."""
+        return Tracking(
+            read_only(np.sqrt(self._squares / max(self._states, 1))), read_only(self._largest), self._states
+        )
