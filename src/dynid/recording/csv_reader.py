@@ -1,0 +1,226 @@
+"""A recording from CSV files: columns by a mapping, on the joints' side in SI units; what is wrong is refused.
+
+Motor-side values pass the gears and the coupling of robot.yaml,
+
+    q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor),
+
+and currents pass the torque constants first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.recording.bag_reader import sha256_of
+from dynid.recording.csv_mapping import TIME_UNITS, ColumnGroup, CsvMapping, length_factors, torque_factors
+from dynid.recording.csv_table import BadRow, CsvTable, read_table
+from dynid.robot import FloatArray, Robot, read_only
+
+BEYOND_RAD = 0.2  # by so much a position may exceed the joint's limits; beyond it, the unit or the mapping is wrong
+BEYOND_M = 0.02
+LISTED = 5  # bad rows that an error names
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
+
+
+@dataclass(frozen=True, eq=False)
+class CsvRecording:
+    """One recorded motion from CSV files, on the joints' side; arrays are read-only.
+
+    Attributes:
+        source: the file that was named.
+        joint_names: (n,).
+        time: (N,) [s], strictly increasing, starting at 0.
+        q: (N, n) [rad or m].
+        tau: (N, n) [N m or N].
+        dq: recorded velocities (N, n), or None.
+        mount: how the arm was mounted.
+        torque_delay_s: from the stamp of a torque to its effect.
+        torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
+        sha256: of all files that were read.
+        notes: what a reader of the result should know.
+    """
+
+    source: Path
+    joint_names: tuple[str, ...]
+    time: FloatArray
+    q: FloatArray
+    tau: FloatArray
+    dq: FloatArray | None
+    mount: str
+    torque_delay_s: float
+    torque_constants: tuple[float, ...]
+    sha256: str
+    notes: tuple[str, ...]
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a path names a CSV file, by its suffix."""
+    return path.name.lower().endswith(SUFFIXES)
+
+
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """Raw columns of all groups on common rows: instants (N,) [s], and values by group."""
+
+    time: FloatArray
+    groups: dict[str, FloatArray]
+    notes: list[str]
+    files: tuple[Path, ...]
+
+
+def _files(path: Path, mapping: CsvMapping) -> dict[str, Path]:
+    groups = {"position": mapping.position, "torque": mapping.torque, "velocity": mapping.velocity}
+    return {
+        name: path if group.file is None else path.parent / group.file
+        for name, group in groups.items()
+        if group is not None
+    }
+
+
+def _read(path: Path, mapping: CsvMapping) -> _Content:
+    """All columns of all files, bad rows refused or left out."""
+    files = _files(path, mapping)
+    wanted: dict[Path, list[tuple[str, Sequence[str | int]]]] = {path: []}
+    if mapping.time is not None:
+        wanted[path].append(("time", [mapping.time.column]))
+    for name, file in files.items():
+        wanted.setdefault(file, []).append((name, getattr(mapping, name).columns))
+    found: dict[str, FloatArray] = {}
+    tables = []
+    for file, groups in wanted.items():
+        if not groups:
+            continue
+        columns = [column for _, one in groups for column in one]
+        table = read_table(file, columns, delimiter=mapping.delimiter, decimal=mapping.decimal, rows=mapping.rows)
+        tables.append(table)
+        ends = np.cumsum([len(one) for _, one in groups])
+        parts = np.split(table.values, ends[:-1], axis=1)
+        found |= {name: part for (name, _), part in zip(groups, parts, strict=True)}
+    keep, notes = _usable_rows(tables, mapping)
+    time = _instants(found.pop("time", None), keep, mapping, tables[0])
+    notes += [note for table in tables for note in table.notes]
+    return _Content(
+        time, {name: part[keep] for name, part in found.items()}, notes, tuple(table.path for table in tables)
+    )
+
+
+def _usable_rows(tables: list[CsvTable], mapping: CsvMapping) -> tuple[FloatArray, list[str]]:
+    """Which rows are in order in all files, (N,), and what was left out.
+
+    Raises:
+        DataError: files of other lengths, or bad rows that are not to be left out.
+    """
+    counts = {len(table.values) for table in tables}
+    if len(counts) > 1:
+        listed = ", ".join(f"{table.path.name} has {len(table.values)}" for table in tables)
+        raise DataError(f"the files of one recording must have equally many rows: {listed}")
+    keep = np.ones(counts.pop(), dtype=bool)
+    notes = []
+    for table in tables:
+        if not table.bad:
+            continue
+        first = mapping.rows[0] if mapping.rows else 0
+        keep[[bad.row - first for bad in table.bad]] = False
+        listed = _listing(table.bad)
+        if not mapping.skip_corrupt_rows:
+            raise DataError(
+                f"{table.path} has {len(table.bad)} corrupt rows: {listed}. Repair them, or leave them out with "
+                "skip_corrupt_rows: true in the mapping (--skip-corrupt-rows)"
+            )
+        notes.append(f"{table.path.name}: {len(table.bad)} corrupt rows left out: {listed}")
+    return keep, notes
+
+
+def _listing(bad: Sequence[BadRow]) -> str:
+    more = f" and {len(bad) - LISTED} more" if len(bad) > LISTED else ""
+    return "; ".join(f"line {one.line}: {one.reason}" for one in bad[:LISTED]) + more
+
+
+def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, table: CsvTable) -> FloatArray:
+    """Instants of the kept rows from 0, (N,) [s]; rows that are left out leave a gap.
+
+    Raises:
+        DataError: time does not grow.
+    """
+    if column is None or mapping.time is None:
+        rows = np.flatnonzero(keep)
+        return np.asarray((rows - rows[0]) / mapping.rate_hz)
+    raw, lines = column[keep, 0], table.lines[keep]
+    wrong = np.flatnonzero(np.diff(raw) <= 0)
+    if len(wrong):
+        at = int(wrong[0])
+        raise DataError(
+            f"{table.path} line {lines[at + 1]}: time {raw[at + 1]:.9g} {mapping.time.unit} does not follow on "
+            f"{raw[at]:.9g} ({len(wrong)} such rows); expected time to grow with every row"
+        )
+    return np.asarray((raw - raw[0]) * TIME_UNITS[mapping.time.unit])
+
+
+def _check_groups(path: Path, mapping: CsvMapping, robot: Robot) -> None:
+    for name in ("position", "torque", "velocity"):
+        group: ColumnGroup | None = getattr(mapping, name)
+        if group is not None and len(group.columns) != robot.size:
+            raise DataError(
+                f"the mapping for {path} gives {len(group.columns)} {name} columns; robot '{robot.name}' has "
+                f"{robot.size} axes: {', '.join(robot.joint_names)}"
+            )
+
+
+def _joint_side(values: FloatArray, group: ColumnGroup, robot: Robot) -> FloatArray:
+    """Positions or rates (N, n) at the joints."""
+    if group.side == "joint":
+        return values
+    return np.asarray(np.linalg.solve(robot.coupling, (values / robot.gear_ratios).T).T)
+
+
+def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
+    """Read a recording from CSV.
+
+    Args:
+        path: the file; others that the mapping names lie beside it.
+        robot: whose axes the columns are.
+        mapping: what the columns are.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: a unit that is not known or does not fit to a joint.
+        DataError: a wrong column, corrupt rows, time that does not grow, or positions beyond the joints' limits.
+    """
+    _check_groups(path, mapping, robot)
+    mount = mapping.mount or robot.file.default_mount
+    robot.gravity(mount)
+    position = length_factors(mapping.position, robot)
+    torque, currents = torque_factors(mapping.torque, robot)
+    content = _read(path, mapping)
+    q = _joint_side(content.groups["position"] * position, mapping.position, robot) + np.array(mapping.position.offset)
+    tau = content.groups["torque"] * torque
+    if currents or mapping.torque.side == "motor":
+        tau = (tau * robot.gear_ratios) @ robot.coupling
+    dq = None
+    if mapping.velocity is not None:
+        rates = content.groups["velocity"] * length_factors(mapping.velocity, robot, rate=True)
+        dq = read_only(_joint_side(rates, mapping.velocity, robot))
+    _refuse_beyond_limits(q, robot, path)
+    return CsvRecording(
+        source=path, joint_names=robot.joint_names, time=read_only(content.time), q=read_only(q), tau=read_only(tau),
+        dq=dq, mount=mount, torque_delay_s=mapping.torque_delay_s,
+        torque_constants=tuple(robot.torque_constants.tolist()) if currents else (),
+        sha256=sha256_of(content.files), notes=tuple(content.notes),
+    )  # fmt: skip
+
+
+def _refuse_beyond_limits(q: FloatArray, robot: Robot, path: Path) -> None:
+    """Raise DataError where a joint is where it cannot be: a wrong column, unit, sign, ratio, side or offset."""
+    margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
+    joint = int(np.argmax(beyond))
+    if beyond[joint] > 0:
+        unit = "m" if robot.prismatic[joint] else "rad"
+        raise DataError(
+            f"{path}: joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} "
+            f"{unit}, its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: is its "
+            "column, unit, sign, ratio, side or offset in the mapping right?"
+        )
