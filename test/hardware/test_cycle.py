@@ -326,7 +326,7 @@ def test_an_arm_that_nobody_commands_any_more_is_left_without_torque(
     assert loop.running and not any(bus.chain.summary()["torque_enabled"])
     counted = loop.statistics().interventions
     loop.stop()
-    assert counted["no_command"] > 50 and counted["stale_command"] >= 50 and counted["commands_ended"] > 0
+    assert counted["no_command"] > 50 and counted["stale_command"] > 0 and counted["commands_ended"] > 0
     assert counted["joint_limit"] == 0
 
 

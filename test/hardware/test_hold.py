@@ -68,28 +68,28 @@ def test_a_joint_that_is_not_read_keeps_its_load(hold: Hold, robot: Robot, middl
 
 def test_a_stop_holds_then_lets_down_then_ends() -> None:
     settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_dwell_s=0.1, stop_time_s=2.0)
-    stop = StopSequence(settings, CYCLE_S)
+    stop = StopSequence(settings)
     stop.begin(settings.hold_s)
     strengths = []
     while not stop.done:
-        stop.advance(still=True, unloaded=False)
+        stop.advance(still=True, unloaded=False, step_s=CYCLE_S)
         strengths.append(stop.strength)
     assert strengths[:499] == [1.0] * 499 and strengths[-1] == 0.0 and len(strengths) == pytest.approx(700, abs=2)
     assert np.diff(strengths[500:]) == pytest.approx(-CYCLE_S / 0.2)
     stop.begin(0.0)
     for _ in range(100):
         assert not stop.done
-        stop.advance(still=True, unloaded=True)
+        stop.advance(still=True, unloaded=True, step_s=CYCLE_S)
     assert stop.done
 
 
 def test_an_arm_that_never_comes_to_rest_is_let_down_in_time() -> None:
     settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_time_s=1.0)
-    stop = StopSequence(settings, CYCLE_S)
+    stop = StopSequence(settings)
     stop.begin(0.5)
     strengths = []
     while not stop.done:
-        stop.advance(still=False, unloaded=True)
+        stop.advance(still=False, unloaded=True, step_s=CYCLE_S)
         strengths.append(stop.strength)
     assert len(strengths) == 1000 and strengths[798] == 1.0 and strengths[-1] == pytest.approx(0.0, abs=0.02)
 

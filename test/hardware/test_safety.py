@@ -191,7 +191,7 @@ def test_an_arm_that_nobody_commands_any_more_is_stopped(
         assert guard.state is GuardState.ENABLED and guard.stop_text == ""
     for _ in range(2):
         result = guard.filter(tau, age_s, middle, STILL)
-    assert guard.state is GuardState.STOPPING and result.reasons == (Reason.STOPPING, Reason.COMMANDS_ENDED)
+    assert guard.state is GuardState.STOPPING and result.reasons == (Reason.COMMANDS_ENDED,)
     assert "no usable command for 1.0 s" in guard.stop_text and word in guard.stop_text
     guard.handle(GuardEvent.STOPPED)
     assert guard.stop_text

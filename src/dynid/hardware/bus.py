@@ -19,6 +19,8 @@ from dynid.hardware.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.control_table import Register
 from dynid.hardware.port import WaitingPortHandler, close_port, open_port
 from dynid.hardware.protocol import (
+    BROADCAST_ID,
+    Instruction,
     Packet,
     PacketParser,
     build_ping,
@@ -49,6 +51,7 @@ class ServoBus:
 
     Attributes:
         parser: of the replies that do not go through the SDK, with counters of its own.
+        retries: how often something was asked once more because its answer was lost or damaged.
         realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
             clock plus this: a step of the wall clock (NTP, by hand) is not in them until the port is opened anew.
     """
@@ -67,7 +70,7 @@ class ServoBus:
         self.reply_margin_s, self.clock, self._opener = reply_margin_s, clock, opener
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
         self.parser = PacketParser()
-        self.realtime_offset_ns = 0
+        self.realtime_offset_ns = self.retries = 0
         self._sdk = Protocol2PacketHandler()
         self._handler: WaitingPortHandler | None = None
 
@@ -107,12 +110,61 @@ class ServoBus:
     # -- set-up through the SDK --------------------------------------------------------------------------------
 
     def ping(self, servo_id: int, attempts: int = ATTEMPTS) -> int:
-        """The model number of one servo; BusTimeoutError if it does not answer."""
-        for _ in range(attempts):
+        """The model number of one servo.
+
+        Raises:
+            BusTimeoutError: it does not answer.
+            BusError: what it answers cannot be understood.
+        """
+        garbled = False
+        for attempt in range(attempts):
+            self.retries += attempt > 0
             result, _error, parameters = self._transact(build_ping(servo_id))
             if result == COMM_SUCCESS and len(parameters) == PING_PARAMETERS:
                 return table.MODEL_NUMBER.from_bytes(parameters[: table.MODEL_NUMBER.size])
+            garbled = garbled or result != COMM_RX_TIMEOUT
+        if garbled:
+            raise BusError(f"servo {servo_id} on {self.port} answers, but garbled")
         raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
+
+    def scan(self, window_s: float, silence_s: float) -> list[tuple[int, int]]:
+        """(id, model number) of every servo that answers a broadcast ping, in order of arrival.
+
+        Args:
+            window_s: how long to listen; a servo waits 3 ms for every id before its own.
+            silence_s: so long without an answer ends it earlier.
+        """
+        found: list[tuple[int, int]] = []
+        with self.line() as port:
+            port.discard_input()
+            self.parser.reset()
+            port.send(build_ping(BROADCAST_ID))
+            deadline_ns = self.clock.monotonic_ns() + int(window_s * 1e9)
+            while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
+                data = port.receive(min(remaining_ns * 1e-6, silence_s * 1e3))
+                if not data:
+                    break
+                for packet in self.parser.feed(data):
+                    if packet.instruction == Instruction.STATUS and len(packet.parameters) == PING_PARAMETERS:
+                        model = table.MODEL_NUMBER.from_bytes(packet.parameters[: table.MODEL_NUMBER.size])
+                        found.append((packet.packet_id, model))
+        return found
+
+    @contextmanager
+    def at_baudrate(self, baudrate: int) -> Iterator[None]:
+        """Speak at another rate [bit/s] while the block runs; BusError if the port cannot."""
+        usual = self.baudrate
+        try:
+            self._set_baudrate(baudrate)
+            yield
+        finally:
+            self._set_baudrate(usual)
+
+    def _set_baudrate(self, baudrate: int) -> None:
+        with self.line() as port:
+            if not port.setBaudRate(baudrate):
+                raise BusError(f"port {self.port} cannot do {baudrate} bit/s")
+        self.baudrate = baudrate
 
     def read(self, servo_id: int, register: Register) -> int:
         """A register's raw value, from one servo.
@@ -121,7 +173,8 @@ class ServoBus:
             BusTimeoutError: no answer in three attempts.
             BusError: a damaged answer in three attempts, or the servo refused.
         """
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            self.retries += attempt > 0
             result, error, data = self._transact(build_read(servo_id, register.address, register.size))
             if result == COMM_SUCCESS:
                 self._check_status("read", servo_id, register, error)
@@ -132,7 +185,8 @@ class ServoBus:
 
     def write(self, servo_id: int, register: Register, count: int) -> None:
         """Set a register of one servo to a raw value; errors as of `read`."""
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            self.retries += attempt > 0
             result, error, _ = self._transact(build_write(servo_id, register.address, register.to_bytes(count)))
             if result == COMM_SUCCESS:
                 self._check_status(f"write {count}", servo_id, register, error)

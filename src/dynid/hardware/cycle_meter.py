@@ -8,6 +8,7 @@ import numpy as np
 from dynid.hardware.guard_states import Reason
 
 WINDOW = 4096
+BIN_NS, BINS = 2_000, 25_000  # durations up to 50 ms; longer ones are in the last bin
 LATE_FRACTION = 0.5
 GUARD_PREFIX = "guard_"
 
@@ -27,6 +28,10 @@ class LoopStatistics:
         cycle_p50_us: median duration of a cycle (read, guard, write, callback), of the last 4096.
         cycle_p99_us: 99th percentile of the same.
         late_p99_us: 99th percentile of the delay with which a cycle began.
+        run_p50_us: median duration of all cycles since the start, to 2 us.
+        run_p99_us: 99th percentile of the same.
+        run_p999_us: 99.9th percentile of the same.
+        commands_out_of_order: commands that were older than one that had arrived before them.
         guard_stopping: cycles in which the guard gave this reason, see `Reason`; the others likewise.
     """
 
@@ -40,6 +45,10 @@ class LoopStatistics:
     cycle_p50_us: float
     cycle_p99_us: float
     late_p99_us: float
+    run_p50_us: float = 0.0
+    run_p99_us: float = 0.0
+    run_p999_us: float = 0.0
+    commands_out_of_order: int = 0
     guard_stopping: int = 0
     guard_fault: int = 0
     guard_no_command: int = 0
@@ -72,17 +81,20 @@ class CycleMeter:
 
     def __init__(self, period_ns: int) -> None:
         self.cycles = self.incomplete = self.skipped = self.late = 0
+        self.commands_out_of_order = 0
         self.started_ns = 0
         self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}  # torque off is no intervention
         self._period_ns = period_ns
         self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
         self._late_ns = np.zeros(WINDOW, dtype=np.int64)
+        self._durations = [0] * BINS
 
     def add(self, busy_ns: int, late_ns: int, complete: bool) -> None:
         """Count one cycle: how long it took, how late it began [ns], and whether its sample was complete."""
         slot = self.cycles % WINDOW
         self._busy_ns[slot] = busy_ns
         self._late_ns[slot] = late_ns
+        self._durations[min(busy_ns // BIN_NS, BINS - 1)] += 1
         self.late += late_ns > LATE_FRACTION * self._period_ns
         self.incomplete += not complete
         self.cycles += 1
@@ -112,5 +124,14 @@ class CycleMeter:
             cycle_p50_us=p50,
             cycle_p99_us=p99,
             late_p99_us=late_p99,
+            run_p50_us=self._run_percentile(0.5),
+            run_p99_us=self._run_percentile(0.99),
+            run_p999_us=self._run_percentile(0.999),
+            commands_out_of_order=self.commands_out_of_order,
             **{GUARD_PREFIX + reason.name.lower(): count for reason, count in self._guard.items()},
         )
+
+    def _run_percentile(self, share: float) -> float:
+        """The upper edge of the bin that holds this share of all cycles' durations [us]."""
+        reached = np.cumsum(np.array(self._durations))
+        return float(np.searchsorted(reached, share * reached[-1]) + 1) * BIN_NS * 1e-3 if reached[-1] else 0.0

@@ -13,18 +13,15 @@ from dynid.errors import BusError, SafetyError
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
 from dynid.hardware.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.handshake import check_health, check_servos, configure, require_replies
+from dynid.hardware.handshake import StartOptions, reboot_faulty, start_up
 from dynid.hardware.port import WaitingPortHandler, is_pseudo_terminal, open_port
-from dynid.hardware.state_cycle import CycleCounters, StateCycle
+from dynid.hardware.servo_snapshot import read_snapshot
+from dynid.hardware.slow_state import TORQUE, WATCHDOG, SlowPoll, SlowState
+from dynid.hardware.state_cycle import StateCycle
+from dynid.hardware.state_reading import CycleCounters
 from dynid.robot import FloatArray, Robot
 
 CONFIRM_ATTEMPTS = 3
-UNKNOWN = -2
-_SLOW_BLOCKS = (
-    (table.TORQUE_ENABLE.address, table.HARDWARE_ERROR_STATUS.end - table.TORQUE_ENABLE.address),
-    (table.BUS_WATCHDOG.address, table.BUS_WATCHDOG.size),
-    (table.PRESENT_INPUT_VOLTAGE.address, table.PRESENT_TEMPERATURE.end - table.PRESENT_INPUT_VOLTAGE.address),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,7 @@ class ArmSample:
         valid: whether this read brought the joint's values.
         alert: whether the servo reports a hardware error.
         complete: whether all are valid.
+        repeated: whether a complete read brought the one before it again, to the bit, though the arm moves.
     """
 
     stamp_ns: int
@@ -51,17 +49,7 @@ class ArmSample:
     valid: NDArray[np.bool_]
     alert: NDArray[np.bool_]
     complete: bool
-
-
-@dataclass
-class SlowState:
-    """What `slow_poll` has gathered, each (n,), joint order; NaN or `UNKNOWN` where a servo was not polled yet."""
-
-    voltage_v: FloatArray
-    temperature_deg_c: FloatArray
-    hardware_error: NDArray[np.int64]
-    torque_enable: NDArray[np.int64]
-    watchdog: NDArray[np.int64]
+    repeated: bool = False
 
 
 class DynamixelArm:
@@ -74,13 +62,16 @@ class DynamixelArm:
         baudrate: [bit/s]; None is the robot's.
         watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: how long a read waits for replies beyond their time on the wire.
+        start: what `open` may do that it does not do unasked; None is nothing on a real line, and writing the EEPROM
+            on a simulated one.
         clock: by which the arm and its control loop live.
         opener: opens the port, see `ServoBus`.
 
     Attributes:
         bus: the line, for work beside the cycle.
-        changed: what `open` changed in the servos' EEPROM, one line each.
-        slow: what `slow_poll` gathered.
+        changed: what `open` changed in the servos and stays, one line each.
+        simulated: whether the line is.
+        watchdog_s: after which silence of the bus a servo stops by itself [s].
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
@@ -97,6 +88,7 @@ class DynamixelArm:
         watchdog_s: float = 0.1,
         reply_margin_s: float = 0.006,
         clock: Clock = SYSTEM_CLOCK,
+        start: StartOptions | None = None,
         opener: Callable[[str, int], WaitingPortHandler] = open_port,
     ) -> None:
         if not allow_real_port and not is_pseudo_terminal(port):
@@ -115,13 +107,13 @@ class DynamixelArm:
             clock=clock,
             opener=opener,
         )
+        self.simulated = opener is not open_port or is_pseudo_terminal(port)
+        self.start = start or StartOptions(write_eeprom=self.simulated)
+        self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
         self._cycle = StateCycle(self.bus)
         self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
-        self._slow_turn = 0
-        unknown = np.full(robot.size, UNKNOWN, dtype=np.int64)
-        nan = np.full(robot.size, np.nan)
-        self.slow = SlowState(nan, nan.copy(), unknown, unknown.copy(), unknown.copy())
+        self._slow = SlowPoll(self.bus)
 
     @property
     def is_open(self) -> bool:
@@ -134,6 +126,11 @@ class DynamixelArm:
         return self._cycle.counters
 
     @property
+    def slow(self) -> SlowState:
+        """What was read of slow values so far."""
+        return self._slow.state
+
+    @property
     def fast_read(self) -> bool:
         """Whether the servos are read by the fast sync read."""
         return self._cycle.fast_read
@@ -142,14 +139,12 @@ class DynamixelArm:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 
         Raises:
-            BusError: the port cannot be used, or the servos are not the robot's; one message with all findings.
+            BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
+                findings and what to do.
         """
         self.bus.open()
         try:
-            check_servos(self.bus, self.robot)
-            require_replies(self.bus, self.robot)
-            check_health(self.bus, self.robot)
-            self.changed = configure(self.bus, self.robot)
+            self.changed = start_up(self.bus, self.robot, self.start, simulated=self.simulated)
             self._cycle.probe()
         except BaseException:
             self.bus.close()
@@ -166,7 +161,7 @@ class DynamixelArm:
         self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
         self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
         self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
-        self.slow.torque_enable[:] = self.slow.watchdog[:] = UNKNOWN  # what was polled before says nothing now
+        self._slow.forget_torque()
         unconfirmed = self._unconfirmed(1)
         if unconfirmed:
             text = f"torque did not switch on at {', '.join(unconfirmed)}"
@@ -193,7 +188,7 @@ class DynamixelArm:
                 return
         raise BusError(
             f"torque off was not confirmed by {', '.join(unconfirmed)}; their watchdog stops them after "
-            f"{self.watchdog_count * table.WATCHDOG_S_PER_COUNT:.2f} s of silence: switch the arm's power off"
+            f"{self.watchdog_s:.2f} s of silence: switch the arm's power off"
         )
 
     def close(self) -> None:
@@ -233,6 +228,7 @@ class DynamixelArm:
             valid=reading.valid.copy(),
             alert=(reading.errors & table.ALERT_BIT).astype(np.bool_),
             complete=reading.complete,
+            repeated=reading.repeated,
         )
 
     def write_currents(self, current_a: FloatArray) -> FloatArray:
@@ -252,30 +248,54 @@ class DynamixelArm:
         self._cycle.write(counts)
         return table.current_from_counts(counts)
 
-    def slow_poll(self) -> None:
+    def slow_poll(self) -> bool:
         """Read one block of slow values from one servo; a full round takes 3 n calls. No answer leaves the old value.
+
+        Returns:
+            Whether it was a servo's temperature.
 
         Raises:
             BusError: the port is lost.
         """
-        axis, block = divmod(self._slow_turn, len(_SLOW_BLOCKS))
-        self._slow_turn = (self._slow_turn + 1) % (self.robot.size * len(_SLOW_BLOCKS))
-        address, size = _SLOW_BLOCKS[block]
-        data = self.bus.read_block(self.robot.servo_ids[axis], address, size)
-        if data is None:
-            return
+        return self._slow.turn()
 
-        def value(register: table.Register) -> int:
-            return register.from_bytes(data[register.address - address : register.end - address])
+    def poll_torque(self, axes: NDArray[np.bool_]) -> None:
+        """Read torque enable, hardware error and watchdog of some servos, a mask (n,), out of turn; errors as above."""
+        for axis in np.flatnonzero(axes).tolist():
+            self._slow.poll(axis, TORQUE)
+            self._slow.poll(axis, WATCHDOG)
 
-        if block == 0:
-            self.slow.torque_enable[axis] = value(table.TORQUE_ENABLE)
-            self.slow.hardware_error[axis] = value(table.HARDWARE_ERROR_STATUS)
-        elif block == 1:
-            self.slow.watchdog[axis] = value(table.BUS_WATCHDOG)
-        else:
-            self.slow.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT
-            self.slow.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
+    def tripped_watchdogs(self) -> NDArray[np.bool_]:
+        """Which servos' bus watchdog has tripped, (n,): asked now; who does not answer counts as not."""
+        for _ in range(CONFIRM_ATTEMPTS):
+            values, valid = self.bus.sync_read(table.BUS_WATCHDOG)
+            if all(valid):
+                break
+        np.copyto(self.slow.watchdog, values, where=np.array(valid))
+        return np.array(valid) & (np.array(values) == table.WATCHDOG_TRIPPED)
+
+    def rearm_watchdog(self) -> None:
+        """After a trip: goal currents can be written again, from 0; torque is as it was. BusError: port lost."""
+        size = self.robot.size
+        self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+        self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
+        self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
+        self._slow.forget_torque()
+
+    def reboot_servos(self) -> list[str]:
+        """With torque off: reboot the servos that report a hardware error, and check and set up all of them again.
+
+        Returns:
+            One line for each servo that was rebooted.
+
+        Raises:
+            BusError: a servo did not come back, still reports an error, or is not as it was.
+        """
+        snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
+        lines = reboot_faulty(self.bus, self.robot, snapshots)
+        start_up(self.bus, self.robot, self.start, simulated=self.simulated)
+        self._slow.forget_torque()
+        return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
         """Servos (id and joint name) whose torque enable is not read back as this; a lost reply is asked again."""

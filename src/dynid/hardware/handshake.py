@@ -1,98 +1,196 @@
-"""Bringing the servos of an arm into the state in which the 1 kHz cycle may start: checked, current mode, no torque."""
+"""Bringing the servos of an arm into the state in which the 1 kHz cycle may start: checked, current mode, no torque.
 
-import math
+Nothing is written before everything was looked at, and what is wrong is told in one message.
+"""
+
+from dataclasses import dataclass
 
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
-from dynid.hardware.control_table import Register
+from dynid.hardware.safety_settings import load_safety
+from dynid.hardware.servo_checks import FACTORY_BAUD_RATE, Finding, eeprom_differences, judge_servos
+from dynid.hardware.servo_snapshot import Presence, Snapshot, find_elsewhere, find_servos, read_snapshot
 from dynid.robot import Robot
 
-# What the cycle relies on: set in the servos where it differs. Drive mode 0 is: not reversed, torque only on request.
-REQUIRED: tuple[tuple[Register, int], ...] = (
-    (table.RETURN_DELAY_TIME, 0),
-    (table.DRIVE_MODE, 0),
-    (table.OPERATING_MODE, table.CURRENT_MODE),
-)
+REBOOT_S = 3.0
+REBOOT_POLL_S = 0.05
 
 
-def check_servos(bus: ServoBus, robot: Robot) -> None:
-    """Ping all servos of the robot and compare their models.
+@dataclass(frozen=True)
+class StartOptions:
+    """What a start may do that it does not do unasked.
+
+    Attributes:
+        write_eeprom: write settings that differ into the servos' EEPROM.
+        take_over: start although torque is on; it goes off, and an arm that nobody holds drops.
+        reboot_servos: reboot servos that report a hardware error.
+    """
+
+    write_eeprom: bool = False
+    take_over: bool = False
+    reboot_servos: bool = False
+
+    def allow(self, finding: Finding) -> bool:
+        """Whether the start itself does what a finding asks for."""
+        allowed = {"eeprom": self.write_eeprom, "torque-off": self.take_over, "reboot": self.reboot_servos}
+        return allowed.get(finding.fix, False)
+
+
+def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: bool) -> list[str]:
+    """Check every servo, then set them up: current mode, goal current 0, torque off, watchdog off.
+
+    Args:
+        bus: an open bus.
+        robot: what must be on it.
+        options: what may be done.
+        simulated: the line is simulated, see `find_servos`.
+
+    Returns:
+        One line for each thing that was changed and stays.
 
     Raises:
-        BusError: one message with every servo that is missing or of another model.
+        BusError: the servos are not the robot's, or not fit to be driven; one message with all findings.
     """
-    missing, wrong = [], []
-    for joint, servo_id, expected in zip(robot.file.joints, robot.servo_ids, robot.model_numbers, strict=True):
-        try:
-            model = bus.ping(servo_id)
-        except BusTimeoutError:
-            missing.append(f"{servo_id} ({joint.name})")
-            continue
-        if model != expected:
-            wrong.append(f"{servo_id} ({joint.name}) is model {model} instead of {expected} ({joint.servo_model})")
-    if len(missing) == robot.size:
-        raise BusError(
-            f"no servo answers on {bus.port} at {bus.baudrate} bit/s: it is not the servo bus of {robot.name}, its "
-            "power is off, or its servos have another baud rate"
+    check_servos(bus, robot, simulated)
+    snapshots = _snapshots(bus, robot)
+    refused = [one for one in _judged(robot, snapshots) if not options.allow(one)]
+    if refused:
+        raise BusError("; ".join(f"{finding.text}: {finding.remedy}" for finding in refused))
+    changed = reboot_faulty(bus, robot, snapshots)
+    if changed:
+        snapshots = _snapshots(bus, robot)
+    if any(one.get(table.STATUS_RETURN_LEVEL) != table.STATUS_RETURN_ALL for one in snapshots):
+        _let_answer(bus)
+    return changed + configure(bus, robot, snapshots)
+
+
+def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
+    """Compare who answers with the robot's servos.
+
+    Raises:
+        BusError: one message with every servo that is missing, unexpected, of another model, or not to be understood,
+            and where the missing ones are.
+    """
+    presence = find_servos(bus, robot, simulated)
+    if presence.complete:
+        return
+    elsewhere = find_elsewhere(bus, simulated) if presence.missing else {}
+    raise BusError(presence_text(bus, robot, presence, elsewhere))
+
+
+def presence_text(bus: ServoBus, robot: Robot, presence: Presence, elsewhere: dict[int, list[tuple[int, int]]]) -> str:
+    """One sentence about servos that are not as the robot's file says, and what to do."""
+    other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
+    if not presence.models and not presence.garbled:
+        reason = other or (
+            f"it is not the servo bus of {robot.name}, its power is off, or its servos have another baud rate"
         )
-    problems = [f"missing servos: {', '.join(missing)}"] if missing else []
-    problems += [f"wrong servos: {', '.join(wrong)}"] if wrong else []
-    if problems:
-        raise BusError(f"servos on {bus.port} are not those of {robot.name}: {'; '.join(problems)}; check the wiring")
-
-
-def check_health(bus: ServoBus, robot: Robot) -> None:
-    """Refuse servos with a live hardware error, a current limit below the robot's, or a homing offset.
-
-    Raises:
-        BusError: one message with every such servo and what to do.
-    """
+        return f"no servo answers on {bus.port} at {bus.baudrate} bit/s: {reason}"
+    joints = dict(zip(robot.servo_ids, robot.file.joints, strict=True))
+    expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
     problems = []
-    for joint, servo_id, wanted_a in zip(robot.file.joints, robot.servo_ids, robot.current_limits, strict=True):
-        error = bus.read(servo_id, table.HARDWARE_ERROR_STATUS)
-        if error:
-            text = table.hardware_error_text(error)
-            problems.append(f"servo {servo_id} ({joint.name}) reports {text}: find the cause, then reboot it")
-        offset = bus.read(servo_id, table.HOMING_OFFSET)
-        if offset:
-            degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
-            problems.append(
-                f"servo {servo_id} ({joint.name}) has homing offset {offset} ({degrees:.2f} deg) instead of 0, "
-                "which shifts its zero: set it to 0, then check the zero pose"
-            )
-        limit_a = bus.read(servo_id, table.CURRENT_LIMIT) * table.CURRENT_A_PER_COUNT
-        if wanted_a > limit_a + table.CURRENT_A_PER_COUNT:
-            problems.append(
-                f"servo {servo_id} ({joint.name}) is limited to {limit_a:.2f} A, below current_limit_a "
-                f"{wanted_a} in robot.yaml: lower that"
-            )
-    if problems:
-        raise BusError("; ".join(problems))
+    if presence.missing:
+        problems.append("missing servos: " + ", ".join(f"{one} ({joints[one].name})" for one in presence.missing))
+    if presence.unexpected:
+        found = (f"{one} (model {presence.models[one]})" for one in presence.unexpected)
+        problems.append("unexpected servos: " + ", ".join(found))
+    if presence.wrong:
+        found = (
+            f"{one} ({joints[one].name}) is model {presence.models[one]} instead of {expected[one]} "
+            f"({joints[one].servo_model})"
+            for one in presence.wrong
+        )
+        problems.append("wrong servos: " + ", ".join(found))
+    if presence.garbled:
+        found = (f"{one} ({joints[one].name})" for one in presence.garbled)
+        problems.append(f"garbled answers (two servos with one id?): {', '.join(found)}")
+    if other:
+        problems.append(other)
+    return f"servos on {bus.port} are not those of {robot.name}: {'; '.join(problems)}; check ids and wiring"
 
 
-def configure(bus: ServoBus, robot: Robot) -> list[str]:
+def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) -> str:
+    """Where servos answer instead, and what to do with them."""
+    ids = ", ".join(str(servo_id) for servo_id, _ in servos)
+    delivered = ", as delivered" if baudrate == FACTORY_BAUD_RATE else ""
+    strangers = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.servo_ids]
+    first = f"give {', '.join(strangers)} the missing ids with DYNAMIXEL Wizard, then " if strangers else ""
+    return (
+        f"servos {ids} answer at {baudrate} bit/s{delivered}: {first}set their baud rate with "
+        "'dynid doctor --fix baud-rate', or start with that rate"
+    )
+
+
+def _snapshots(bus: ServoBus, robot: Robot) -> list[Snapshot]:
+    """The registers of all servos; those that answer pings only are told to answer."""
+    try:
+        return [read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
+    except BusTimeoutError:
+        _let_answer(bus)
+        return [read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
+
+
+def _let_answer(bus: ServoBus) -> None:
+    """Have the servos answer every instruction; those that answer only pings and reads are told so unheard."""
+    bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(bus.servo_ids))
+
+
+def _judged(robot: Robot, snapshots: list[Snapshot]) -> list[Finding]:
+    return [one for one in judge_servos(robot, load_safety(robot), snapshots) if one.level == "error"]
+
+
+def configure(bus: ServoBus, robot: Robot, snapshots: list[Snapshot]) -> list[str]:
     """Torque off, current mode, goal current 0, watchdog off; EEPROM is written only where it differs.
 
     Returns:
         One line for each EEPROM register that was changed.
     """
+    names = dict(zip(robot.servo_ids, robot.joint_names, strict=True))
     changed = []
-    for joint, servo_id in zip(robot.file.joints, robot.servo_ids, strict=True):
+    for servo_id in names:
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
-        for register, wanted in REQUIRED:
-            found = bus.read(servo_id, register)
-            if found != wanted:
-                bus.write(servo_id, register, wanted)
-                changed.append(f"servo {servo_id} ({joint.name}): {register.name} {found} -> {wanted}")
+    for servo_id, register, found, wanted in eeprom_differences(snapshots):
+        bus.write(servo_id, register, wanted)
+        changed.append(f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}")
+    for servo_id in names:
         bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goal
         bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode, whose change sets it to the current limit
     return changed
 
 
-def require_replies(bus: ServoBus, robot: Robot) -> None:
-    """Have the servos answer every instruction; one that answers only pings and reads is told so unheard."""
-    for servo_id in robot.servo_ids:
-        if bus.read(servo_id, table.STATUS_RETURN_LEVEL) != table.STATUS_RETURN_ALL:
-            bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * robot.size)
-            return
+def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[Snapshot]) -> list[str]:
+    """Reboot the servos that report a hardware error; their torque goes off.
+
+    Returns:
+        One line for each.
+
+    Raises:
+        BusError: a servo did not come back, or reports the error again.
+    """
+    lines = []
+    for joint, snapshot in zip(robot.file.joints, snapshots, strict=True):
+        error = snapshot.get(table.HARDWARE_ERROR_STATUS)
+        if not error:
+            continue
+        label, text = f"servo {snapshot.servo_id} ({joint.name})", table.hardware_error_text(error)
+        bus.reboot(snapshot.servo_id)
+        _await(bus, snapshot.servo_id)
+        if bus.read(snapshot.servo_id, table.HARDWARE_ERROR_STATUS):
+            raise BusError(f"{label} still reports {text} after a reboot: find the cause")
+        lines.append(f"{label}: rebooted, it had reported {text}")
+    return lines
+
+
+def _await(bus: ServoBus, servo_id: int) -> None:
+    """Wait until a servo answers again after a reboot."""
+    deadline_ns = bus.clock.monotonic_ns() + int(REBOOT_S * 1e9)
+    while True:
+        bus.clock.sleep(REBOOT_POLL_S)
+        try:
+            bus.ping(servo_id, attempts=1)
+        except BusTimeoutError:
+            if bus.clock.monotonic_ns() > deadline_ns:
+                raise BusTimeoutError(f"servo {servo_id} did not answer within {REBOOT_S} s after its reboot") from None
+            continue
+        return

@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 from dynid.hardware.safety_settings import SafetySettings
 from dynid.robot import FloatArray, Robot
 
+LONGEST_STEP_CYCLES = 5  # a longer cycle counts as one of so many
+ROUNDING_S = 1e-9  # of times that are sums of cycles
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
 
 
@@ -33,7 +35,7 @@ class Hold:
         else:
             self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.torque_constants
         self._stiffness = settings.hold_stiffness_1_s * self.damping
-        self._learning = settings.hold_integral_1_s * self._stiffness * self._cycle_s
+        self._learning = settings.hold_integral_1_s * self._stiffness
         self._forget = self._cycle_s / settings.load_average_s
         self._creep = CREEP_RAD_S * self._cycle_s
         self._friction = settings.friction_fraction * robot.current_limits
@@ -41,7 +43,7 @@ class Hold:
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
         self._all_captured = False
-        self._cycles = 0
+        self._age_s = 0.0
 
     def reset(self) -> None:
         """Forget the load, for an arm whose torque comes on."""
@@ -55,14 +57,20 @@ class Hold:
         """
         self.load -= np.clip(self.load, -self._friction, self._friction)
         self._captured[:] = False
-        self._all_captured, self._cycles = False, 0
+        self._all_captured, self._age_s = False, 0.0
 
     def track(self, current: FloatArray) -> None:
         """Learn the load from the currents by which the arm is moved, (n,) [A]: their mean over some time."""
         self.load += self._forget * (current - self.load)
 
     def drive(
-        self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, caps: FloatArray, strength: float = 1.0
+        self,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        caps: FloatArray,
+        strength: float = 1.0,
+        step_s: float | None = None,
     ) -> FloatArray:
         """The holding current of this cycle, (n,) [A], damping not included.
 
@@ -72,8 +80,10 @@ class Hold:
             valid: which of them are of this cycle; None is all. The others keep their load.
             caps: current limits [A].
             strength: 1 holds; below, the held load is let down, 0 leaves only what keeps a joint off its limit.
+            step_s: time since the cycle before [s]; None is the planned one.
         """
-        self._cycles += 1
+        step_s = self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
+        self._age_s += step_s
         if not self._all_captured:
             self._capture(q, dq, valid)
         stretch = self._reference - q
@@ -84,7 +94,7 @@ class Hold:
         inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
         self._reference += np.minimum(np.maximum(inside, -self._creep), self._creep)
         if strength >= 1.0:
-            self.load += self._learning * stretch
+            self.load += step_s * self._learning * stretch
             np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
             return self.load + self._stiffness * stretch
         return strength * (self.load + self._stiffness * stretch) + (1.0 - strength) * self.wall(q)
@@ -100,7 +110,7 @@ class Hold:
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Hold the joints that are slow enough now."""
         now = ~self._captured
-        if self._cycles * self._cycle_s < self._settings.capture_s:
+        if self._age_s < self._settings.capture_s:
             now &= np.abs(dq) < self._settings.capture_velocity_rad_s
         if valid is not None:
             now &= valid
@@ -117,30 +127,28 @@ class StopSequence:
         strength: how much of the holding current remains, 1 to 0.
     """
 
-    def __init__(self, settings: SafetySettings, cycle_s: float) -> None:
-        self._settings, self._cycle_s = settings, cycle_s
+    def __init__(self, settings: SafetySettings) -> None:
+        self._settings = settings
         self.done, self.strength = True, 1.0
-        self._cycles = self._still_cycles = 0
-        self._hold_s = 0.0
+        self._elapsed_s = self._still_s = self._hold_s = 0.0
 
     def begin(self, hold_s: float) -> None:
         """Start; the arm is held for at least `hold_s` [s]."""
         self.done, self.strength, self._hold_s = False, 1.0, hold_s
-        self._cycles = self._still_cycles = 0
+        self._elapsed_s = self._still_s = 0.0
 
     def end(self) -> None:
         """There is nothing to stop any more."""
         self.done = True
 
-    def advance(self, still: bool, unloaded: bool) -> None:
-        """One cycle: whether all joints stand still, and whether there is nothing to let down."""
+    def advance(self, still: bool, unloaded: bool, step_s: float) -> None:
+        """One cycle: whether all joints stand still, whether there is nothing to let down, time since the last [s]."""
         settings = self._settings
-        self._cycles += 1
-        self._still_cycles = self._still_cycles + 1 if still else 0
-        elapsed_s = self._cycles * self._cycle_s
-        dwelt = self._still_cycles * self._cycle_s >= settings.stop_dwell_s
+        self._elapsed_s += step_s
+        self._still_s = self._still_s + step_s if still else 0.0
+        dwelt = self._still_s >= settings.stop_dwell_s - ROUNDING_S
         latest_s = settings.stop_time_s - settings.lower_s  # so that letting down fits in
-        if self.strength < 1.0 or elapsed_s >= latest_s or (dwelt and elapsed_s >= self._hold_s):
-            self.strength = max(0.0, self.strength - self._cycle_s / settings.lower_s)
+        if self.strength < 1.0 or self._elapsed_s >= latest_s or (dwelt and self._elapsed_s >= self._hold_s):
+            self.strength = max(0.0, self.strength - step_s / settings.lower_s)
         at_rest = dwelt and (unloaded or self.strength <= 0.0)
-        self.done = at_rest or elapsed_s >= settings.stop_time_s
+        self.done = at_rest or self._elapsed_s >= settings.stop_time_s - ROUNDING_S

@@ -31,6 +31,8 @@ class WaitingPortHandler(PortHandler):
         self.ser = serial.Serial(self.port_name, self.baudrate, timeout=0, exclusive=True)
         if not is_pseudo_terminal(self.port_name):
             fcntl.ioctl(self.ser.fd, termios.TIOCEXCL)  # also keeps out programs that do not look at the lock
+            with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every adapter knows it
+                self.ser.set_low_latency_mode(True)  # for as long as it is open; an FTDI chip then waits 1 ms, not 16
         self.is_open = True
         self.is_using = False
         self.ser.reset_input_buffer()

@@ -1,6 +1,7 @@
 """Requests of other threads to the control loop: each is served once, or not at all once its caller has given up."""
 
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 
 from dynid.errors import SafetyError
@@ -8,16 +9,18 @@ from dynid.hardware.guard_states import GuardEvent
 
 # How long a caller waits beyond its timeout for a request that the loop has already begun to serve.
 SERVING_S = 1.0
+Request = GuardEvent | Callable[[], None]
+"""A change of the guard's state, or work with the arm between two cycles."""
 
 
 class RequestQueue:
     """First in, first out; any thread asks, the loop's thread takes."""
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[GuardEvent, Future[None]]] = deque()
+        self._waiting: deque[tuple[Request, Future[None]]] = deque()
         self._failure: BaseException | None = None
 
-    def post(self, event: GuardEvent) -> "Future[None]":
+    def post(self, event: Request) -> "Future[None]":
         """Ask without waiting; the future is done when the loop has served this, and holds what it could not do."""
         done: Future[None] = Future()
         self._waiting.append((event, done))
@@ -25,7 +28,7 @@ class RequestQueue:
             self.refuse_all(self._failure)
         return done
 
-    def ask(self, event: GuardEvent, timeout_s: float) -> None:
+    def ask(self, event: Request, timeout_s: float) -> None:
         """Wait until the loop has served this; what it could not do is raised here.
 
         Raises:
@@ -37,14 +40,15 @@ class RequestQueue:
             wait([done], SERVING_S)
             if done.done():
                 return done.result()
-        raise SafetyError(f"the control loop did not {event.value} within {timeout_s} s")
+        what = event.value if isinstance(event, GuardEvent) else "do that"
+        raise SafetyError(f"the control loop did not {what} within {timeout_s} s")
 
     @property
-    def first(self) -> GuardEvent | None:
+    def first(self) -> Request | None:
         """What waits longest; None if nothing waits."""
         return self._waiting[0][0] if self._waiting else None
 
-    def take(self) -> "tuple[GuardEvent, Future[None]] | None":
+    def take(self) -> "tuple[Request, Future[None]] | None":
         """The next request whose caller still waits, to be served now; None if there is none."""
         while self._waiting:
             event, done = self._waiting.popleft()

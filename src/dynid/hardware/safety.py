@@ -66,11 +66,11 @@ class SafetyGuard:
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
         self._share = 0.0  # how far the command has taken over from the hold
-        self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings, self._cycle_s)
+        self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings)
         self._holding = False
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
-        self._commanded, self._idle_cycles = False, 0
+        self._commanded, self._idle_s = False, 0.0
 
     @property
     def torque_needed(self) -> bool:
@@ -100,7 +100,7 @@ class SafetyGuard:
             self._hold.reset()
             self._last = self._none
             self._share, self._holding = 0.0, False
-            self._commanded, self._idle_cycles, self.stop_text = False, 0, ""
+            self._commanded, self._idle_s, self.stop_text = False, 0.0, ""
         self.state = following
         return following
 
@@ -144,6 +144,7 @@ class SafetyGuard:
         dq: FloatArray,
         valid: NDArray[np.bool_] | None = None,
         feedback_age_s: float = 0.0,
+        step_s: float | None = None,
     ) -> GuardResult:
         """The currents that may flow in this cycle; to be called once per cycle.
 
@@ -154,11 +155,13 @@ class SafetyGuard:
             dq: joint velocities, (n,), finite [rad/s].
             valid: which of q and dq are of this cycle, (n,); None is all. The others get no damping.
             feedback_age_s: for how long readings have missed a servo [s].
+            step_s: time since the cycle before [s]; None is the planned one.
         """
+        step_s = self._cycle_s if step_s is None else step_s
         refusal = None
         if self.state is GuardState.ENABLED:
             refusal = self._refusal(command_tau, command_age_s, feedback_age_s)
-            self._watch_commands(refusal)
+            self._watch_commands(refusal, step_s)
         if not self.torque_needed:
             self._last = self._none
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
@@ -168,7 +171,9 @@ class SafetyGuard:
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
             drive, braking = self._follow(command_tau, reasons)
         else:
-            drive = self._brake_and_hold(q, known_dq, valid, refusal, reasons)
+            reasons.append(self._halt_reason(refusal))
+            strength = self._advance_stop(known_dq, valid, step_s)
+            drive = self._brake_and_hold(q, known_dq, valid, strength, step_s)
             braking = 1.0
         current = self._limit(drive, braking, q, known_dq, reasons)
         current.flags.writeable = False
@@ -190,26 +195,31 @@ class SafetyGuard:
         q: FloatArray,
         dq: FloatArray,
         valid: NDArray[np.bool_] | None,
-        refusal: Reason | None,
-        reasons: list[Reason],
+        strength: float,
+        step_s: float,
     ) -> FloatArray:
         """The current that holds, (n,) [A]: an arm let go at once would drop."""
         self._share *= self._fade
         if not self._holding:
             self._holding = True
             self._hold.begin()
-        strength = 1.0
+        return self._hold.drive(q, dq, valid, self._caps, strength, step_s)
+
+    def _halt_reason(self, refusal: Reason | None) -> Reason:
         if self.state is GuardState.ENABLED:
-            reasons.append(refusal or Reason.NO_COMMAND)
-        else:
-            reasons.append(Reason.FAULT if self.state is GuardState.FAULT else Reason.STOPPING)
-            if self.stop_text:
-                reasons.append(Reason.COMMANDS_ENDED)
-            seen = valid is None or bool(valid.all())
-            still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
-            self._stop.advance(still, self._hold.unloaded(self._caps))
-            strength = self._stop.strength
-        return self._hold.drive(q, dq, valid, self._caps, strength)
+            return refusal or Reason.NO_COMMAND
+        if self.state is GuardState.FAULT:
+            return Reason.FAULT
+        return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
+
+    def _advance_stop(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> float:
+        """How much of the holding current remains: all, but in a stop."""
+        if self.state is GuardState.ENABLED:
+            return 1.0
+        seen = valid is None or bool(valid.all())
+        still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
+        self._stop.advance(still, self._hold.unloaded(self._caps), step_s)
+        return self._stop.strength
 
     def _limit(
         self, drive: FloatArray, braking: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
@@ -269,13 +279,13 @@ class SafetyGuard:
             return Reason.STALE_COMMAND
         return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
 
-    def _watch_commands(self, refusal: Reason | None) -> None:
+    def _watch_commands(self, refusal: Reason | None, step_s: float) -> None:
         """Stop an enabled arm that nobody commands any more."""
         if refusal is None:
-            self._commanded, self._idle_cycles = True, 0
+            self._commanded, self._idle_s = True, 0.0
             return
-        self._idle_cycles += 1
+        self._idle_s += step_s
         limit_s = self.settings.commands_ended_s if self._commanded else self.settings.first_command_s
-        if self._idle_cycles * self._cycle_s > limit_s:
+        if self._idle_s > limit_s + 0.5 * self._cycle_s:
             self.stop_text = f"stopped: no usable command for {limit_s} s ({refusal.value})"
             self.handle(GuardEvent.DISABLE)

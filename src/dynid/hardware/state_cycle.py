@@ -1,7 +1,6 @@
 """The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,60 +18,26 @@ from dynid.hardware.protocol import (
     finish_frame,
     split_fast_reply,
 )
+from dynid.hardware.state_reading import CycleCounters, StateReading
 
 FAST_REPLY_OVERHEAD = 8
 FAST_BLOCK_OVERHEAD = 4
-EARLY_FRACTION = 0.9
+EARLY_FRACTION = 0.97
 TIMING_PROBES = 5
 EARLY_REPLIES_BELIEVED = 3
-FAST_FAILURES_BEFORE_PLAIN = 3
-PLAIN_READS_BEFORE_FAST = 1000
+PLAIN_READS_AFTER_FAST_FAILURE = 20
 LONGEST_QUARANTINE_S = 0.016
+LEFT_OUT_AFTER = 3
+ASKED_AGAIN_EVERY = 200
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
 
-@dataclass
-class CycleCounters:
-    """What went wrong in the reads so far; `missing_by_servo` is (n,).
-
-    A read that was not fully answered in time is a timeout, one that was answered sooner than the wire allows is
-    stale.
-    """
-
-    missing_by_servo: NDArray[np.int64]
-    timeouts: int = 0
-    stale: int = 0
-    duplicates: int = 0
-    wrong_ids: int = 0
-    status_errors: int = 0
-
-
-@dataclass
-class StateReading:
-    """The result of one read, overwritten by the next; each (n,) in the order of the bus' ids.
-
-    Attributes:
-        current_count: present currents; where `valid` is False those of the last valid read, as for all counts.
-        velocity_count: present velocities.
-        position_count: present positions.
-        errors: the status error bytes, alert bit included; 0 where there was no reply.
-        valid: whether this read brought the servo's values.
-        complete: whether all are valid.
-        stamp_ns: when the last reply arrived: monotonic clock plus `ServoBus.realtime_offset_ns`.
-    """
-
-    current_count: IntArray
-    velocity_count: IntArray
-    position_count: IntArray
-    errors: NDArray[np.uint8]
-    valid: NDArray[np.bool_]
-    complete: bool = False
-    stamp_ns: int = 0
-
-
 class StateCycle:
     """Reads and writes all servos of a bus at once, by prebuilt frames.
+
+    One servo that is missing makes the fast read fail for all, so a failed one is followed by plain reads. A servo that
+    stays silent is left out of the reads, or every one would wait for its reply; it is asked again now and then.
 
     Args:
         bus: an open bus.
@@ -95,17 +60,14 @@ class StateCycle:
         self.wire_timed = False
         size = len(bus.servo_ids)
         self._new_counters()
-        state = (table.STATE_ADDRESS, table.STATE_SIZE)
-        self._requests = {fast: build_sync_read(bus.servo_ids, *state, fast=fast) for fast in (False, True)}
-        self._reply_sizes = {
-            False: size * (STATUS_OVERHEAD + table.STATE_SIZE),
-            True: FAST_REPLY_OVERHEAD + size * (table.STATE_SIZE + FAST_BLOCK_OVERHEAD),
-        }
+        self._misses = np.zeros(size, dtype=np.int64)
+        self._ask(np.ones(size, dtype=np.bool_))
         blank = build_sync_write(bus.servo_ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * size)
         self._write_frame = bytearray(blank)
         goals = memoryview(self._write_frame)[-2 - size * _GOAL.itemsize : -2]
         self._goals = np.frombuffer(goals, dtype=_GOAL)
         self._bytes = bytearray(size * table.STATE_SIZE)
+        self._last_complete = bytes(self._bytes)
         self._state = np.frombuffer(self._bytes, dtype=_STATE)
         self._reading = StateReading(
             current_count=np.zeros(size, dtype=np.int64),
@@ -115,7 +77,19 @@ class StateCycle:
             valid=np.zeros(size, dtype=np.bool_),
         )
         self._quarantine_until_ns = 0
-        self._fast_failures = self._plain_reads_left = self._silent_reads = self._early_replies = 0
+        self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = 0
+
+    def _ask(self, asked: NDArray[np.bool_]) -> None:
+        """From now on read these servos, a mask (n,)."""
+        self._asked, self._asked_count = asked, int(np.count_nonzero(asked))
+        ids = [servo_id for servo_id, one in zip(self.bus.servo_ids, asked, strict=True) if one]
+        self._last_id = ids[-1]
+        state = (table.STATE_ADDRESS, table.STATE_SIZE)
+        self._requests = {fast: build_sync_read(ids, *state, fast=fast) for fast in (False, True)}
+        self._reply_sizes = {
+            False: len(ids) * (STATUS_OVERHEAD + table.STATE_SIZE),
+            True: FAST_REPLY_OVERHEAD + len(ids) * (table.STATE_SIZE + FAST_BLOCK_OVERHEAD),
+        }
 
     def probe(self) -> bool:
         """Find out whether all servos know the fast sync read, and whether the line keeps the wire's timing.
@@ -136,6 +110,7 @@ class StateCycle:
                     shortest_s = min(shortest_s, (clock.monotonic_ns() - started_ns) * 1e-9)
             self.wire_timed = EARLY_FRACTION * self._wire_s(self.fast_read) <= shortest_s < float("inf")
         self._new_counters()
+        self._misses[:] = 0
         self._quarantine_until_ns = 0
         return self.fast_read
 
@@ -155,11 +130,21 @@ class StateCycle:
             fast = self.fast_read and self._plain_reads_left == 0
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
             complete = self._exchange(port, fast, meanwhile)
-            self._fast_failures = self._fast_failures + 1 if fast and not complete else 0
-            if self._fast_failures >= FAST_FAILURES_BEFORE_PLAIN:
-                # One servo that is missing makes the fast read fail for all; the plain one still hears the others.
-                self._fast_failures, self._plain_reads_left = 0, PLAIN_READS_BEFORE_FAST
+            if fast and not complete:
+                self._plain_reads_left = PLAIN_READS_AFTER_FAST_FAILURE
+            self._reads += 1
+            if self._asked_count < len(self._asked) and self._reads % ASKED_AGAIN_EVERY == 0:
+                self._ask(np.ones(len(self._asked), dtype=np.bool_))
+                self._misses[:] = np.where(self._misses > 0, LEFT_OUT_AFTER - 1, 0)
+                self._plain_reads_left = max(self._plain_reads_left, 1)  # a fast one would tell nothing of the others
             return self._reading
+
+    def _leave_silent_out(self) -> None:
+        """After a plain read that some servos answered: who has been silent for long is not asked for a while."""
+        self._misses = np.where(self._reading.valid, 0, self._misses + self._asked)
+        silent = self._misses >= LEFT_OUT_AFTER
+        if np.count_nonzero(silent & self._asked) and not silent.all():
+            self._ask(~silent)
 
     def write(self, goal_current_count: IntArray) -> None:
         """Set the goal currents of all servos, (n,) counts; the servos do not confirm it.
@@ -173,7 +158,7 @@ class StateCycle:
             port.send(frame)
 
     def _new_counters(self) -> None:
-        self.counters = CycleCounters(missing_by_servo=np.zeros(len(self.bus.servo_ids), dtype=np.int64))
+        self.counters = CycleCounters.of(len(self.bus.servo_ids))
 
     def _wire_s(self, fast: bool) -> float:
         return self.bus.wire_s(len(self._requests[fast]), self._reply_sizes[fast])
@@ -187,15 +172,17 @@ class StateCycle:
         started_ns = self.bus.clock.monotonic_ns()
         for packet in self.bus.ask(port, self._requests[fast], self._reply_sizes[fast], meanwhile):
             self._accept(packet, fast, seen)
-            if len(seen) == len(self.bus.servo_ids):
-                break
+            if len(seen) == self._asked_count or (not fast and packet.packet_id == self._last_id):
+                break  # servos answer in order: after the last one nothing comes
         ended_ns = self.bus.clock.monotonic_ns()
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns
         too_early = (ended_ns - started_ns) * 1e-9 < EARLY_FRACTION * self._wire_s(fast)
-        if len(seen) < len(self.bus.servo_ids):
+        if len(seen) < self._asked_count:
             self.counters.timeouts += 1
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._quarantine(ended_ns)
+            if seen and not fast:
+                self._leave_silent_out()
         elif self.wire_timed and too_early:
             self.counters.stale += 1
             self._early_replies += 1
@@ -204,13 +191,25 @@ class StateCycle:
             reading.valid[:] = False
         else:
             self._silent_reads = self._early_replies = 0
+            self._misses[self._asked] = 0
+            self.counters.timeouts += self._asked_count < len(self._asked)
         reading.complete = bool(reading.valid.all())
         if not reading.complete:
             self.counters.missing_by_servo += ~reading.valid
+        reading.repeated = self._is_repeated() if reading.complete else False
         np.copyto(reading.current_count, self._state["current"], where=reading.valid)
         np.copyto(reading.velocity_count, self._state["velocity"], where=reading.valid)
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
+
+    def _is_repeated(self) -> bool:
+        """Whether a complete read is the one before it again, of an arm that moves."""
+        if self._bytes == self._last_complete:
+            moving = bool((np.abs(self._state["velocity"]) > 1).any())
+            self.counters.repeated += moving
+            return moving
+        self._last_complete = bytes(self._bytes)
+        return False
 
     def _quarantine(self, now_ns: int) -> None:
         doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
@@ -232,16 +231,21 @@ class StateCycle:
             self.counters.wrong_ids += 1
             return
         self._reading.errors[index] |= error
+        if error & table.ALERT_BIT:
+            self.counters.alerts_by_servo[index] += 1
         if len(data) != table.STATE_SIZE and not error & ~table.ALERT_BIT:
             self.counters.status_errors += 1  # the late answer to another read
+            self.counters.status_errors_by_servo[index] += 1
             return
         if index in seen:
             self.counters.duplicates += 1
+            self.counters.duplicates_by_servo[index] += 1
             self._reading.valid[index] = False  # there is no telling which of the two belongs to this request
             return
         seen.add(index)
         if error & ~table.ALERT_BIT:
             self.counters.status_errors += 1
+            self.counters.status_errors_by_servo[index] += 1
             return
         self._bytes[index * table.STATE_SIZE : (index + 1) * table.STATE_SIZE] = data
         self._reading.valid[index] = True

@@ -1,0 +1,198 @@
+"""One control cycle of an arm: read, watch, guard, write; whoever calls it paces it."""
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from dynid.errors import SafetyError
+from dynid.hardware.cycle_meter import CycleMeter
+from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.guard_states import GuardEvent, GuardState
+from dynid.hardware.safety import GuardResult, SafetyGuard
+from dynid.hardware.servo_watch import ServoWatch
+from dynid.robot import FloatArray
+
+Handed = Callable[[ArmSample, FloatArray], None]
+HELD_UP_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
+LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
+
+
+class ArmCycle:
+    """What a control loop does once per period, and how torque comes on and goes off.
+
+    Args:
+        arm: an open arm.
+        guard: decides which currents flow.
+        meter: counts.
+        on_cycle: see `ControlLoop`, as for `on_waiting`, `slow_poll_every` and `feedback_timeout_s`.
+
+    Attributes:
+        torque_on: whether torque is on, or may be.
+        last_result: the guard's last decision.
+        pending_faults: faults that other threads found; taken up by the next cycle.
+    """
+
+    def __init__(
+        self,
+        arm: DynamixelArm,
+        guard: SafetyGuard,
+        meter: CycleMeter,
+        *,
+        on_cycle: Handed | None,
+        on_waiting: Handed | None,
+        slow_poll_every: int,
+        feedback_timeout_s: float,
+    ) -> None:
+        self.arm, self.guard, self._meter = arm, guard, meter
+        self.torque_on = False
+        self.last_result = GuardResult(np.zeros(arm.robot.size), ())
+        self.pending_faults: deque[str] = deque()
+        self.watch = ServoWatch(arm.robot, feedback_timeout_s, guard.settings.fault_deg_c)
+        self._clock = arm.bus.clock
+        self._on_cycle, self._on_waiting = on_cycle, on_waiting
+        self._last: tuple[ArmSample, FloatArray] | None = None
+        self._to_hand_over = False
+        self._slow_poll_every = slow_poll_every
+        self._command: tuple[FloatArray, float] | None = None
+        self._held_up_ns = int(HELD_UP_SHARE * arm.watchdog_s * 1e9)
+        self._began_ns = 0
+        self._step_s = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last read brought all servos."""
+        return self._last is not None and self._last[0].complete
+
+    def set_command(self, tau: FloatArray, given_s: float) -> None:
+        """The newest command; one that was given before the present one is out of order, and refused."""
+        present = self._command
+        if present is not None and given_s < present[1]:
+            self._meter.commands_out_of_order += 1
+            return
+        self._command = (np.array(tau, dtype=np.float64), given_s)
+
+    def run(self) -> bool:
+        """One cycle; whether its sample was complete.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        began_ns = self._clock.monotonic_ns()
+        if self.torque_on and began_ns - self._began_ns > self._held_up_ns:
+            self._ask_watchdogs((began_ns - self._began_ns) * 1e-9)
+        self._step_s = min((began_ns - self._began_ns) * 1e-9, LONGEST_STEP_S) if self._began_ns else 0.0
+        self._began_ns = began_ns
+        sample = self.arm.read(self.hand_over_previous)
+        now_ns = self._clock.monotonic_ns()
+        self.watch.note(sample.complete, began_ns)
+        self._find_faults(sample, now_ns)
+        command = self._command
+        tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
+        missing_s = self.watch.missing_s(now_ns)
+        result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid, missing_s, self._step_s)
+        self.last_result = result
+        self._meter.add_reasons(result.reasons)
+        applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
+        if self._on_cycle is not None:
+            self._on_cycle(sample, applied)
+        self._last, self._to_hand_over = (sample, applied), True
+        if self._slow_poll_every and self._meter.cycles % self._slow_poll_every == 0:
+            if self.arm.slow_poll():
+                self.guard.set_temperatures(self.arm.slow.temperature_deg_c)
+            self._find_slow_faults()
+        return sample.complete
+
+    def hand_over_previous(self) -> None:
+        """Give `on_waiting` what the cycle before this one read and wrote, once."""
+        if self._to_hand_over and self._on_waiting is not None and self._last is not None:
+            self._to_hand_over = False
+            self._on_waiting(*self._last)
+
+    # -- torque ------------------------------------------------------------------------------------------------
+
+    def enable(self) -> None:
+        """Torque on, if the arm is all there and where it can be.
+
+        Raises:
+            SafetyError: it is not, or the guard's state does not allow it.
+            BusError: a servo did not switch its torque on.
+        """
+        if not self.complete:
+            raise SafetyError("cannot enable: not all servos answer")
+        before = self.guard.state
+        if before is GuardState.DISABLED and self._last is not None:
+            self.guard.check_posture(self._last[0].q)
+        self.guard.handle(GuardEvent.ENABLE)
+        if before is GuardState.ENABLED:
+            return
+        self._command = None
+        self.torque_on = True  # from here on it may be: after a failure it is switched off once more, or the loop ends
+        try:
+            self.arm.enable()
+        except BaseException:
+            self.guard.handle(GuardEvent.DISABLE)
+            self.guard.handle(GuardEvent.STOPPED)
+            raise
+        self._began_ns = self._clock.monotonic_ns()
+
+    def switch_off_if_stopped(self) -> None:
+        """Torque off when the guard does not need it any more; BusError if that is not confirmed."""
+        if self.torque_on and not self.guard.torque_needed:
+            self.arm.disable()
+            self.torque_on = False
+            if self.guard.state is GuardState.STOPPING:
+                self.guard.handle(GuardEvent.STOPPED)
+
+    def come_to_rest(self, reason: str, period_s: float) -> None:
+        """Stop the arm as after a fault, without callbacks, for a loop that failed; bounded in time.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        self.guard.fault(reason)
+        self._on_cycle = self._on_waiting = None
+        while self.torque_on and self.guard.torque_needed:
+            self.run()
+            left_s = period_s - (self._clock.monotonic_ns() - self._began_ns) * 1e-9
+            if left_s > 0.0:
+                self._clock.sleep(left_s)
+
+    # -- faults ------------------------------------------------------------------------------------------------
+
+    def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
+        while self.pending_faults:
+            self.guard.fault(self.pending_faults.popleft())
+        if not self.torque_on or self.guard.state is GuardState.FAULT:
+            return
+        text = self.watch.silence(sample.valid, now_ns)
+        if not text and np.count_nonzero(sample.alert):
+            self.arm.poll_torque(sample.alert)  # which error it is
+            text = self.watch.alerts(sample.alert, self.arm.slow)
+        if text:
+            self.guard.fault(text)
+        elif self._last is not None and sample.complete:
+            undriven = self.watch.undriven(self._last[1], sample.current_a)
+            if undriven is not None:
+                self.arm.poll_torque(undriven)
+                self._find_slow_faults()
+
+    def _find_slow_faults(self) -> None:
+        if not self.torque_on:
+            return
+        slow = self.arm.slow
+        if self.guard.state is not GuardState.FAULT:
+            text = self.watch.slow_fault(slow)
+            if text:
+                self.guard.fault(text)
+        if self.watch.tripped(slow).any():
+            self.arm.rearm_watchdog()  # or the servos would not take the currents by which the arm is held
+
+    def _ask_watchdogs(self, silence_s: float) -> None:
+        """After a time in which nothing was sent: have the servos stopped by themselves?"""
+        tripped = self.arm.tripped_watchdogs()
+        if tripped.any():
+            self.guard.fault(
+                f"bus watchdog tripped at {self.watch.names(tripped)}: this process was held up for {silence_s:.3f} s"
+            )
+            self.arm.rearm_watchdog()

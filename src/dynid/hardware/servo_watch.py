@@ -1,0 +1,98 @@
+"""What samples and slow data tell about the servos, as sentences; no I/O."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.hardware import control_table as table
+from dynid.hardware.slow_state import SlowState
+from dynid.robot import FloatArray, Robot
+
+DRIVEN_A = 0.15
+UNDRIVEN_SHARE = 0.2
+SUSPICIOUS_CYCLES = 5
+
+
+class ServoWatch:
+    """Finds servos that are silent, report errors, or do not drive any more.
+
+    Args:
+        robot: names, ids.
+        feedback_timeout_s: reads that miss a servo for so long are a fault.
+        fault_deg_c: temperature that is a fault [deg C].
+    """
+
+    def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float) -> None:
+        self._labels = [f"servo {j.servo_id} ({j.name})" for j in robot.file.joints]
+        self._timeout_s, self._fault_deg_c = feedback_timeout_s, fault_deg_c
+        self._incomplete_since_ns = 0
+        self._undriven = np.zeros(robot.size, dtype=np.int64)
+
+    def note(self, complete: bool, began_ns: int) -> None:
+        """Whether the read that began at a moment [ns] brought all servos."""
+        if complete:
+            self._incomplete_since_ns = 0
+        elif not self._incomplete_since_ns:
+            self._incomplete_since_ns = began_ns
+
+    def missing_s(self, now_ns: int) -> float:
+        """For how long reads have missed a servo [s]."""
+        return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
+
+    def may_complete(self, now_ns: int) -> bool:
+        """Whether a servo was missed only just now: one lost reply is no reason to refuse anything."""
+        return 0.0 < self.missing_s(now_ns) <= self._timeout_s
+
+    def silence(self, valid: NDArray[np.bool_], now_ns: int) -> str:
+        """The fault of servos that were silent for too long, '' without one."""
+        if self.missing_s(now_ns) <= self._timeout_s:
+            return ""
+        return f"no reply for {self._timeout_s} s from {self.names(~valid)}"
+
+    def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
+        """The fault of servos that report a hardware error, as far as it was read; '' without one."""
+        if not alert.any():
+            return ""
+        found = [f"{self._labels[axis]}{_error_text(int(slow.hardware_error[axis]))}" for axis in np.flatnonzero(alert)]
+        return f"hardware error at {', '.join(found)}"
+
+    def slow_fault(self, slow: SlowState) -> str:
+        """The first fault that slow data show, '' without one."""
+        error = slow.hardware_error > 0
+        if error.any():
+            return self.alerts(error, slow)
+        hot = slow.temperature_deg_c >= self._fault_deg_c
+        for text, wrong in (
+            ("bus watchdog tripped", self.tripped(slow)),
+            ("torque switched itself off", slow.torque_enable == 0),
+            (f"{self._fault_deg_c:.0f} deg C reached", hot),
+        ):
+            if wrong.any():
+                return f"{text} at {self.names(wrong)}"
+        return ""
+
+    def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
+        """Which servos' bus watchdog has tripped, (n,)."""
+        return slow.watchdog == table.WATCHDOG_TRIPPED
+
+    def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
+        """Servos (n,) that have not carried what they were told for some cycles, None without one.
+
+        Either has currents (n,) [A]: what was written last, and what was read since. It is no fault yet, but a reason
+        to ask the servo at once whether its torque is on and its watchdog quiet.
+        """
+        wanted = np.abs(goal_a)
+        idle = (wanted > DRIVEN_A) & (np.abs(sample_a) < UNDRIVEN_SHARE * wanted)
+        self._undriven = (self._undriven + 1) * idle
+        long = self._undriven >= SUSPICIOUS_CYCLES
+        if not np.count_nonzero(long):
+            return None
+        self._undriven[long] = 0
+        return long
+
+    def names(self, axes: NDArray[np.bool_]) -> str:
+        """The servos of a mask (n,), by id and joint."""
+        return ", ".join(label for label, one in zip(self._labels, axes, strict=True) if one)
+
+
+def _error_text(status: int) -> str:
+    return f": {table.hardware_error_text(status)}" if status > 0 else ""
