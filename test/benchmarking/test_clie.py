@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.benchmarking.baseline import PlainLoop, ScalarLoop, cost, filtered_samples, lsqnonlin_like, standard_for
-from dynid.benchmarking.clie import make_case
+from dynid.benchmarking.refinement import make_case
 from dynid.identification.closed_loop import ClosedLoop, LoopOptions
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard

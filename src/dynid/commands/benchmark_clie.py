@@ -1,0 +1,51 @@
+"""`dynid benchmark clie`: the identification pipeline's speed, and its refinement against plain baselines."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+
+
+def clie(
+    robot: RobotOption = DEFAULT_ROBOT,
+    profile: Annotated[str, typer.Option(help="Excitation profile; the paper's families need 'paper'.")] = "paper",
+    mount: Annotated[str, typer.Option(help="How the arm is mounted; the paper's arm hangs.")] = "hanging",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Extrapolate the baselines' time from complete simulations.")
+    ] = False,
+    work: Annotated[
+        Path | None, typer.Option(help="New folder for bags and results, which stay; else a temporary one.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure simulation, campaign, refinement, audit and compilation; without --quick the plain baseline takes hours.
+
+    For figures that mean something the machine must have nothing else to do.
+    """
+    from dynid.benchmarking.pipeline import Plan, benchmark_clie
+
+    with Console(stderr=True).status("benchmark") as status:
+        figures = benchmark_clie(
+            robot, quick=quick, work=work, progress=status.update, plan=Plan(profile=profile, mount=mount)
+        )
+    if as_json:
+        print(json.dumps(figures))
+        return
+    Console().print(_table(figures))
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    table = Table("figure", "value", title="dynid benchmark clie", title_justify="left")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
+    return table
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(clie)
