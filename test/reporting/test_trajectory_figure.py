@@ -36,16 +36,17 @@ def test_curves_and_limits_are_those_of_the_motion() -> None:
 
 
 @pytest.mark.parametrize("suffix", BEGINNINGS)
-def test_a_file_of_every_format_is_repeatable_and_never_replaced(tmp_path: Path, suffix: str) -> None:
-    motion = EXCITATION.trajectory("V01")
-    files = [tmp_path / f"{name}{suffix}" for name in ("one", "two")]
-    for path in files:
-        write_trajectory_figure(ROBOT, EXCITATION, motion, "limited", path)
-    content = files[0].read_bytes()
-    assert content.startswith(BEGINNINGS[suffix]) and files[1].read_bytes() == content
+def test_a_file_of_every_format_is_never_replaced(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"one{suffix}"
+    write_trajectory_figure(ROBOT, EXCITATION, EXCITATION.trajectory("V01"), "limited", path)
+    content = path.read_bytes()
+    assert content.startswith(BEGINNINGS[suffix])
     with pytest.raises(OutputExistsError, match="one"):
-        write_trajectory_figure(ROBOT, EXCITATION, motion, "limited", files[0])
-    assert files[0].read_bytes() == content
+        write_trajectory_figure(ROBOT, EXCITATION, EXCITATION.trajectory("V02"), "limited", path)
+    assert path.read_bytes() == content
+    if suffix == ".svg":  # the format that would tell the time, and number its parts at random
+        write_trajectory_figure(ROBOT, EXCITATION, EXCITATION.trajectory("V01"), "limited", tmp_path / "two.svg")
+        assert (tmp_path / "two.svg").read_bytes() == content
 
 
 @pytest.mark.parametrize("name", ["motion.jpg", "motion", ".png"])
