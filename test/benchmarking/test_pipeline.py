@@ -81,6 +81,7 @@ def test_the_campaign_is_one_of_bags_that_stay_in_the_work_folder(measured: tupl
     assert figures["bags_made"] == 1 and figures["simulate_trajectory"] == "short"  # two were made before
     assert load_recording(work / "bags" / "V02").experiment.profile == "paper"  # type: ignore[union-attr]
     assert figures["campaign_runs"] == 4 == len(list((work / "campaign" / "runs").iterdir()))
+    assert figures["campaign_processor_seconds"] > 0.0 and figures["campaign_clie_seconds"] > 0.0
     assert figures["campaign_feasible"] + len(figures["campaign_refused"]) == 4
     written = json.loads((work / "campaign" / "campaign.json").read_text(encoding="utf-8"))
     assert written["runs"] == 4 and list(written["held_out"]["result"]) == ["V01"]

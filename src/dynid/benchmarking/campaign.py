@@ -1,5 +1,6 @@
 """The whole campaign timed: bags made as `dynid simulate` makes them, then from bags on disk to tables."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -102,13 +103,24 @@ def campaign_figures(bags: BagSet, robot: Robot, folder: Path, out: Path, progre
         count += 1
         progress(f"identified {text}, {count} of {len(bags.identification)}")
 
-    begin = time.perf_counter()
+    begin, processor_begin = time.perf_counter(), _processor_s()
     result = campaign(
         robot, [folder / name for name in bags.identification], runs,
         validation_bags=[folder / name for name in bags.held_out], advance=advance,
     )  # fmt: skip
     write_campaign(result, out, runs)
-    return {"campaign_seconds": time.perf_counter() - begin, **_outcome(result)}
+    seconds = time.perf_counter() - begin
+    return {
+        "campaign_seconds": seconds,
+        "campaign_processor_seconds": _processor_s() - processor_begin,  # on a machine that others use, what counts
+        **_outcome(result),
+    }
+
+
+def _processor_s() -> float:
+    """Processor time of this process and of its children that have ended [s]."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def _outcome(result: Campaign) -> dict[str, Any]:
@@ -121,5 +133,5 @@ def _outcome(result: Campaign) -> dict[str, Any]:
         "campaign_failed_bags": dict(result.failures),
         "campaign_accepted": result.verdict.accepted,
         "campaign_failed_checks": [check.name for check in (*result.processing.failed, *result.verdict.failed)],
-        "campaign_clie_processor_seconds": sum(run.clie.seconds for run in result.runs if run.clie is not None),
+        "campaign_clie_seconds": sum(run.clie.seconds for run in result.runs if run.clie is not None),
     }
