@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError
-from dynid.model.base_parameters import Regrouping, regroup
+from dynid.model.base_parameters import PRODUCTS, Regrouping, regroup
 from dynid.model.chain import SerialChain
 from dynid.model.drive import SMOOTH, DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters
-from dynid.model.regressor import link_columns, link_motions
+from dynid.model.regressor import link_columns, link_motions, standard_regressor
 from dynid.robot import FloatArray, Robot, Structure, read_only
 
 
@@ -125,6 +126,31 @@ class ArmModel:
         W[:, :c, : self.regrouping.link_count] = self._link_columns(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
         W[:, :, self.regrouping.link_count :] = self.drive.columns(self.drive_names, dq, ddq)
         return W
+
+    def standard_regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """Columns of all standard parameters, (N, n, s), in the order of `regrouping.standard`; inputs (N, n).
+
+        Columns of what the structure has not (products of inertia, friction terms) are zero.
+        """
+        q, dq, ddq = self._check_states(q, dq, ddq)
+        c, names = self.chain_size, self.regrouping.standard
+        W = np.zeros((len(q), self.axes, len(names)))
+        W[:, :c, : 10 * c] = standard_regressor(self.mdh, q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
+        W[:, :, 10 * c :] = self.drive.columns(names[10 * c :], dq, ddq)
+        W[..., ~self.modelled] = 0.0
+        return W
+
+    @cached_property
+    def modelled(self) -> NDArray[np.bool_]:
+        """Which standard parameters the structure has, (s,)."""
+        products = self.structure.products_of_inertia
+        return np.array(
+            [
+                (products or kind_and_number(name)[0] not in PRODUCTS) if k < 10 * self.chain_size
+                else name in self.drive.modelled_names
+                for k, name in enumerate(self.regrouping.standard)
+            ]
+        )  # fmt: skip
 
     @cached_property
     def drive_names(self) -> tuple[str, ...]:

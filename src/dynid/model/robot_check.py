@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import ConfigurationError, DynidError
-from dynid.model.base_parameters import PRODUCTS
 from dynid.model.chain import SerialChain
-from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import Robot
@@ -137,9 +135,6 @@ def check_robot(robot: Robot) -> RobotCheck:
     notes = [] if regrouping.method == "closed form" else [
         "the groups were found from the regressor, because the closed form does not cover this geometry"
     ]  # fmt: skip
-    links = regrouping.standard[: 10 * model.chain_size]
-    zero = () if model.structure.products_of_inertia else PRODUCTS
-    modelled = {*(n for n in links if kind_and_number(n)[0] not in zero), *model.drive.modelled_names}
-    reached = {regrouping.standard[k] for k in np.flatnonzero(np.abs(regrouping.K).max(axis=0))}
-    silent = tuple(n for n in regrouping.standard if n in modelled and n not in reached)
+    reached = np.abs(regrouping.K).max(axis=0) > 0.0
+    silent = tuple(regrouping.standard[k] for k in np.flatnonzero(model.modelled & ~reached))
     return RobotCheck(model, dict(robot.file.undecided), _uses(robot, model), (*notes, *_inertia_notes(robot)), silent)
