@@ -1,5 +1,7 @@
 """All emulated servos of one arm on one line, with the plant behind them and their common clock; no I/O."""
 
+import struct
+
 import numpy as np
 
 from dynid.hardware import control_table as table
@@ -22,6 +24,10 @@ class ServoChain:
 
     Attributes:
         servos: by id; a test may remove, add or change one.
+        twins: by id; a second servo that was given the same id, and collides with the first whenever that answers.
+        line_code: the baud rate register's value at which the host speaks; servos set to another hear nothing. None
+            is whatever they are set to.
+        knows_fast_read: whether the firmware is new enough for the fast sync read.
         time_s: the servos' clock [s].
         max_abs_current_a: largest current that each motor was told to carry since the start, (n,) [A].
     """
@@ -39,7 +45,11 @@ class ServoChain:
             )
             for servo_id, model in zip(robot.servo_ids, robot.servo_models, strict=True)
         }
+        self.twins: dict[int, Servo] = {}
+        self.line_code: int | None = None
+        self.knows_fast_read = True
         self.time_s = 0.0
+        self._absent_until_s: dict[int, float] = {}
         self.max_abs_current_a = np.zeros(robot.size)
         self._axis = {servo_id: axis for axis, servo_id in enumerate(robot.servo_ids)}
         self._axis_servos = [self.servos[servo_id] for servo_id in robot.servo_ids]
@@ -66,19 +76,40 @@ class ServoChain:
         if packet.packet_id == BROADCAST_ID and instruction in _GROUP:
             return self._execute_group(instruction, payload)
         if packet.packet_id == BROADCAST_ID:
-            for servo in self.servos.values():
-                self._execute_one(servo, instruction, payload)
-            if instruction != Instruction.PING:
-                return []
-            return [self._execute_one(servo, instruction, payload)[0] for servo in self.servos.values()]
-        if packet.packet_id not in self.servos or instruction == Instruction.STATUS:
+            replies = [self._execute_one(servo_id, instruction, payload) for servo_id in list(self.servos)]
+            return [frame for frames in replies for frame in frames] if instruction == Instruction.PING else []
+        if instruction == Instruction.STATUS:
             return []
-        return self._execute_one(self.servos[packet.packet_id], instruction, payload)
+        return self._execute_one(packet.packet_id, instruction, payload)
 
     def reply_delay_s(self, frame: bytes) -> float:
         """How long the servo that sends `frame` waits before it does [s]."""
         servo = self.servos.get(frame[4])
         return servo.get(table.RETURN_DELAY_TIME) * table.RETURN_DELAY_S_PER_COUNT if servo else 0.0
+
+    def servo_at(self, servo_id: int) -> Servo | None:
+        """The servo that hears what is sent to an id now; None if there is none."""
+        servo = self.servos.get(servo_id)
+        if servo is None or self._absent_until_s.get(servo_id, 0.0) > self.time_s:
+            return None
+        return servo if self.line_code in (None, servo.bytes[table.BAUD_RATE.address]) else None
+
+    def restart(self, servo_id: int, absent_s: float = 0.0) -> None:
+        """A servo reboots by itself: torque off, RAM as after power-on; for a while it neither hears nor answers."""
+        self.servos[servo_id].reboot()
+        self._absent_until_s[servo_id] = self.time_s + absent_s
+        self._update_drive()
+
+    def raise_hardware_error(self, servo_id: int, bits: int) -> None:
+        """A servo finds a hardware error; see `Servo.raise_hardware_error`."""
+        self.servos[servo_id].raise_hardware_error(bits)
+        self._update_drive()
+
+    def give_id_of(self, servo_id: int, other_id: int) -> None:
+        """The servo `servo_id` now has the id of another, and answers beside it."""
+        twin = self.servos.pop(servo_id)
+        twin.set(table.ID, other_id)
+        self.twins[other_id] = twin
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
         """What the motors are and were told: for the proof that an arm was left without current."""
@@ -101,17 +132,19 @@ class ServoChain:
         if instruction == Instruction.SYNC_WRITE:
             self._sync_write(address, size, payload[4:])
             return []
-        asked = [self.servos[servo_id] for servo_id in payload[4:] if servo_id in self.servos]
+        asked = [servo for servo_id in payload[4:] if (servo := self.servo_at(servo_id)) is not None]
         self._refresh()
         replies = [servo.read(address, size) for servo in asked]
         if instruction == Instruction.SYNC_READ:
-            return [
+            frames = [
                 build_status(servo.servo_id, error | servo.alert, data)
                 for servo, (error, data) in zip(asked, replies, strict=True)
                 if servo.get(table.STATUS_RETURN_LEVEL) > 0
             ]
+            return [self._collided(frame, (address, size)) for frame in frames] if self.twins else frames
         # Each servo waits for the block of the one before it, so one that is missing costs the whole reply.
-        if len(asked) < len(payload) - 4 or any(error for error, _ in replies):
+        incomplete = len(asked) < len(payload) - 4 or any(error for error, _ in replies)
+        if incomplete or self.twins or not self.knows_fast_read:
             return []
         ids = [servo.servo_id for servo in asked]
         return [build_fast_reply(ids, [servo.alert for servo in asked], [data for _, data in replies])]
@@ -119,15 +152,43 @@ class ServoChain:
     def _sync_write(self, address: int, size: int, blocks: bytes) -> None:
         if size == 0 or len(blocks) % (size + 1):
             return
+        if address == table.GOAL_CURRENT.address and size == table.GOAL_CURRENT.size:
+            for servo_id, count in _GOAL_BLOCK.iter_unpack(blocks):
+                for servo in (self.servo_at(servo_id), self.twins.get(servo_id)):
+                    if servo is not None:
+                        servo.write_goal_current(count)
+            self._after_write(address)
+            return
         for start in range(0, len(blocks), size + 1):
-            servo = self.servos.get(blocks[start])
-            if servo is not None:
-                servo.write(address, blocks[start + 1 : start + 1 + size])
+            for servo in (self.servo_at(blocks[start]), self.twins.get(blocks[start])):
+                if servo is not None:
+                    servo.write(address, blocks[start + 1 : start + 1 + size])
+        self._after_write(address)
+
+    def _after_write(self, address: int) -> None:
         self._update_drive()
         if self.lock_step and address == table.GOAL_CURRENT.address:
             self.advance(self.robot.file.bus.cycle_s)
 
-    def _execute_one(self, servo: Servo, instruction: int, payload: bytes) -> list[bytes]:
+    def _execute_one(self, servo_id: int, instruction: int, payload: bytes) -> list[bytes]:
+        """The reply of the servo with this id, or of two at once, which only a receiver that is lucky understands."""
+        servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
+        if servo is None:
+            return []
+        replies = self._carry_out(servo, instruction, payload)
+        if twin is None:
+            return replies
+        return [superposed(*both) for both in zip(replies, self._carry_out(twin, instruction, payload), strict=False)]
+
+    def _collided(self, frame: bytes, block: tuple[int, int]) -> bytes:
+        """What is heard when a second servo with the sender's id answers the same sync read."""
+        twin = self.twins.get(frame[4])
+        if twin is None:
+            return frame
+        error, data = twin.read(*block)
+        return superposed(frame, build_status(frame[4], error | twin.alert, data))
+
+    def _carry_out(self, servo: Servo, instruction: int, payload: bytes) -> list[bytes]:
         level = servo.get(table.STATUS_RETURN_LEVEL)
         data, error, answered = b"", 0, level == table.STATUS_RETURN_ALL
         if instruction == Instruction.PING:
@@ -182,4 +243,12 @@ class ServoChain:
         self._update_drive()
 
 
+def superposed(first: bytes, second: bytes) -> bytes:
+    """Two frames sent at the same time: where they differ, the line shows neither."""
+    longest = max(len(first), len(second))
+    pairs = zip(first.ljust(longest, b"\xff"), second.ljust(longest, b"\xff"), strict=True)
+    return bytes(one & other for one, other in pairs)
+
+
+_GOAL_BLOCK = struct.Struct("<Bh")
 _GROUP = (Instruction.SYNC_READ, Instruction.FAST_SYNC_READ, Instruction.SYNC_WRITE)

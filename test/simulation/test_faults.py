@@ -1,0 +1,236 @@
+"""Faults of the servo bus: scripts as data, spoiled replies, servos that misbehave."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynid.errors import ConfigurationError
+from dynid.hardware import control_table as table
+from dynid.hardware.protocol import (
+    PacketParser,
+    build_fast_reply,
+    build_ping,
+    build_read,
+    build_status,
+    build_sync_read,
+    build_sync_write,
+)
+from dynid.robot import Robot, load_robot
+from dynid.simulation.faults import FaultInjector, FaultScript, LineFault, load_faults
+from dynid.simulation.faults_line import LINE_FAULTS, spoil
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_chain import ServoChain, superposed
+
+PLAIN = [build_status(servo_id, 0, bytes([servo_id] * 10)) for servo_id in (2, 3, 4)]
+FAST = [build_fast_reply([2, 3, 4], [0, 0, 0], [bytes([servo_id] * 10) for servo_id in (2, 3, 4)])]
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return load_robot("crane_x7")
+
+
+@pytest.fixture
+def chain(robot: Robot) -> ServoChain:
+    """Servos in current mode with torque on and 0.269 A."""
+    made = ServoChain(robot, IndependentAxesPlant(robot))
+    for servo in made.servos.values():
+        servo.set(table.OPERATING_MODE, table.CURRENT_MODE)
+    send(made, build_sync_write(robot.servo_ids, table.TORQUE_ENABLE.address, [b"\1"] * robot.size))
+    send(made, build_sync_write(robot.servo_ids, table.GOAL_CURRENT.address, [b"\x64\0"] * robot.size))
+    return made
+
+
+def send(chain: ServoChain, frame: bytes) -> list[bytes]:
+    (packet,) = PacketParser().feed(frame)
+    return chain.execute(packet)
+
+
+def heard(pieces: list[bytes | float]) -> list[tuple[int, bytes]]:
+    packets = PacketParser().feed(b"".join(piece for piece in pieces if isinstance(piece, bytes)))
+    return [(packet.packet_id, packet.parameters) for packet in packets]
+
+
+# -- spoiled replies -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frames", [PLAIN, FAST], ids=["plain", "fast"])
+@pytest.mark.parametrize("kind", LINE_FAULTS)
+@pytest.mark.parametrize("servo_id", [None, 3])
+def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_id: int | None) -> None:
+    for seed in range(20):
+        pieces = spoil(kind, frames, servo_id, np.random.default_rng(seed), 0.008)  # type: ignore[arg-type]
+        assert pieces != frames
+        others = [packet for packet in heard(pieces) if packet[0] in (2, 4)]
+        if frames is PLAIN and servo_id == 3 and kind not in ("truncated", "wrong_crc"):
+            assert others == [(2, bytes([2] * 10)), (4, bytes([4] * 10))]  # a wrong length may swallow what follows
+
+
+def test_what_each_fault_does() -> None:
+    random = np.random.default_rng(1)
+    assert heard(spoil("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0], PLAIN[2]])
+    assert spoil("missing_reply", FAST, 3, random, 0.0) == spoil("missing_reply", PLAIN, None, random, 0.0) == []
+    assert spoil("late_reply", PLAIN, None, random, 0.008) == [0.008, *PLAIN]
+    assert heard(spoil("duplicated", PLAIN, 2, random, 0.0))[:2] == heard([PLAIN[0], PLAIN[0]])
+    assert heard(spoil("garbage", PLAIN, 4, random, 0.0))[:2] == heard(PLAIN)[:2]
+    assert len(heard(spoil("wrong_crc", FAST, None, random, 0.0))) == 0
+    stranger = heard(spoil("wrong_id", PLAIN, 4, random, 0.0))[2]
+    assert stranger[0] >= 100 and stranger[1] == bytes([4] * 10)
+    (fast,) = spoil("wrong_id", FAST, 4, random, 0.0)
+    assert isinstance(fast, bytes) and len(fast) == len(FAST[0]) and len(heard([fast])) == 1
+    assert spoil("wrong_crc", PLAIN, 77, random, 0.0) == PLAIN  # a servo that did not answer
+
+
+# -- scripts ---------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+schema_version: 1
+seed: 7
+clock: first_current
+faults:
+  - {kind: missing_reply, at_s: 2.0, servo: 4, replies: 3}
+  - {kind: hardware_error, at_s: 3.0, servo: 3, error: overload}
+  - {kind: unplugged, at_s: 4.0, for_s: 1.0}
+random: {probability: 0.01, kinds: [wrong_crc]}
+"""
+
+
+def test_a_script_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "faults.yaml"
+    path.write_text(SCRIPT)
+    script = load_faults(path)
+    assert script.seed == 7 and script.unplugs and [fault.kind for fault in script.faults][1] == "hardware_error"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{kind: missing_reply, at_s: -1}", "at_s"),
+        ("{kind: no_such_fault}", "no_such_fault"),
+        ("{kind: hardware_error, error: overload}", "servo"),
+        ("{kind: hardware_error, servo: 3, error: boredom}", "error"),
+        ("{kind: unplugged, servo: 3}", "servo"),
+        ("{kind: baud_rate, baudrate: 12}", "baudrate"),
+    ],
+)
+def test_what_is_wrong_in_a_script_is_named(tmp_path: Path, line: str, words: str) -> None:
+    path = tmp_path / "faults.yaml"
+    path.write_text(f"faults:\n  - {line}\n")
+    with pytest.raises(ConfigurationError, match=words):
+        load_faults(path)
+
+
+def test_a_servo_that_is_not_there_is_refused(chain: ServoChain) -> None:
+    with pytest.raises(ConfigurationError, match="no servo 77"):
+        FaultInjector(FaultScript(faults=(LineFault(kind="garbage", servo=77),)), chain)
+
+
+def injector(chain: ServoChain, *faults: dict[str, object], **options: object) -> FaultInjector:
+    return FaultInjector(FaultScript.model_validate({"faults": faults, **options}), chain)
+
+
+def test_replies_are_spoiled_from_their_time_on_and_so_often(chain: ServoChain) -> None:
+    spoiler = injector(chain, {"kind": "missing_reply", "at_s": 0.01, "servo": 3, "replies": 2})
+    assert spoiler.line(PLAIN) == PLAIN
+    chain.advance(0.02)
+    assert [len(spoiler.line(PLAIN)) for _ in range(4)] == [2, 2, 3, 3]
+    assert spoiler.injected == {"missing_reply": 2}
+
+
+def test_replies_are_spoiled_for_a_time(chain: ServoChain) -> None:
+    spoiler = injector(chain, {"kind": "missing_reply", "at_s": 0.0, "for_s": 0.005})
+    assert spoiler.line(PLAIN) == [] and spoiler.line(PLAIN) == []
+    chain.advance(0.006)
+    assert spoiler.line(PLAIN) == PLAIN
+
+
+def test_random_faults_come_as_often_as_asked_and_are_the_same_again(chain: ServoChain) -> None:
+    counts = []
+    for _ in range(2):
+        spoiler = injector(chain, random={"probability": 0.1}, seed=3)
+        counts.append([spoiler.line(PLAIN) != PLAIN for _ in range(2000)])
+    assert counts[0] == counts[1] and sum(counts[0]) == pytest.approx(200, abs=45)
+    assert set(spoiler.injected) == set(LINE_FAULTS)
+
+
+def test_times_may_count_from_the_first_current(robot: Robot) -> None:
+    chain = ServoChain(robot, IndependentAxesPlant(robot))
+    spoiler = injector(chain, {"kind": "missing_reply"}, clock="first_current")
+    chain.advance(1.0)
+    assert spoiler.line(PLAIN) == PLAIN
+    chain.max_abs_current_a[0] = 0.1
+    assert spoiler.line(PLAIN) == []
+
+
+# -- servos ----------------------------------------------------------------------------------------------------
+
+
+def test_hardware_errors_and_reboots_come_in_time(chain: ServoChain, robot: Robot) -> None:
+    faults = injector(
+        chain,
+        {"kind": "hardware_error", "at_s": 0.005, "servo": 3, "error": "overload"},
+        {"kind": "hardware_error", "at_s": 0.005, "servo": 4, "error": "input voltage"},
+        {"kind": "reboot", "at_s": 0.01, "servo": 2, "absent_s": 0.02},
+    )
+    plant = chain.plant
+    assert isinstance(plant, IndependentAxesPlant)
+    faults.advance()
+    assert plant.current_a.all()
+    chain.advance(0.006)
+    faults.advance()
+    assert plant.current_a[1] == 0.0 and plant.current_a[2] > 0.0  # voltage does not switch torque off
+    assert chain.servos[3].alert and chain.servos[4].alert
+    chain.advance(0.005)
+    faults.advance()
+    assert plant.current_a[0] == 0.0 and chain.servos[2].get(table.OPERATING_MODE) == table.CURRENT_MODE
+    assert send(chain, build_ping(2)) == []
+    chain.advance(0.025)
+    assert len(send(chain, build_ping(2))) == 1
+
+
+def test_the_cable_goes_out_and_in(chain: ServoChain) -> None:
+    faults = injector(chain, {"kind": "unplugged", "at_s": 0.01, "for_s": 0.01})
+    seen = []
+    for _ in range(4):
+        faults.advance()
+        seen.append(faults.plugged)
+        chain.advance(0.008)
+    assert seen == [True, True, False, True] and faults.injected == {"unplugged": 1}
+
+
+def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:
+    injector(chain, {"kind": "factory_fresh"})
+    chain.line_code = 5
+    assert send(chain, build_ping(2)) == []
+    chain.line_code = 1
+    assert len(send(chain, build_ping(2))) == 1
+    fresh = ServoChain(chain.robot, chain.plant).servos[2]
+    assert fresh.get(table.OPERATING_MODE) == table.POSITION_MODE and fresh.get(table.RETURN_DELAY_TIME) == 250
+
+
+def test_one_servo_at_another_rate_is_deaf(chain: ServoChain, robot: Robot) -> None:
+    injector(chain, {"kind": "baud_rate", "servo": 5, "baudrate": 1_000_000})
+    chain.line_code = 5
+    assert len(send(chain, build_sync_read(robot.servo_ids, 126, 10))) == robot.size - 1
+    assert send(chain, build_sync_read(robot.servo_ids, 126, 10, fast=True)) == []
+    before = chain.servos[5].get(table.GOAL_CURRENT)
+    send(chain, build_sync_write(robot.servo_ids, 102, [b"\1\0"] * robot.size))
+    assert chain.servos[5].get(table.GOAL_CURRENT) == before and chain.servos[4].get(table.GOAL_CURRENT) == 1
+
+
+@pytest.mark.parametrize("servo", [3, None])
+def test_two_servos_with_one_id_collide(chain: ServoChain, robot: Robot, servo: int | None) -> None:
+    injector(chain, {"kind": "same_id", "servo": servo, "of": 2})
+    (frame,) = send(chain, build_read(2, 132, 4))
+    twin_position = chain.twins[2].get(table.PRESENT_POSITION)
+    if twin_position != chain.servos[2].get(table.PRESENT_POSITION):
+        assert PacketParser().feed(frame) == []
+    frames = send(chain, build_sync_read(robot.servo_ids, 126, 10))
+    assert len(frames) == robot.size - (servo is not None)
+    assert send(chain, build_sync_read(robot.servo_ids, 126, 10, fast=True)) == []
+
+
+def test_equal_frames_pass_over_each_other() -> None:
+    assert superposed(PLAIN[0], PLAIN[0]) == PLAIN[0]
+    assert PacketParser().feed(superposed(PLAIN[0], PLAIN[1])) == []
