@@ -204,7 +204,7 @@ def test_a_last_line_without_an_end_is_noted(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"position": {"columns": ["q1", "q2", "nope"], "unit": "rad"}}, r"column 'nope' not; its columns are: t, q1"),
-        ({"position": {"columns": [1, 2, 8], "unit": "rad"}}, "has 7 columns; the mapping asks for column 8"),
+        ({"position": {"columns": [1, 2, 8], "unit": "rad"}}, "has 7 columns; there is no column 8"),
         ({"position": {"columns": ["q1", "q2"], "unit": "rad"}}, "gives 2 position columns; robot 'planar_3r' has 3"),
         ({"position": {"columns": ["q1", "q2", "q3"], "unit": "rad", "ratio": 57.3}}, "joint joint_2 goes from"),
         (

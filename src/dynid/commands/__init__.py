@@ -5,7 +5,7 @@ import typer
 
 def register_all(app: typer.Typer) -> None:
     """Add every command of this folder to the application."""
-    from dynid.commands import audit, benchmark, campaign, robot, simulate, trajectories, validate
+    from dynid.commands import audit, benchmark, campaign, regressor, robot, simulate, trajectories, validate
 
-    for module in (trajectories, simulate, audit, validate, campaign, robot, benchmark):
+    for module in (trajectories, simulate, audit, validate, campaign, robot, regressor, benchmark):
         module.register(app)

@@ -34,6 +34,7 @@ class CsvTable:
         values: (N, k), one column per wanted one; NaN where a row is bad.
         lines: line of every row in the file, counted from 1, (N,).
         bad: rows that cannot be used.
+        width: how many columns the file has.
         notes: what a reader should know.
     """
 
@@ -41,6 +42,7 @@ class CsvTable:
     values: FloatArray
     lines: NDArray[np.int64]
     bad: tuple[BadRow, ...]
+    width: int
     notes: tuple[str, ...]
 
 
@@ -96,7 +98,7 @@ class _Lines:
         """Index of a column."""
         if isinstance(column, int):
             if column > self.width:
-                raise DataError(f"{self.path} has {self.width} columns; the mapping asks for column {column}")
+                raise DataError(f"{self.path} has {self.width} columns; there is no column {column}")
             return column - 1
         if self.header is None:
             raise DataError(f"{self.path} has no header, so no column '{column}'; name columns by number, from 1")
@@ -146,7 +148,7 @@ def read_table(
     notes: list[str] = []
     if not lines.ended and end == len(lines.data) and not (bad and bad[-1].row == len(lines.data) - 1):
         notes.append(f"{path.name}: the last line has no end, so its last number may be cut")
-    return CsvTable(path, values, lines.numbers[first:end], tuple(bad), tuple(notes))
+    return CsvTable(path, values, lines.numbers[first:end], tuple(bad), lines.width, tuple(notes))
 
 
 def _parse(lines: _Lines, places: list[int], chosen: range) -> tuple[FloatArray, list[BadRow]]:

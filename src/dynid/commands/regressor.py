@@ -1,0 +1,84 @@
+"""`dynid regressor`: the base regressor for states from a file, for use in other people's code."""
+
+import io
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
+from dynid.errors import ConfigurationError, DataError
+
+
+def regressor(
+    states: Annotated[
+        Path | None, typer.Argument(help="CSV with q of all joints, then dq, then ddq, one state per row.")
+    ] = None,
+    robot: RobotOption = DEFAULT_ROBOT,
+    out: Annotated[Path | None, typer.Option(help="New .npz file for regressor, names and groupings.")] = None,
+    mount: MountOption = None,
+    standard: Annotated[bool, typer.Option("--standard", help="Columns of all standard parameters.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute W with tau = W phi; without states, list names, units and groupings only."""
+    from dynid.model.base_regressor import base_regressor
+    from dynid.resources import refuse_existing, write_whole
+    from dynid.robot import load_robot
+
+    if (states is None) != (out is None):
+        raise ConfigurationError("states and --out belong together: name both, or none to list the parameters")
+    loaded = load_robot(robot)
+    if out is not None:
+        if out.suffix != ".npz":
+            raise ConfigurationError(f"--out {out} must end with .npz")
+        refuse_existing(out)
+    q, dq, ddq = _states(states, loaded.size) if states else np.zeros((3, 1, loaded.size))
+    found = base_regressor(loaded, q, dq, ddq, mount=mount, standard=standard)
+    formulas = {name: dict(terms) for name, terms in found.groupings.items()}
+    if out is not None:
+        stream = io.BytesIO()
+        np.savez(
+            stream, regressor=found.regressor, names=np.array(found.names), units=np.array(found.units),
+            joint_names=np.array(found.joint_names), groupings=json.dumps(formulas),
+            structure_hash=found.structure_hash,
+        )  # fmt: skip
+        write_whole(out, stream.getvalue())
+    if as_json:
+        rows = [
+            {"name": name, "unit": unit, "grouping": formulas[name]}
+            for name, unit in zip(found.names, found.units, strict=True)
+        ]
+        print(json.dumps({"joints": found.joint_names, "parameters": rows, "structure_hash": found.structure_hash}))
+        return
+    console = Console()
+    for name, unit in zip(found.names, found.units, strict=True):
+        terms = " + ".join(f"{factor:g} {term}" for term, factor in formulas[name].items())
+        console.print(f"{name:8} {unit:12} {terms}", soft_wrap=True, highlight=False)
+    if out is not None:
+        samples, joints, columns = found.regressor.shape
+        console.print(f"{out}: {samples} states, {joints} joints, {columns} columns", soft_wrap=True, highlight=False)
+
+
+def _states(path: Path, size: int) -> np.ndarray:
+    """q, dq, ddq from a CSV file, (3, N, size).
+
+    Raises:
+        DataError: corrupt rows, or another number of columns.
+    """
+    from dynid.recording.csv_table import read_table
+
+    table = read_table(path, range(1, 3 * size + 1))
+    if table.width != 3 * size:
+        raise DataError(f"{path} has {table.width} columns; expected {3 * size}: q, dq and ddq of {size} joints each")
+    if table.bad:
+        first = table.bad[0]
+        raise DataError(f"{path} has {len(table.bad)} corrupt rows: line {first.line}: {first.reason}; repair them")
+    return np.asarray(table.values.reshape(-1, 3, size).swapaxes(0, 1))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(regressor)

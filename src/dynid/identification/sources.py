@@ -1,0 +1,95 @@
+"""Where signals come from: a bag, or CSV files with their mapping. To the identification they are the same."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynid.errors import ConfigurationError
+from dynid.identification.preprocessing import signals_of
+from dynid.identification.settings import IdentificationSettings
+from dynid.identification.signals import Signals
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.csv_reader import CsvRecording, is_csv, read_csv
+from dynid.recording.recording import Recording, load_recording
+from dynid.robot import Robot
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One recorded motion, whatever it was recorded as.
+
+    Attributes:
+        path: the bag or file.
+        sha256: of its data.
+        mount: how the arm was mounted.
+        torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
+        signals: positions and torques in the robot's joint order.
+        notes: what a reader of the result should know.
+    """
+
+    path: Path
+    sha256: str
+    mount: str
+    torque_constants: tuple[float, ...]
+    signals: Signals
+    notes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the bag or file."""
+        return self.path.name
+
+
+def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
+    """Which torque constants a result rests on, in words."""
+    if not torque_constants:
+        return (
+            "Torques were recorded as torques, no torque constant was used: every parameter has the scale that the "
+            "recorded torques have."
+        )
+    listed = ", ".join(f"{name} {value:g}" for name, value in zip(joint_names, torque_constants, strict=True))
+    return (
+        f"Torques are currents times these torque constants [N m/A]: {listed}. Every parameter scales with them; "
+        "published values of one servo differ by up to 30 %, a run with a known mass tells (dynid torque-constants)."
+    )
+
+
+def load_source(
+    path: Path, robot: Robot, settings: IdentificationSettings, mapping: CsvMapping | None = None
+) -> Source:
+    """Read a bag, or a CSV file with its mapping.
+
+    Args:
+        path: the bag or file.
+        robot: the robot that it must be of.
+        settings: which torque of a bag is used.
+        mapping: what the columns of a CSV file are; bags need none.
+
+    Raises:
+        InputNotFoundError, DataError, ConfigurationError: it cannot be used; one sentence that says why.
+    """
+    if not is_csv(path):
+        return _from_bag(load_recording(path, robot), robot, settings)
+    if mapping is None:
+        raise ConfigurationError(f"{path} is a CSV file; say with --mapping what its columns are")
+    return _from_csv(read_csv(path, robot, mapping), robot)
+
+
+def _from_bag(recording: Recording, robot: Robot, settings: IdentificationSettings) -> Source:
+    hardware = recording.hardware
+    return Source(
+        path=recording.source, sha256=recording.sha256, mount=hardware.mount,
+        torque_constants=hardware.torque_constants_nm_per_a, signals=signals_of(recording, robot, settings),
+        notes=recording.notes,
+    )  # fmt: skip
+
+
+def _from_csv(recording: CsvRecording, robot: Robot) -> Source:
+    signals = Signals(
+        joint_names=recording.joint_names, time=recording.time, q=recording.q, torque_time=recording.time,
+        tau=recording.tau, torque_limits=robot.torque_limits, dq=recording.dq,
+        torque_delay_s=recording.torque_delay_s,
+    )  # fmt: skip
+    return Source(
+        path=recording.source, sha256=recording.sha256, mount=recording.mount,
+        torque_constants=recording.torque_constants, signals=signals, notes=recording.notes,
+    )  # fmt: skip
