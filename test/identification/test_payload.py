@@ -1,0 +1,149 @@
+"""What changed between two runs: a payload with honest deviations; torque constants by a known mass."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynid.errors import DataError
+from dynid.identification.essential import essential_parameters
+from dynid.identification.known_mass import JointScale, check_torque_constants, pooled
+from dynid.identification.payload import changes_between, find_payload, parameter_changes
+from dynid.identification.preprocessing import Samples
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.standard import LinkInertia, from_link_frame, load_standard
+from dynid.robot import load_robot
+
+ROBOT = load_robot("puma560")
+MODEL = ArmModel.of(ROBOT)
+EMPTY = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, MODEL.regrouping.standard)
+BODY = LinkInertia(2.0, np.array([0.02, -0.01, 0.08]), np.diag([0.004, 0.005, 0.003]))
+LOAD = from_link_frame(BODY, MODEL.mdh.in_link[-1])
+SIGMA = np.array([0.5, 0.5, 0.3, 0.05, 0.05, 0.05])
+
+
+def carrying(load: np.ndarray = LOAD, friction: float = 0.0) -> BaseParameters:
+    """The arm's base parameters with something at the last link, and friction that grew with it."""
+    values = np.array(EMPTY.values)
+    values[50:60] += load
+    values[[EMPTY.names.index(f"FC{j}") for j in (4, 5, 6)]] += friction
+    return MODEL.base_parameters(StandardParameters(EMPTY.names, values, 6))
+
+
+@pytest.fixture
+def runs(make_samples) -> tuple[Samples, Samples]:
+    return tuple(
+        make_samples(ROBOT, phi, seed=seed, sigma=SIGMA, count=400)
+        for seed, phi in enumerate((MODEL.base_parameters(EMPTY), carrying(friction=0.2)))
+    )
+
+
+def test_a_payload_is_found_with_honest_deviations(runs) -> None:
+    found = find_payload(MODEL, *runs)
+    assert found.names == ("XX6", "XY6", "XZ6", "YY6", "YZ6", "ZZ6", "MX6", "MY6", "MZ6", "M6") and found.unseen == ()
+    assert np.abs((found.values - LOAD) / found.deviations).max() < 4.0
+    mass, deviation = found.value("M")
+    assert mass == pytest.approx(2.0, abs=0.1) and 0.001 < deviation < 0.1
+    np.testing.assert_allclose(found.centre_of_mass, BODY.centre_of_mass, atol=0.01)
+    assert found.physical
+
+
+def test_without_noise_it_is_exact(make_samples) -> None:
+    runs = [make_samples(ROBOT, phi, seed=k) for k, phi in enumerate((MODEL.base_parameters(EMPTY), carrying()))]
+    np.testing.assert_allclose(find_payload(MODEL, *runs).values, LOAD, atol=1e-6)
+
+
+def test_nothing_carried_is_no_payload(make_samples) -> None:
+    runs = [make_samples(ROBOT, MODEL.base_parameters(EMPTY), seed=k, sigma=SIGMA, count=400) for k in range(2)]
+    found = find_payload(MODEL, *runs)
+    assert (np.abs(found.values) < 4 * found.deviations).all()
+    # three deviations are passed by accident once in 370 times
+    assert sum(change.significant for change in changes_between(MODEL, *runs)) <= 2
+
+
+def test_what_the_second_motion_does_not_show_is_named(make_samples) -> None:
+    planar = load_robot("planar_3r")
+    model = ArmModel.of(planar)
+    phi = model.base_parameters(load_standard(planar.folder / "models" / "nominal.yaml", model.mdh))
+    found = find_payload(model, make_samples(planar, phi, seed=1), make_samples(planar, phi, seed=2))
+    assert found.names == ("ZZ3", "MX3", "MY3", "M3") and found.physical is None
+    assert found.unseen == ("XX3", "XY3", "XZ3", "YY3", "YZ3", "MZ3") and found.value("MZ") is None
+    still = make_samples(planar, phi, seed=2)
+    still = replace(still, q=0 * still.q, dq=0 * still.dq, ddq=0 * still.ddq)
+    with pytest.raises(DataError, match="do not determine"):
+        find_payload(model, still, still)
+
+
+def test_changes_are_told_from_accidents(runs) -> None:
+    """The payload changes what lies beyond the wrist; the first joint's friction stays what it was."""
+    changes = {change.name: change for change in changes_between(MODEL, *runs)}
+    assert changes["MXR2"].significant and changes["MXR2"].difference == pytest.approx(2.0 * 0.4318, rel=0.05)
+    assert changes["FC6"].significant and not changes["FV1"].significant
+    before = essential_parameters(MODEL, runs[0], np.inf).base
+    with pytest.raises(DataError, match="different models"):
+        parameter_changes(before, BaseParameters(("A",), np.zeros(1), np.eye(1)))
+    with pytest.raises(DataError, match="no covariance"):
+        parameter_changes(before, BaseParameters(before.names, before.values))
+
+
+# -- torque constants ------------------------------------------------------------------------------------------
+
+
+def reported(samples: Samples, scale: np.ndarray) -> Samples:
+    """What drives with wrong torque constants report."""
+    return replace(samples, tau=samples.tau * scale)
+
+
+def test_wrong_torque_constants_are_found_joint_by_joint(runs) -> None:
+    scale = np.array([1.3, 0.77, 1.0, 1.3, 1.2, 1.0])
+    constants = (1.0, 2.0, 3.0, 1.0, 1.0, 3.0)
+    found = check_torque_constants(MODEL, *(reported(one, scale) for one in runs), BODY, constants)
+    for one, expected, constant in zip(found, scale, constants, strict=True):
+        assert one.torque_constant == constant
+        if one.determined:
+            assert abs(one.scale - expected) < 4 * one.deviation
+    second = found[1]
+    assert second.doubtful and second.deviation < 0.05
+    assert second.corrected is not None and second.corrected[0] == pytest.approx(2.0 / 0.77, rel=0.1)
+    assert "joint_2: reports 0.7" in second.sentence() and "2 used" in second.sentence()
+    assert not found[2].doubtful
+
+
+def test_right_torque_constants_are_not_doubted(runs) -> None:
+    found = check_torque_constants(MODEL, *runs, BODY)
+    assert not any(one.doubtful for one in found) and sum(one.determined for one in found) >= 3
+    assert all(one.corrected is None for one in found)
+
+
+def test_a_wrong_mass_looks_like_wrong_constants(runs) -> None:
+    """What the check can and cannot tell: it compares with the mass that it was given."""
+    heavier = LinkInertia(2 * BODY.mass, BODY.centre_of_mass, 2 * BODY.inertia)
+    second = check_torque_constants(MODEL, *runs, heavier)[1]
+    assert second.scale == pytest.approx(0.5, abs=0.05) and second.doubtful
+
+
+def test_a_joint_that_feels_no_load_says_nothing(make_samples) -> None:
+    """Flat on a table a planar arm feels inertia only, and a run at rest feels nothing at all."""
+    planar = load_robot("planar_3r")
+    model = ArmModel.of(planar)
+    phi = model.base_parameters(load_standard(planar.folder / "models" / "nominal.yaml", model.mdh))
+    run = make_samples(planar, phi, sigma=0.05)
+    still = replace(run, dq=0 * run.dq, ddq=0 * run.ddq, q=np.full_like(run.q, np.pi / 2) * [1.0, 0.0, 0.0])
+    with pytest.raises(DataError, match="loads no joint enough"):
+        check_torque_constants(model, run, still, LinkInertia(0.5, np.zeros(3), 1e-4 * np.eye(3)))
+    silent = JointScale("a", float("nan"), float("inf"), 0.0, 2.0)
+    assert not silent.determined and not silent.doubtful and silent.corrected is None
+    assert "says nothing" in silent.sentence()
+
+
+def test_joints_of_one_servo_type_are_pooled() -> None:
+    scales = (
+        JointScale("a", 0.80, 0.02, 1.0, 2.0), JointScale("b", 0.80, 0.02, 1.0, 2.0),
+        JointScale("c", 1.5, 0.9, 0.1, 2.0), JointScale("d", 1.0, 0.01, 1.0, 3.0), JointScale("e", 1.0, 0.01, 1.0),
+    )  # fmt: skip
+    found = pooled(scales)
+    assert found.keys() == {2.0, 3.0}
+    assert found[2.0] == (pytest.approx(0.80), pytest.approx(0.02 / np.sqrt(2)))
+    apart = pooled((JointScale("a", 0.7, 0.01, 1.0, 2.0), JointScale("b", 0.9, 0.01, 1.0, 2.0)))[2.0]
+    assert apart[1] > 0.05
