@@ -1,15 +1,19 @@
 """The fault benchmark: its judge on arms that do what they must not, and whole runs with good and bad drivers."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from dynid.benchmarking.faults import Outcome, chosen_cases, rows, run_lockstep, start_outcome
 from dynid.benchmarking.faults_cases import FaultCase, StartCase
 from dynid.benchmarking.faults_judge import ArmJudge, Published
-from dynid.errors import DataError, UnknownNameError
+from dynid.cli import app
+from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.hardware.safety import GuardResult, SafetyGuard
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.mjcf import default_stops
@@ -200,3 +204,26 @@ def test_rows_count_runs_violations_and_the_longest_stop() -> None:
 def test_an_unknown_fault_is_named() -> None:
     with pytest.raises(UnknownNameError, match="no such fault"):
         chosen_cases(["no such fault"])
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = [Outcome("clock stepped", 0, (), 0.0, "motion goes on"), Outcome("overload", 0, ("bad",), 12.0, "off")]
+
+    def few(robot: str, runs: int, names: tuple[str, ...], seed: int, cores: int | None) -> list[list[Outcome]]:
+        return [[one for one in outcomes if one.fault in names] for _ in range(runs)]
+
+    monkeypatch.setattr("dynid.benchmarking.faults.lockstep_outcomes", few)
+    call = ["benchmark", "faults", "--quick", "--json", "--fault", "clock stepped"]
+    good = CliRunner().invoke(app, call)
+    assert good.exit_code == 0
+    assert json.loads(good.stdout) == [{"fault": "clock stepped", "runs": 3, "violations": 0, "worst_stop_ms": 0.0}]
+    out = tmp_path / "faults.md"
+    bad = CliRunner().invoke(app, [*call, "--fault", "overload", "--out", str(out)])
+    assert bad.exit_code == 1 and json.loads(bad.stdout)[1]["violations"] == 3
+    text = out.read_text()
+    assert "| overload | off | 3 | 3 | 12 |" in text and "- overload, seed 0: bad" in text and "6 runs" in text
+    assert isinstance(CliRunner().invoke(app, [*call, "--out", str(out)]).exception, OutputExistsError)
+    assert isinstance(CliRunner().invoke(app, [*call, "--fault", "boredom"]).exception, UnknownNameError)

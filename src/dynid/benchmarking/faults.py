@@ -1,6 +1,7 @@
 """The fault benchmark: every fault, many times, judged by the simulated arm; one row of a table for each."""
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
@@ -27,6 +28,7 @@ FAULT_COUNTERS = (
 )  # fmt: skip
 UNDISTURBED = Disturbed(window_s=MOTION_WINDOW_S)
 MOST_FINDINGS = 3
+LONGEST_FINDING = 400
 EVERY_CASE: tuple[FaultCase | StartCase, ...] = (*LOCKSTEP_CASES, *START_CASES)
 
 
@@ -38,6 +40,7 @@ class Outcome:
     seed: int
     violations: tuple[str, ...]
     stop_ms: float
+    expectation: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class FaultRow:
         violations: in how many runs something was not as it must be.
         worst_stop_ms: longest time from the fault to standstill, or to zero current where that is what must be; 0
             where nothing has to stop.
+        expectation: what must become of it.
         findings: some of the violations, with the seed.
     """
 
@@ -57,11 +61,12 @@ class FaultRow:
     runs: int
     violations: int
     worst_stop_ms: float
+    expectation: str = ""
     findings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """The figures alone."""
-        return {name: value for name, value in asdict(self).items() if name != "findings"}
+        return {name: value for name, value in asdict(self).items() if name not in ("expectation", "findings")}
 
 
 def case_names() -> tuple[str, ...]:
@@ -139,23 +144,30 @@ def outcome(
     trace, fault_s = run.trace, run.fault_s
     found = judge.excess_current(trace) + judge.garbage(trace, run.published)
     stop_s = 0.0
-    if case.expectation == "motion goes on":
-        found += _must_go_on(judge, case, run, undisturbed)
-    elif case.expectation == "arm stops":
-        found += judge.late_damping(trace, fault_s) + judge.unstopped(trace, fault_s) + judge.contact(trace)
-        stop_s = judge.stop_s(trace, fault_s)
-    else:
-        every = tuple(range(judge.robot.size))
-        axes = disturbed.axes if case.expectation == "servo without current" else every
-        found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
-        stop_s = judge.current_off_s(trace, fault_s, axes)
+    every = tuple(range(judge.robot.size))
+    match case.expectation:
+        case "motion goes on":
+            found += _must_go_on(judge, case, run, undisturbed)
+        case "arm stops" | "other joints stop":
+            free = disturbed.axes if case.expectation == "other joints stop" else ()
+            found += judge.late_damping(trace, fault_s, free) + judge.unstopped(trace, fault_s, free)
+            found += judge.contact(trace, free)
+            stop_s = judge.stop_s(trace, fault_s, free)
+        case "servo without current" | "arm without current":
+            axes = disturbed.axes if case.expectation == "servo without current" else every
+            found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
+            stop_s = judge.current_off_s(trace, fault_s, axes)
+        case "no current while suspended, then arm stops":
+            found += judge.current_left(trace, fault_s, run.watchdog_s, every, disturbed.driver_gone_s)
+            found += judge.unstopped(trace, fault_s + disturbed.driver_gone_s)
+            stop_s = judge.stop_s(trace, fault_s + disturbed.driver_gone_s)
     if case.expectation != "motion goes on" and (run.following or not re.search(case.named, run.text)):
         found.append(f"the driver did not name it, it says: {run.text}")
     if run.reopened:
         found.append(f"the port was not found again: {run.reopened}")
     if disturbed.faults is not None and not run.injected:
         found.append("the fault did not take effect")
-    return Outcome(case.name, seed, tuple(found), 1e3 * stop_s)
+    return Outcome(case.name, seed, tuple(found), 1e3 * stop_s, case.expectation)
 
 
 def _must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: ArmTrace) -> list[str]:
@@ -177,7 +189,7 @@ def start_outcome(robot: Robot, case: StartCase, seed: int) -> Outcome:
         found.append(f"the driver did not name it, it says: {run.refused}")
     if run.torque_was_enabled or run.max_abs_current_a > 0.0:
         found.append(f"torque was on, {run.max_abs_current_a:.3f} A flowed")
-    return Outcome(case.name, seed, tuple(found), 0.0)
+    return Outcome(case.name, seed, tuple(found), 0.0, "start refused")
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[FaultRow]:
@@ -187,8 +199,10 @@ def rows(outcomes: Sequence[Outcome]) -> list[FaultRow]:
     for name in names:
         mine = [one for one in outcomes if one.fault == name]
         bad = [one for one in mine if one.violations]
-        findings = tuple(f"seed {one.seed}: {'; '.join(one.violations)}" for one in bad[:MOST_FINDINGS])
-        table.append(FaultRow(name, len(mine), len(bad), round(max(one.stop_ms for one in mine), 1), findings))
+        texts = [f"seed {one.seed}: {'; '.join(one.violations)}" for one in bad[:MOST_FINDINGS]]
+        findings = tuple(textwrap.shorten(text, LONGEST_FINDING, placeholder=" ...") for text in texts)
+        worst_ms = round(max(one.stop_ms for one in mine), 1)
+        table.append(FaultRow(name, len(mine), len(bad), worst_ms, mine[0].expectation, findings))
     return table
 
 

@@ -54,21 +54,22 @@ class ArmJudge:
             if not found <= limit + 0.01 * CURRENT_A_PER_COUNT
         ]
 
-    def contact(self, trace: ArmTrace) -> list[str]:
-        """Which joint stops were touched."""
+    def contact(self, trace: ArmTrace, free: Collection[int] = ()) -> list[str]:
+        """Which joint stops were touched, but for those of the `free` axes."""
         lower, upper = self._stops
         touched = np.any((trace.q <= lower) | (trace.q >= upper), axis=0).tolist()
-        return [f"{name} touched its stop" for name, one in zip(self.robot.joint_names, touched, strict=True) if one]
+        names = self.robot.joint_names
+        return [f"{names[axis]} touched its stop" for axis, one in enumerate(touched) if one and axis not in free]
 
-    def late_damping(self, trace: ArmTrace, fault_s: float) -> list[str]:
+    def late_damping(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
         """Whether the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
 
-        Measured by the arm's kinetic energy: from then on it must not exceed what it was then.
+        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then.
         """
         after = trace.between(fault_s + DAMPING_BEGINS_S, np.inf)
         if not len(after.time_s):
             return []
-        energy = self.kinetic_energy(after)
+        energy = self.kinetic_energy(after, free)
         allowed = ENERGY_GAIN * energy[0] + NEGLIGIBLE_J
         if energy.max() <= allowed:
             return []
@@ -98,9 +99,19 @@ class ArmJudge:
             f"after the fault"
         ]
 
-    def current_left(self, trace: ArmTrace, fault_s: float, watchdog_s: float, axes: Collection[int]) -> list[str]:
-        """Which of the axes carried current later than the watchdog time and `AFTER_WATCHDOG_S` after the fault."""
-        after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, np.inf)
+    def current_left(
+        self,
+        trace: ArmTrace,
+        fault_s: float,
+        watchdog_s: float,
+        axes: Collection[int],
+        until_s: float = float("inf"),
+    ) -> list[str]:
+        """Which of the axes carried current later than the watchdog time and `AFTER_WATCHDOG_S` after the fault.
+
+        What they carry from `until_s` after the fault on does not count.
+        """
+        after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, fault_s + until_s)
         names = self.robot.joint_names
         return [
             f"{names[axis]} still carried {np.abs(after.current_a[:, axis]).max():.3f} A later than "
@@ -140,10 +151,12 @@ class ArmJudge:
             wrong += not bool(((q >= low) & (q <= high)).all())
         return [f"{wrong} published states were not the arm's"] if wrong else []
 
-    def kinetic_energy(self, trace: ArmTrace) -> FloatArray:
-        """Kinetic energy at every moment, rotors included, (K,) [J]."""
+    def kinetic_energy(self, trace: ArmTrace, free: Collection[int] = ()) -> FloatArray:
+        """Kinetic energy at every moment, rotors included, as if the `free` axes stood still, (K,) [J]."""
         energy = np.zeros(len(trace.time_s))
-        for k, (q, dq) in enumerate(zip(trace.q, trace.dq, strict=True)):
+        speeds = trace.dq.copy()
+        speeds[:, list(free)] = 0.0
+        for k, (q, dq) in enumerate(zip(trace.q, speeds, strict=True)):
             self._data.qpos[:], self._data.qvel[:] = q, dq
             mujoco.mj_fwdPosition(self._model, self._data)
             mujoco.mj_energyVel(self._model, self._data)

@@ -5,7 +5,7 @@ All faults of one seed share the way to their moment: there the process branches
 
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -45,7 +45,8 @@ class Disturbed:
         commands: what becomes of commands from then on.
         world: what else happens then, to the clock.
         axes: whose servos are hit, where it is not all of them.
-        window_s: how long the arm is watched from the fault on [s].
+        driver_gone_s: for how long the fault keeps the driver from running [s].
+        window_s: how long the arm is watched from then on [s].
         reopen_s: how long after the fault opening the port again is tried [s]; None does not.
     """
 
@@ -53,6 +54,7 @@ class Disturbed:
     commands: Disturbance | None = None
     world: Callable[[SimulatedClock], None] | None = None
     axes: tuple[int, ...] = ()
+    driver_gone_s: float = 0.0
     window_s: float = STOP_WINDOW_S
     reopen_s: float | None = None
 
@@ -205,12 +207,13 @@ class LockstepChain:
         self._branch.hand_back(self._conclude(run))
 
     def _reopen(self) -> str | None:
-        """What a person does after a lost port: plug in, open again."""
+        """What a person does after a lost port: plug in, support the arm, open again over the torque left on."""
         if self._disturbed.reopen_s is None:
             return None
         moment_ns = START_NS + round((self._fault_s + self._disturbed.reopen_s) * 1e9)
         self.clock.advance_to(moment_ns)
         self.line.settle(moment_ns)
+        self.driver.start = replace(self.driver.start, take_over=True)
         try:
             self.driver.open()
             sample = self.driver.read()
@@ -252,7 +255,7 @@ class LockstepChain:
 
     def _disturb(self, disturbed: Disturbed) -> None:
         self._disturbed, self._before = disturbed, self._counters()
-        self._end_s = self._fault_s + disturbed.window_s
+        self._end_s = self._fault_s + disturbed.driver_gone_s + disturbed.window_s
         if disturbed.faults is not None:
             script = FaultScript(seed=self._seed, faults=disturbed.faults(self.chain.time_s))
             self.line.faults = FaultInjector(script, self.chain)
