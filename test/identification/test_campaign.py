@@ -17,7 +17,7 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InfeasibleError, InputNotFoundError, OutputExistsError
 from dynid.identification import campaign_run
 from dynid.identification.audit import Auditor
-from dynid.identification.campaign import Campaign, campaign
+from dynid.identification.campaign import Campaign, campaign, run_all
 from dynid.identification.campaign_files import summary, write_campaign
 from dynid.identification.campaign_run import Runner, RunRecord, phi_of, rescue
 from dynid.identification.campaign_store import RunStore, bag_digest, fingerprint
@@ -105,10 +105,15 @@ def test_every_run_ends_feasible_or_with_a_named_refusal(found: Campaign) -> Non
     assert found.processing.failed[0].name == "share of runs that end feasible"
 
 
-def test_the_route_follows_the_audit_of_ols(found: Campaign) -> None:
+def test_the_route_follows_the_audit_of_ols(bags: Path, tmp_path: Path) -> None:
+    """Coulomb friction that is ignored, as in the paper, spoils least squares enough for both routes to be taken."""
+    ignored = SETTINGS.coulomb_friction.model_copy(update={"treatment": "ignored"})
+    settings = SETTINGS.model_copy(update={"coulomb_friction": ignored, "campaign_intervals_s": (0.02, 0.08)})
+    runs, failures, _ = run_all(ROBOT, [bags / name for name in BAGS], settings, tmp_path / "runs", processes=2)
+    assert not failures
     routes = set()
-    for run in accepted(found):
-        assert run.ols is not None and run.clie is not None
+    for run in runs:
+        assert run.ols is not None and run.clie is not None and run.ols.friction_nm == ()
         routes.add(run.route)
         if run.ols.lambda_min > 0.0:
             assert (run.route, run.eps_kg_m2, run.sdp) == ("O-C", None, None)
@@ -119,6 +124,14 @@ def test_the_route_follows_the_audit_of_ols(found: Campaign) -> None:
         assert after <= before
         assert run.kappa is not None and 10 < run.kappa < 1000
     assert routes == {"O-C", "O-S-C"}
+
+
+def test_friction_is_found_and_runs_are_counted(found: Campaign) -> None:
+    truth = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
+    for run in accepted(found):
+        assert run.final is not None and run.route == "O-C"
+        np.testing.assert_allclose(run.final.friction_nm, truth, rtol=0.25)
+        assert run.final.relative < 0.16  # of which most is sticking
     assert sum(row["total"] for row in found.routing().values()) == 6
     assert found.routing()[TOO_LONG_S] == {"O-C": 0, "O-S-C": 0, "unrouted": 2, "refused": 2, "total": 2}
 

@@ -12,8 +12,9 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InfeasibleError
 from dynid.identification.audit import Auditor
 from dynid.identification.clie import ClieOptions, refine
-from dynid.identification.closed_loop import ClosedLoop, ClosedLoopData
+from dynid.identification.closed_loop import ClosedLoop
 from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
+from dynid.identification.loop_data import ClosedLoopData
 from dynid.identification.model_file import load_model
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
@@ -76,6 +77,30 @@ def test_known_parameters_are_recovered() -> None:
     assert list(found.cost_path) == sorted(found.cost_path, reverse=True)
     with pytest.raises(ValueError, match="read-only"):
         found.rmse[0] = 0.0
+
+
+def test_a_known_load_does_not_move_the_parameters() -> None:
+    """What friction did to the joints is told to the loop, and rows that are not trusted are not believed."""
+    plain = reference()
+    load = -0.1 * np.tanh(plain.dq_ref / 0.05)
+    loaded = replace(plain, external=load)
+    tau = np.array(ClosedLoop(MODEL, SETTINGS, loaded).simulate(PHI).tau)
+    start = start_near(PHI, replace(plain, tau=tau))
+    found = refine(MODEL, SETTINGS, replace(loaded, tau=tau), start, ClieOptions(tolerance=1e-10))
+    np.testing.assert_allclose(found.base.values, PHI.values, atol=1e-6)
+    unaware = refine(MODEL, SETTINGS, replace(plain, tau=tau), start)
+    assert np.abs(unaware.base.values - PHI.values).max() > 0.01
+
+    tau[::10] += 1.0
+    weights = np.ones_like(tau)
+    weights[::10] = 1e-4
+    spoilt = replace(loaded, tau=tau)
+    weighted = refine(MODEL, SETTINGS, replace(spoilt, weights=weights), start)
+    unweighted = refine(MODEL, SETTINGS, spoilt, start)
+    error, expected = (np.abs(one.base.values - PHI.values).max() for one in (weighted, unweighted))
+    assert error < 1e-4 < 1e-2 < expected
+    with pytest.raises(DataError, match=r"weights is \(3, 8\), expected"):
+        replace(spoilt, weights=np.ones((3, 8)))
 
 
 def test_deviations_tell_the_scatter_of_noise() -> None:

@@ -9,7 +9,8 @@ import pytest
 from dynid.control.controller import ControllerSettings, load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.closed_loop import ClosedLoop, ClosedLoopData, LoopOptions, LoopSimulation
+from dynid.identification.closed_loop import ClosedLoop, LoopOptions, LoopSimulation
+from dynid.identification.loop_data import ClosedLoopData
 from dynid.identification.preprocessing import LowPass
 from dynid.identification.sampling import impulse_response
 from dynid.identification.settings import FilterSettings
@@ -74,7 +75,7 @@ def plain_commands(
     for k in range(len(data.q_ref)):
         commands.append(law.update(h, q, data.q_ref[k], data.dq_ref[k], data.ddq_ref[k]))
         pending.extend([commands[-1]] * (late + 1 if k == 0 else 1))
-        tau = pending.popleft()
+        tau = pending.popleft() + (0.0 if data.external is None else data.external[k])
 
         def slope(x: FloatArray, v: FloatArray, tau: FloatArray = tau) -> FloatArray:
             return model.forward_dynamics(x[None], v[None], tau[None], phi)[0]
@@ -104,16 +105,20 @@ def pendulum_with_hand() -> tuple[ArmModel, BaseParameters, ControllerSettings]:
     return model, BaseParameters(model.names, np.array(values)), settings
 
 
-@pytest.mark.parametrize("late", [0, 1, 2])
-def test_any_chain_moves_as_a_plain_loop_around_the_reference_model(late: int) -> None:
+@pytest.mark.parametrize(("late", "loaded"), [(0, False), (1, True), (2, False)])
+def test_any_chain_moves_as_a_plain_loop_around_the_reference_model(late: int, loaded: bool) -> None:
     model, phi, settings = pendulum_with_hand()
     t = CYCLE * np.arange(400)[:, None]
     amplitude, rate = np.array([0.5, -0.7, 0.4]), np.array([3.0, 4.0, 5.0])
     q, dq = amplitude * (1 - np.cos(rate * t)), amplitude * rate * np.sin(rate * t)
     samples = np.array([0.1, 0.2])
     initial = np.array([q[0] + 0.05, 0 * q[0]])
-    data = ClosedLoopData(q, dq, amplitude * rate**2 * np.cos(rate * t), samples, np.zeros((2, 3)), initial)
-    found = ClosedLoop(model, settings, data, LoopOptions(delay_cycles=late)).simulate(phi)
+    external = 0.3 * np.sin(np.array([7.0, 11.0, 13.0]) * t) if loaded else None
+    data = ClosedLoopData(
+        q, dq, amplitude * rate**2 * np.cos(rate * t), samples, np.zeros((2, 3)), initial, external=external,
+        delay_cycles=late,
+    )  # fmt: skip
+    found = ClosedLoop(model, settings, data).simulate(phi)
     assert found.completed
     expected = plain_commands(model, settings, data, phi, late)
     np.testing.assert_allclose(found.motion[2], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())

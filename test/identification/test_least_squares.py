@@ -5,8 +5,9 @@ import pytest
 
 from dynid.errors import DataError, UnknownNameError
 from dynid.identification.estimator import Estimator, estimator, register, torque_errors
-from dynid.identification.least_squares import OrdinaryLeastSquares, Regression
+from dynid.identification.least_squares import OrdinaryLeastSquares
 from dynid.identification.preprocessing import Samples, SampleSettings, preprocess
+from dynid.identification.regression import Regression
 from dynid.identification.settings import load_identification
 from dynid.identification.signals import Signals
 from dynid.identification.verdict import Verdict

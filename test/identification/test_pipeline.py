@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pinocchio
 import pytest
@@ -80,8 +81,33 @@ def truth(mount: str | None = None) -> np.ndarray:
 def test_with_all_nuisances_the_model_is_accepted(usual: Identification) -> None:
     assert usual.verdict.accepted, [check.sentence() for check in usual.verdict.failed]
     assert len(usual.base.names) == 39 and usual.estimate.rank == 39
-    assert 0.01 < usual.validations[0].errors.relative <= 0.20
+    assert 0.01 < usual.validations[0].errors.relative <= 0.10
     assert usual.audit.lambda_min >= 1e-4
+
+
+def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: Identification, tmp_path: Path) -> None:
+    expected = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
+    assert usual.friction is not None and quiet.friction is not None
+    np.testing.assert_allclose(usual.friction.values, expected, rtol=0.25)
+    assert quiet.friction.values.max() < 0.05 * expected.min()
+    write_result(usual, tmp_path / "model")
+    read = load_model(tmp_path / "model" / "model.yaml").friction()
+    assert read is not None and read.names == usual.friction.names
+    np.testing.assert_array_equal(read.values, usual.friction.values)
+    plant = mujoco.MjModel.from_xml_path(str(tmp_path / "model" / "model.xml"))
+    losses = [plant.joint(name).frictionloss[0] for name in ROBOT.joint_names]
+    np.testing.assert_allclose(losses, usual.friction.values, atol=1e-6)
+
+
+def test_friction_that_is_ignored_costs_accuracy(bags: dict[str, Path], usual: Identification) -> None:
+    chosen = load_identification(ROBOT)
+    ignored = chosen.coulomb_friction.model_copy(update={"treatment": "ignored"})
+    found = identify(
+        ROBOT, [bags["usual"]], validation_bags=[bags["usual_validation"]],
+        settings=chosen.model_copy(update={"coulomb_friction": ignored}),
+    )  # fmt: skip
+    assert found.friction is None and found.model_file().coulomb_friction is None
+    assert found.validations[0].errors.relative > 1.5 * usual.validations[0].errors.relative
 
 
 def test_without_coulomb_friction_three_percent_are_left(bags: dict[str, Path]) -> None:

@@ -27,7 +27,7 @@ def validate(
     content = read_model(loaded, model_path(loaded, model))
     found = validate_bags(
         loaded, bags, lambda arm: parameters_for(arm, content, loaded), interval,
-        torque_constants=content.torque_constants_nm_per_a,
+        torque_constants=content.torque_constants_nm_per_a, friction=content.friction(),
     )  # fmt: skip
     if as_json:
         print(json.dumps(found.as_dict()))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dynid.errors import DataError, DynidError
-from dynid.identification.campaign_run import Runner, RunRecord, phi_of
+from dynid.identification.campaign_run import Runner, RunRecord, friction_of, phi_of
 from dynid.identification.campaign_store import RunStore, bag_digest, fingerprint
 from dynid.identification.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud
 from dynid.identification.held_out import HeldOutSet
@@ -206,7 +206,7 @@ def campaign(
     model = ArmModel.of(robot, mount=feasible[0].mount)
     held_out.refuse_other_constants(feasible[0].torque_constants_nm_per_a)
     cloud = analyse_cloud(
-        [_candidate(run, model, held_out) for run in feasible],
+        [_candidate(run, model, held_out, settings) for run in feasible],
         lambda_min_limit=settings.acceptance.lambda_min_kg_m2,
     )
     chosen = feasible[cloud.representative.index]
@@ -230,14 +230,14 @@ def _refuse_same(runs: Sequence[RunRecord], validation_bags: Sequence[Path]) -> 
             )
 
 
-def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet) -> Candidate:
+def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet, settings: IdentificationSettings) -> Candidate:
     """A run as a point of the cloud."""
     assert run.ols is not None and run.clie is not None
-    clie = phi_of(run.clie, model.names)
+    clie, friction = phi_of(run.clie, model.names), friction_of(run.clie, settings)
     return Candidate(
         trajectory=run.bag, interval_s=run.interval_s, names=model.names, ols=np.array(run.ols.phi),
         sdp=np.array((run.sdp or run.ols).phi), clie=clie.values, lambda_min=run.clie.lambda_min,
-        validation_error=held_out.relative_error(clie),
+        validation_error=held_out.relative_error(clie, friction),
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ from dynid import __version__
 from dynid.identification.campaign import Campaign
 from dynid.identification.campaign_store import run_file
 from dynid.identification.campaign_tables import campaign_tables
+from dynid.identification.coulomb import with_friction
 from dynid.identification.held_out import errors_as_dict
-from dynid.identification.model_file import ModelFile, accepted_by, parameter_rows, save_model
+from dynid.identification.model_file import ModelFile, accepted_by, friction_block, parameter_rows, save_model
 from dynid.identification.representative import PathRescue
 from dynid.identification.verdict import Verdict
 from dynid.model.standard import to_file
@@ -31,7 +32,14 @@ def campaign_model_file(campaign: Campaign) -> ModelFile:
         feasibility="consistent",
         source=source,
         parameters=parameter_rows(campaign.model, study.consistent.base),
-        standard=to_file(study.consistent.standard, campaign.model.mdh, robot.name, robot.joint_names, source),
+        coulomb_friction=friction_block(study.friction),
+        standard=to_file(
+            with_friction(study.consistent.standard, study.friction),
+            campaign.model.mdh,
+            robot.name,
+            robot.joint_names,
+            source,
+        ),
         provenance={
             "dynid_version": __version__,
             "bags": [{"path": name, "sha256": digest} for name, digest in bags.items()],
@@ -102,8 +110,9 @@ def write_campaign(campaign: Campaign, folder: Path, runs: Path) -> None:
     with whole_folder(folder) as work:
         save_model(work / "model.yaml", campaign_model_file(campaign))
         write_exports(
-            work, campaign.robot, campaign.model.mdh, campaign.study.consistent.standard, campaign.representative.mount
-        )
+            work, campaign.robot, campaign.model.mdh,
+            with_friction(campaign.study.consistent.standard, campaign.study.friction), campaign.representative.mount,
+        )  # fmt: skip
         for name, text in campaign_tables(campaign).items():
             write_whole(work / "tables" / f"{name}.csv", text)
         write_whole(work / "campaign.json", json.dumps(summary(campaign), indent=1) + "\n")

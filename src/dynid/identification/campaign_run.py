@@ -14,9 +14,12 @@ from dynid.errors import DynidError, InfeasibleError
 from dynid.identification.audit import Auditor
 from dynid.identification.clie import ClieOptions, ClieResult, refine
 from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
-from dynid.identification.estimator import Estimate, estimator, torque_errors
-from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.coulomb import CoulombFriction
+from dynid.identification.estimator import Estimate, estimator
+from dynid.identification.friction_history import KnownFriction
+from dynid.identification.preprocessing import preprocess_recording
 from dynid.identification.projection import physical_lower_bounds, project
+from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -33,6 +36,7 @@ class StageRecord(Strict):
 
     lambda_min: smallest eigenvalue of M found [kg m^2].
     rmse_nm, relative: torque errors of inverse dynamics on the run's own samples.
+    friction_nm: Coulomb friction that fits to phi; empty where it is ignored.
     standard_deviations: of the parameters; empty for a projection, which has none of its own.
     """
 
@@ -42,6 +46,7 @@ class StageRecord(Strict):
     rmse_nm: float
     relative: float
     seconds: float
+    friction_nm: tuple[float, ...] = ()
 
 
 class RunRecord(Strict):
@@ -125,6 +130,7 @@ class _Progress:
         self.runner, self.recording, self.interval_s = runner, recording, interval_s
         self.doing = "preprocessing"
         self.found: dict[str, object] = {}
+        self.friction: KnownFriction | None = None
 
     def complete(self) -> None:
         """All stages, one after the other."""
@@ -136,14 +142,17 @@ class _Progress:
         }
         self.doing = "least squares"
         begin = time.perf_counter()
-        estimate = estimator(settings.estimator).estimate(runner.model, samples)
-        self._note_ols(estimate, samples, time.perf_counter() - begin)
-        refined = self._refine(estimate.base, samples)
-        self._accept(refined.base, samples)
+        estimate = estimator(settings.estimator).estimate(runner.model, samples, settings.coulomb_friction)
+        if estimate.friction is not None:
+            self.friction = KnownFriction(runner.model, estimate.base, estimate.friction)
+        self.regression = Regression.stack(runner.model, samples, settings.coulomb_friction)
+        self._note_ols(estimate, time.perf_counter() - begin)
+        refined = self._refine(estimate.base)
+        self._accept(refined.base)
 
-    def _note_ols(self, estimate: Estimate, samples: Samples, seconds: float) -> None:
+    def _note_ols(self, estimate: Estimate, seconds: float) -> None:
         self.found |= {"kappa": estimate.condition_number, "weakest": estimate.weakest}
-        self.found["ols"] = self._stage(estimate.base, samples, self._lambda_min(estimate.base, 0), seconds)
+        self.found["ols"] = self._stage(estimate.base, self._lambda_min(estimate.base, 0), seconds)
 
     def _lambda_min(self, base: BaseParameters, more_seed: int) -> float:
         audit = self.runner.settings.audit
@@ -152,40 +161,39 @@ class _Progress:
         )
         return result.lambda_min
 
-    def _stage(self, base: BaseParameters, samples: Samples, lambda_min: float, seconds: float) -> StageRecord:
-        errors = torque_errors(
-            samples.tau, self.runner.model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
-        )
+    def _stage(self, base: BaseParameters, lambda_min: float, seconds: float) -> StageRecord:
+        errors, friction = self.regression.errors(base.values), self.regression.friction_given(base.values)
         deviations = base.standard_deviations
         return StageRecord(
             phi=tuple(base.values.tolist()),
             standard_deviations=() if deviations is None else tuple(deviations.tolist()),
             lambda_min=lambda_min, rmse_nm=errors.rmse, relative=errors.relative, seconds=seconds,
+            friction_nm=() if friction is None else tuple(friction.tolist()),
         )  # fmt: skip
 
-    def _refine(self, ols: BaseParameters, samples: Samples) -> ClieResult:
+    def _refine(self, ols: BaseParameters) -> ClieResult:
         """The refinement from OLS if it is positive definite, else from the first margin that can be refined from."""
         self.doing = "preparing the closed loop"
         settings, runner = self.runner.settings, self.runner
         controller = recorded_controller(self.recording)
-        data = closed_loop_data(self.recording, runner.robot, settings, self.interval_s)
+        data = closed_loop_data(self.recording, runner.robot, settings, self.interval_s, self.friction)
         stage = self.found["ols"]
         assert isinstance(stage, StageRecord)
         starts: list[float | None] = [None] if stage.lambda_min > 0.0 else []
         refusals = []
         for eps in (*starts, *sorted(settings.projection.ladder_kg_m2)):
             try:
-                start = ols if eps is None else self._project(ols, eps, samples)
+                start = ols if eps is None else self._project(ols, eps)
                 self.doing = "closed-loop refinement"
                 result = refine(runner.model, controller, data, start, clie_options(settings), runner.auditor)
             except InfeasibleError as error:
                 refusals.append(f"{'OLS' if eps is None else f'eps {eps:g}'}: {error}")
                 continue
-            self._note_clie(result, samples, "O-C" if eps is None else "O-S-C", eps)
+            self._note_clie(result, "O-C" if eps is None else "O-S-C", eps)
             return result
         raise InfeasibleError(f"no margin of the ladder leads to a refined model; {'; '.join(refusals)}")
 
-    def _project(self, ols: BaseParameters, eps: float, samples: Samples) -> BaseParameters:
+    def _project(self, ols: BaseParameters, eps: float) -> BaseParameters:
         self.doing = "projection"
         begin, settings = time.perf_counter(), self.runner.settings
         result = project(
@@ -195,10 +203,10 @@ class _Progress:
         )  # fmt: skip
         seconds = time.perf_counter() - begin
         base = BaseParameters(ols.names, result.base.values)
-        self.found["sdp"] = self._stage(base, samples, result.audit.lambda_min, seconds)
+        self.found["sdp"] = self._stage(base, result.audit.lambda_min, seconds)
         return base
 
-    def _note_clie(self, result: ClieResult, samples: Samples, route: Route, eps: float | None) -> None:
+    def _note_clie(self, result: ClieResult, route: Route, eps: float | None) -> None:
         count = result.simulation.tau.size
         self.found |= {
             "route": route,
@@ -206,12 +214,12 @@ class _Progress:
             "clie_reason": result.reason,
             "clie_steps": len(result.iterations),
             "closed_loop_rmse_nm": (float(np.sqrt(result.start_cost / count)), float(np.sqrt(result.cost / count))),
-            "clie": self._stage(result.base, samples, self._lambda_min(result.base, FRESH_SEED), result.seconds),
+            "clie": self._stage(result.base, self._lambda_min(result.base, FRESH_SEED), result.seconds),
         }
         if eps is None:
             self.found["sdp"] = None
 
-    def _accept(self, base: BaseParameters, samples: Samples) -> None:
+    def _accept(self, base: BaseParameters) -> None:
         """The refined set if it is feasible on fresh poses, else the rescued one; another audit judges the rescue."""
         clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
         assert isinstance(clie, StageRecord)
@@ -222,7 +230,7 @@ class _Progress:
         begin = time.perf_counter()
         rescued = rescue(self.runner, base)
         lambda_min = self._lambda_min(rescued, RESCUE_SEED)
-        final = self._stage(rescued, samples, lambda_min, time.perf_counter() - begin)
+        final = self._stage(rescued, lambda_min, time.perf_counter() - begin)
         if lambda_min < limit:
             raise InfeasibleError(f"fresh poses give the rescued model a lambda_min of {lambda_min:.3g} kg m^2")
         self.found |= {"outcome": "rescued", "final": final}
@@ -240,6 +248,13 @@ def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
         searches=settings.audit.searches, seed=settings.audit.seed + FRESH_SEED,
         maximum_rounds=settings.projection.maximum_rounds,
     ).base  # fmt: skip
+
+
+def friction_of(stage: StageRecord, settings: IdentificationSettings) -> CoulombFriction | None:
+    """The Coulomb friction of a stored stage; None where it was ignored."""
+    if not stage.friction_nm:
+        return None
+    return CoulombFriction(np.array(stage.friction_nm), settings.coulomb_friction.transition_rad_s)
 
 
 def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:

@@ -1,10 +1,11 @@
 """Closed-loop input error refinement (paper IV-C, eq. 9).
 
-    phi = argmin sum_k || tau_m(t_k) - tau_s(t_k; phi) ||^2
+    phi = argmin sum_k || w_k (tau_m(t_k) - tau_s(t_k; phi)) ||^2
 
-tau_s being the torque that the simulated loop commands. Levenberg-Marquardt with the Jacobian of the variational
-equations; the positive-definiteness cuts and the bounds are part of every step, so no trial leaves the models that can
-be simulated. Far from the solution a coarse Jacobian steers, near it a fine one.
+tau_s being the torque that the simulated loop commands, and w_k = 1 except near standstill where Coulomb friction is
+estimated. Levenberg-Marquardt with the Jacobian of the variational equations; the positive-definiteness cuts and the
+bounds are part of every step, so no trial leaves the models that can be simulated. Far from the solution a coarse
+Jacobian steers, near it a fine one.
 """
 
 import time
@@ -17,9 +18,10 @@ from scipy.linalg import cho_factor, cho_solve, cholesky
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError, InfeasibleError
 from dynid.identification.audit import Auditor, AuditResult
-from dynid.identification.closed_loop import ClosedLoop, ClosedLoopData, LoopOptions, LoopSimulation
+from dynid.identification.closed_loop import ClosedLoop, LoopOptions, LoopSimulation
 from dynid.identification.cuts import CutSet
 from dynid.identification.didim import didim_jacobian
+from dynid.identification.loop_data import ClosedLoopData
 from dynid.identification.projection import project
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -144,7 +146,7 @@ def refine(
     search = _Refinement(ClosedLoop(model, settings, data, chosen.loop), phi0, chosen, auditor)
     reason = search.run()
     base = BaseParameters(model.names, search.phi, search.covariance())
-    residual = search.residual
+    residual = data.tau - search.simulation.tau
     return ClieResult(
         base=base, start=search.start, cost=search.cost, start_cost=search.start_cost, reason=reason,
         iterations=tuple(search.iterations), cuts=search.cuts.count, simulation=search.simulation,
@@ -156,9 +158,7 @@ def refine(
 class _Refinement:
     """State of one refinement: the current phi with its simulation, and the linear model around it."""
 
-    def __init__(
-        self, loop: ClosedLoop, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None
-    ) -> None:
+    def __init__(self, loop: ClosedLoop, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> None:
         names = loop.model.names
         if phi0.names != names:
             raise DataError(f"these parameters are of another model: {phi0.names[:4]}..., not {names[:4]}...")
@@ -184,7 +184,7 @@ class _Refinement:
 
     def _accept(self, phi: FloatArray, simulation: LoopSimulation) -> None:
         self.phi, self.simulation = phi, simulation
-        self.residual = self.loop.data.tau - simulation.tau
+        self.residual = self.loop.weighted(self.loop.data.tau - simulation.tau)
         self.cost = float(np.sum(self.residual**2))
         self.cuts.follow(simulation.motion[0, ::PATH_STEP])
         self.linearised = False
@@ -195,7 +195,7 @@ class _Refinement:
             jacobian = didim_jacobian(self.loop, self.simulation, self.phi)
         else:
             jacobian = self.loop.jacobian(self.simulation, self.phi, self.stride)
-        self.hessians, gradients = self.loop.normal_equations(jacobian, self.residual)
+        self.hessians, gradients = self.loop.normal_equations(self.loop.weighted(jacobian), self.residual)
         self.hessian, self.gradient = self.hessians.sum(axis=0), gradients.sum(axis=0)
         lengths = np.sqrt(np.diag(self.hessian))
         if not np.isfinite(lengths).all() or lengths.min() <= 1e-12 * lengths.max():
@@ -258,7 +258,9 @@ class _Refinement:
     def _try(self, trial: FloatArray, promised: float, promise: float) -> bool:
         """Simulate a trial and take it if it is better; False once damping cannot help any more."""
         simulation = self.loop.simulate(trial)
-        found = float(np.sum((self.loop.data.tau - simulation.tau) ** 2)) if simulation.completed else np.inf
+        found = np.inf
+        if simulation.completed:
+            found = float(np.sum(self.loop.weighted(self.loop.data.tau - simulation.tau) ** 2))
         accepted = found < self.cost or (self.restoring and simulation.completed)
         self.iterations.append(
             Iteration(
@@ -280,9 +282,10 @@ class _Refinement:
 
     def covariance(self) -> FloatArray:
         """(J'J)^-1 J' S J (J'J)^-1 with every axis's residual variance in S, (p, p); J is the last one computed."""
-        n = self.residual.shape[1]
-        samples = len(self.residual)
-        variance = np.sum(self.residual**2, axis=0) / max(samples - len(self.phi) / n, 1.0)
+        weights, n = self.loop.data.weights, self.residual.shape[1]
+        trusted = np.ones_like(self.residual) if weights is None else weights >= 1.0
+        freedom = np.maximum(trusted.sum(axis=0) - len(self.phi) / n, 1.0)
+        variance = np.sum(self.residual**2 * trusted, axis=0) / freedom
         middle = np.tensordot(variance, self.hessians, axes=1)
         outer = np.outer(self.scale, self.scale)
         inverse = np.linalg.inv(self.hessian * outer) * outer

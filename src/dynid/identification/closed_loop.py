@@ -7,7 +7,7 @@ begins with some warm-up, and how far neighbours disagree where they meet is the
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Literal
@@ -18,6 +18,7 @@ from dynid.control.controller import ControllerSettings
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification import loop_kernels, sensitivity_kernels
+from dynid.identification.loop_data import ClosedLoopData
 from dynid.identification.sampling import Sampling, shortened
 from dynid.identification.variation_program import variation_program
 from dynid.model.compile import forward_program, linearised_program
@@ -54,59 +55,14 @@ class LoopOptions(Strict):
     """How the loop is simulated.
 
     integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in the paper (0.25 ms).
-    delay_cycles: whole cycles from a measured state to its torque being in force.
+    delay_cycles: whole cycles from a measured state to its torque being in force; None is what the data say.
     warm_up_s: of every stretch at first; doubled until the gap between stretches is below gap_nm.
     """
 
     integrator: Integrator = "runge_kutta"
-    delay_cycles: int = 1
+    delay_cycles: int | None = None
     warm_up_s: float = 1.0
     gap_nm: float = 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class ClosedLoopData:
-    """What one experiment says about the model; arrays become read-only.
-
-    Attributes:
-        q_ref, dq_ref, ddq_ref: reference at every control cycle, (K, n) [rad, rad/s, rad/s^2]. It should begin some
-            time before the first sample: before its first row the arm is taken to rest there.
-        sample_times: (S,) [s] after the first reference row, increasing.
-        tau: measured torque at these times, (S, n) [N m]; commands (goal records) are what this model predicts.
-        initial_state: q and dq at the first reference row, (2, n), or None: settled there, as the model has it.
-        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; (1,) is none.
-        cycle_s: control cycle.
-    """
-
-    q_ref: FloatArray
-    dq_ref: FloatArray
-    ddq_ref: FloatArray
-    sample_times: FloatArray
-    tau: FloatArray
-    initial_state: FloatArray | None = None
-    response: FloatArray = field(default_factory=lambda: np.ones(1))
-    cycle_s: float = 0.001
-
-    def __post_init__(self) -> None:
-        for name in ("q_ref", "dq_ref", "ddq_ref", "sample_times", "tau", "response"):
-            values = read_only(getattr(self, name))
-            if not np.isfinite(values).all():
-                raise DataError(f"closed-loop data: {name} holds values that are not finite")
-            object.__setattr__(self, name, values)
-        shape = self.q_ref.shape
-        if len(shape) != 2 or (len(shape) and shape[0] < 2 * LANES) or self.dq_ref.shape != shape != self.ddq_ref.shape:
-            raise DataError(f"closed-loop data: the reference must be (K, n) with K >= {2 * LANES}, got {shape}")
-        if self.tau.shape != (len(self.sample_times), shape[1]):
-            raise DataError(
-                f"closed-loop data: tau is {self.tau.shape}, expected ({len(self.sample_times)}, {shape[1]})"
-            )
-        times = self.sample_times
-        if not len(times) or times[0] < 0 or times[-1] > shape[0] * self.cycle_s or np.any(np.diff(times) <= 0):
-            raise DataError(
-                f"closed-loop data: sample times must increase within the reference, 0 to {shape[0] * self.cycle_s} s"
-            )
-        if self.initial_state is not None:
-            object.__setattr__(self, "initial_state", read_only(self.initial_state))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +143,10 @@ class ClosedLoop:
         at_rest = self._law[0] * data.q_ref[:1]
         drive = self._law[0] * data.q_ref + (self._law[1] + damping) * data.dq_ref + inertia * data.ddq_ref
         self._drive = np.ascontiguousarray(np.concatenate([drive, at_rest]))
+        external = np.zeros_like(drive) if data.external is None else data.external
+        self._external = np.ascontiguousarray(np.concatenate([external, np.zeros((1, model.axes))]))
         self._decay = math.exp(-data.cycle_s / settings.pseudo_differentiation_s)
+        self._late = data.delay_cycles if self.options.delay_cycles is None else self.options.delay_cycles
         self._samplings: dict[int, Sampling] = {}
         self._warm_up = max(1, round(self.options.warm_up_s / data.cycle_s))
 
@@ -236,7 +195,7 @@ class ClosedLoop:
         initial = np.zeros((0, n)) if data.initial_state is None else np.array(data.initial_state)
         fourth = options.integrator == "runge_kutta"
         code, cycle = self._loop.simulate_lanes(
-            self._drive, self._starts(warm_up), self._law, self._decay, data.cycle_s, options.delay_cycles, phi,
+            self._drive, self._external, self._starts(warm_up), self._law, self._decay, data.cycle_s, self._late, phi,
             initial, warm_up, 1 if fourth else 4, fourth, motion, overlap,
         )  # fmt: skip
         outcome, warm_up_s = _OUTCOMES[code], warm_up * data.cycle_s
@@ -262,13 +221,18 @@ class ClosedLoop:
         sampling = self._check(simulation, stride)
         J = np.zeros((len(sampling.first), self.model.axes, len(self.model.names)))
         data, module = self.data, self._variation
-        delay = (self.options.delay_cycles + 0.5) * data.cycle_s
+        delay = (self._late + 0.5) * data.cycle_s
         module.vary_lanes(
             simulation.motion, stride, data.cycle_s, _values(self.model, phi), self._law,
             self.settings.pseudo_differentiation_s, delay, data.initial_state is None, np.array(module.Y_ROWS),
             np.array(module.Y_COLUMNS), sampling.first, sampling.which, sampling.weights, J.reshape(len(J), -1),
         )  # fmt: skip
         return J
+
+    def weighted(self, values: FloatArray) -> FloatArray:
+        """Residuals (S, n), or their derivatives (S, n, p), times the weights of the samples."""
+        weights = self.data.weights
+        return values if weights is None else values * weights.reshape(weights.shape + (1,) * (values.ndim - 2))
 
     def regressor(self, simulation: LoopSimulation, phi: FloatArray | BaseParameters, stride: int = 4) -> FloatArray:
         """The inverse-dynamics regressor W on the simulated motion, sampled and filtered as `tau`, (S, n, p)."""

@@ -7,7 +7,10 @@ import numpy as np
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError
 from dynid.identification.closed_loop import ClosedLoopData
-from dynid.identification.preprocessing import LowPass
+from dynid.identification.coulomb import loop_weights
+from dynid.identification.friction_history import KnownFriction
+from dynid.identification.loop_delay import delay_cycles
+from dynid.identification.preprocessing import LowPass, central_differences
 from dynid.identification.sampling import impulse_response
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.signals import interpolate
@@ -47,8 +50,9 @@ def recorded_controller(recording: Recording) -> ControllerSettings:
 
 
 def closed_loop_data(
-    recording: Recording, robot: Robot, settings: IdentificationSettings, interval_s: float | None = None
-) -> ClosedLoopData:
+    recording: Recording, robot: Robot, settings: IdentificationSettings, interval_s: float | None = None,
+    friction: KnownFriction | None = None,
+) -> ClosedLoopData:  # fmt: skip
     """Reference and torque commands of a recording, filtered and sampled as the regression's samples are.
 
     Args:
@@ -56,6 +60,8 @@ def closed_loop_data(
         robot: of the recording.
         settings: filter and target interval.
         interval_s: target sampling interval; None is the settings' own.
+        friction: known Coulomb friction. It loads the joints of the simulated arm as it loaded the measured ones, and
+            samples near a standstill, where it is not known, weigh less.
 
     Raises:
         DataError: reference or commands were not recorded, or they do not cover the trajectory.
@@ -88,15 +94,25 @@ def closed_loop_data(
         return interpolate(grid, reference.time, values[:, columns])
 
     filtered = low_pass.apply(interpolate(grid, commands.time, commands.tau[:, columns]))
+    nodes = np.rint((times - grid[0]) / cycle).astype(int)
+    external, weights = None, None
+    if friction is not None:
+        q, tau = (interpolate(grid, recording.time, x[:, columns]) for x in (recording.q, recording.tau_present))
+        external = -friction.along(q, tau, cycle, settings.coulomb_friction)
+        dq, _ = central_differences(low_pass.apply(q), cycle)
+        weights = loop_weights(dq, settings.coulomb_friction, cycle)[nodes]
     return ClosedLoopData(
         q_ref=on_grid(reference.q),
         dq_ref=on_grid(reference.dq),
         ddq_ref=on_grid(reference.ddq),
         sample_times=times - grid[0],
-        tau=filtered[np.rint((times - grid[0]) / cycle).astype(int)],
+        tau=filtered[nodes],
         initial_state=np.array([interpolate(grid[:1], recording.time, x[:, columns])[0] for x in _states(recording)]),
         response=response,
         cycle_s=cycle,
+        external=external,
+        weights=weights,
+        delay_cycles=delay_cycles(recording, robot),
     )
 
 

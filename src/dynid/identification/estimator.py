@@ -7,7 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dynid.errors import DataError, UnknownNameError
+from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.preprocessing import Samples
+from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
@@ -74,6 +76,7 @@ class Estimate:
         rank: numerical rank of the stacked regressor with columns scaled to unit length.
         method: name of the estimator.
         settings: what it ran with.
+        friction: Coulomb friction estimated beside the base parameters; None where it was ignored.
     """
 
     base: BaseParameters
@@ -84,6 +87,7 @@ class Estimate:
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     weakest: tuple[str, ...] = ()
+    friction: CoulombFriction | None = None
 
 
 class Estimator(Protocol):
@@ -94,8 +98,8 @@ class Estimator(Protocol):
         """The name under which it is registered and recorded."""
         ...
 
-    def estimate(self, model: ArmModel, samples: Samples) -> Estimate:
-        """Base parameters of `model` from `samples`.
+    def estimate(self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> Estimate:
+        """Base parameters of `model` from `samples`; `coulomb` says how Coulomb friction is treated, None ignores it.
 
         Raises:
             DataError: the samples do not determine the parameters; names those that they leave open.

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.optimize import lsq_linear
 
 from dynid.errors import DataError
+from dynid.identification.coulomb import CoulombFriction, friction_shape
 from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples, preprocess_recording
-from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -48,9 +50,13 @@ class HeldOut:
         }
 
 
-def predict(model: ArmModel, phi: BaseParameters, samples: Samples, name: str) -> Validation:
-    """How well phi predicts the torques of samples."""
+def predict(
+    model: ArmModel, phi: BaseParameters, samples: Samples, name: str, friction: CoulombFriction | None = None
+) -> Validation:
+    """How well phi, and Coulomb friction beside it, predict the torques of samples."""
     tau_hat = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, phi)
+    if friction is not None:
+        tau_hat = tau_hat + friction.torque(samples.dq)
     return Validation(name, torque_errors(samples.tau, tau_hat), len(samples))
 
 
@@ -73,6 +79,7 @@ def errors_as_dict(one: Validation, joints: tuple[str, ...]) -> dict[str, Any]:
 def validate_bags(
     robot: Robot, bags: Sequence[Path], phi_of: Callable[[ArmModel], BaseParameters], interval_s: float | None = None,
     settings: IdentificationSettings | None = None, torque_constants: tuple[float, ...] = (),
+    friction: CoulombFriction | None = None,
 ) -> HeldOut:  # fmt: skip
     """Predict the torques of bags.
 
@@ -83,6 +90,7 @@ def validate_bags(
         interval_s: sampling interval; None is the settings' own.
         settings: None reads the robot's identification.yaml.
         torque_constants: that the model was identified with [N m/A]; () if they are not known.
+        friction: Coulomb friction of the model; None is none.
 
     Raises:
         InputNotFoundError, DataError: a bag cannot be used, was recorded with other torque constants, or two have one
@@ -106,7 +114,7 @@ def validate_bags(
             )
         model = ArmModel.of(robot, mount=recording.hardware.mount)
         samples = preprocess_recording(recording, robot, settings, interval_s=interval_s)
-        one = predict(model, phi_of(model), samples, recording.source.name)
+        one = predict(model, phi_of(model), samples, recording.source.name, friction)
         if one.name in (other.name for other in validations):
             raise DataError(f"two bags are called '{one.name}'; validate them one after the other")
         validations.append(one)
@@ -128,6 +136,7 @@ class HeldOutSet:
     Attributes:
         samples: name and samples of every bag.
         regressors: W of every bag, (N n, p).
+        coulomb: how Coulomb friction is treated.
         torque_constants: of every bag [N m/A].
         names: of the base parameters, (p,).
     """
@@ -136,6 +145,7 @@ class HeldOutSet:
     regressors: tuple[FloatArray, ...]
     torque_constants: tuple[tuple[float, ...], ...]
     names: tuple[str, ...]
+    coulomb: CoulombSettings
 
     @classmethod
     def load(cls, robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> "HeldOutSet":
@@ -153,7 +163,7 @@ class HeldOutSet:
             samples.append((recording.source.name, one))
             regressors.append(model.regressor(one.q, one.dq, one.ddq).reshape(-1, len(names)))
             constants.append(recording.hardware.torque_constants_nm_per_a)
-        return cls(tuple(samples), tuple(regressors), tuple(constants), names)
+        return cls(tuple(samples), tuple(regressors), tuple(constants), names, settings.coulomb_friction)
 
     def refuse_other_constants(self, expected: tuple[float, ...]) -> None:
         """Raise DataError where a bag was recorded with other torque constants."""
@@ -164,23 +174,40 @@ class HeldOutSet:
                     f"{expected}: its torques are not comparable"
                 )
 
-    def validate(self, phi: BaseParameters) -> tuple[Validation, ...]:
-        """Torque errors of phi on every bag."""
+    def validate(self, phi: BaseParameters, friction: CoulombFriction | None = None) -> tuple[Validation, ...]:
+        """Torque errors of phi, with Coulomb friction beside it, on every bag."""
         found = []
         for (name, one), W in zip(self.samples, self.regressors, strict=True):
-            tau_hat = (W @ phi.values).reshape(one.tau.shape)
-            found.append(Validation(name, torque_errors(one.tau, tau_hat), len(one)))
+            found.append(Validation(name, torque_errors(one.tau, _predicted(one, W, phi, friction)), len(one)))
         return tuple(found)
 
-    def relative_error(self, phi: BaseParameters) -> float:
-        """|| tau - W phi || / || tau || over all bags; NaN without bags."""
+    def relative_error(self, phi: BaseParameters, friction: CoulombFriction | None = None) -> float:
+        """|| tau - W phi - C f || / || tau || over all bags; NaN without bags."""
         if not self.samples:
             return float("nan")
-        tau = np.concatenate([one.tau.ravel() for _, one in self.samples])
-        return float(np.linalg.norm(tau - np.concatenate(self.regressors) @ phi.values) / np.linalg.norm(tau))
+        tau = np.concatenate([one.tau for _, one in self.samples])
+        pairs = zip(self.samples, self.regressors, strict=True)
+        tau_hat = np.concatenate([_predicted(one, W, phi, friction) for (_, one), W in pairs])
+        return float(np.linalg.norm(tau - tau_hat) / np.linalg.norm(tau))
 
-    def direct_fit(self) -> BaseParameters:
-        """The least-squares fit to the held-out bags themselves: no model of this structure predicts them better."""
+    def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, CoulombFriction | None]:
+        """The least-squares fit to the held-out bags themselves: no set of this structure predicts them better.
+
+        Args:
+            with_friction: Coulomb friction too, where the settings say that it is estimated.
+        """
         tau = np.concatenate([one.tau.ravel() for _, one in self.samples])
-        phi = np.linalg.lstsq(np.concatenate(self.regressors), tau, rcond=None)[0]
-        return BaseParameters(self.names, np.asarray(phi))
+        W, p, v = np.concatenate(self.regressors), len(self.names), self.coulomb.transition_rad_s
+        if not with_friction or self.coulomb.treatment != "estimated":
+            return BaseParameters(self.names, np.linalg.lstsq(W, tau, rcond=None)[0]), None
+        shape = friction_shape(np.concatenate([one.dq for _, one in self.samples]), v)
+        n = shape.shape[1]
+        columns = (shape[:, :, None] * np.eye(n)).reshape(-1, n)
+        lower = np.concatenate([np.full(p, -np.inf), np.zeros(n)])
+        found = lsq_linear(np.concatenate([W, columns], axis=1), tau, (lower, np.inf)).x
+        return BaseParameters(self.names, found[:p]), CoulombFriction(np.maximum(found[p:], 0.0), v)
+
+
+def _predicted(one: Samples, W: FloatArray, phi: BaseParameters, friction: CoulombFriction | None) -> FloatArray:
+    tau_hat = (W @ phi.values).reshape(one.tau.shape)
+    return tau_hat if friction is None else tau_hat + friction.torque(one.dq)

@@ -92,9 +92,10 @@ def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: floa
 
 
 def enter_cycle(
-    s: int, k: Any, starts: Any, initial: Any, drive: Any, law: Any, step: float, state: Any, pending: Any, now: Any
-) -> None:
-    """Fetch what the law is driven by in every lane's cycle k[lane]; put lanes that start now at their start."""
+    s: int, k: Any, starts: Any, initial: Any, drive: Any, external: Any, law: Any, step: float, state: Any,
+    pending: Any, now: Any, load: Any,
+) -> None:  # fmt: skip
+    """Fetch what drives the law and loads the joints in every lane's cycle k[lane]; put lanes that start at theirs."""
     last = len(drive) - 1
     for lane in range(LANES):
         row = min(k[lane], last - 1) if k[lane] >= 0 else last
@@ -103,7 +104,7 @@ def enter_cycle(
         if k[lane] == 0 and len(initial):
             start_lane(lane, initial, drive, row, law, step, state, pending)
         for i in range(AXES):
-            now[i, lane] = drive[row, i]
+            now[i, lane], load[i, lane] = drive[row, i], external[row, i]
 
 
 def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
@@ -133,13 +134,14 @@ def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, p
 
 
 def simulate_lanes(
-    drive: Any, starts: Any, law: Any, decay: float, step: float, late: int, phi: Any, initial: Any, warm_up: int,
-    substeps: int, fourth_order: bool, motion: Any, overlap: Any,
+    drive: Any, external: Any, starts: Any, law: Any, decay: float, step: float, late: int, phi: Any, initial: Any,
+    warm_up: int, substeps: int, fourth_order: bool, motion: Any, overlap: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Simulate K cycles in LANES stretches, each after `warm_up` cycles of its own.
 
     Args:
         drive: what the law commands at q = dq = 0, (K + 1, n); the last row belongs to rest at the first reference.
+        external: torque on the joints besides the commanded one in every cycle, (K + 1, n); the last row is at rest.
         starts: q and dq at which each lane's warm-up starts, (LANES, 2, n).
         law: stiffness and damping gains, (2, n).
         decay: of the pseudo-differentiation over one cycle.
@@ -159,18 +161,20 @@ def simulate_lanes(
     length = (motion.shape[1] + LANES - 1) // LANES
     state, pending = np.zeros((4, AXES, LANES)), np.zeros((late + 1, AXES, LANES))  # q, dq, last q, velocity
     work, pivot, indefinite = np.empty((6, AXES, LANES)), np.empty((1, LANES)), np.zeros(LANES, np.int64)
-    now, q, dq, applied, latest = np.empty((AXES, LANES)), state[0], state[1], pending[0], pending[late]
+    now, load, tau = np.empty((AXES, LANES)), np.empty((AXES, LANES)), np.empty((AXES, LANES))
+    q, dq, applied, latest = state[0], state[1], pending[0], pending[late]
     for s in range(warm_up + length + 1):
         k = np.arange(LANES) * length - warm_up + s
-        enter_cycle(s, k, starts, initial, drive, law, step, state, pending, now)
+        enter_cycle(s, k, starts, initial, drive, external, law, step, state, pending, now, load)
         command_lanes(state, now, law, decay, step, pending)
+        tau[:, :] = applied + load
         if s >= warm_up:
             keep_lanes(k, s < warm_up + length, state, latest, motion, overlap)
         for _ in range(substeps):
             if fourth_order:
-                runge_kutta(q, dq, applied, phi, step / substeps, work, pivot, indefinite)
+                runge_kutta(q, dq, tau, phi, step / substeps, work, pivot, indefinite)
             else:
-                trapezoid(q, dq, applied, phi, step / substeps, work, pivot, indefinite)
+                trapezoid(q, dq, tau, phi, step / substeps, work, pivot, indefinite)
         if s % CHECK_CYCLES == 0 or s == warm_up + length:
             failure = first_failure(q, indefinite)
             if failure != COMPLETED:

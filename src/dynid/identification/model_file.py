@@ -7,12 +7,13 @@ import numpy as np
 import yaml
 
 from dynid.errors import DataError
+from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
 from dynid.model.standard import StandardFile, from_file
 from dynid.resources import load_validated, write_whole
-from dynid.robot import Strict
+from dynid.robot import NonNegative, Positive, Strict
 
 
 class ParameterRow(Strict):
@@ -23,6 +24,21 @@ class ParameterRow(Strict):
     value: float
     standard_deviation: float | None = None
     grouping: str = ""
+
+
+class FrictionRow(Strict):
+    """Coulomb friction of one axis."""
+
+    name: str
+    value: NonNegative
+    standard_deviation: float | None = None
+
+
+class FrictionBlock(Strict):
+    """Coulomb friction beside the base parameters: FC_j tanh(dq_j / transition_rad_s), every FC in N m."""
+
+    transition_rad_s: Positive
+    axes_nm: tuple[FrictionRow, ...]
 
 
 class ModelFile(Strict):
@@ -41,6 +57,7 @@ class ModelFile(Strict):
     feasibility: Literal["unknown", "audited", "projected", "consistent"] = "unknown"
     source: str = ""
     parameters: tuple[ParameterRow, ...]
+    coulomb_friction: FrictionBlock | None = None
     standard: StandardFile | None = None
     verdict: tuple[Check, ...] = ()
     provenance: dict[str, Any] = {}
@@ -62,6 +79,18 @@ class ModelFile(Strict):
         known = all(value is not None for value in deviations)
         covariance = np.diag(np.square(np.array(deviations, dtype=float))) if known else None
         return BaseParameters(names, np.array([row.value for row in self.parameters]), covariance)
+
+    def friction(self) -> CoulombFriction | None:
+        """Coulomb friction beside the base parameters; None where none was estimated."""
+        block = self.coulomb_friction
+        if block is None:
+            return None
+        deviations = [row.standard_deviation for row in block.axes_nm]
+        known = all(value is not None for value in deviations)
+        return CoulombFriction(
+            np.array([row.value for row in block.axes_nm]), block.transition_rad_s,
+            np.array(deviations, dtype=float) if known else None,
+        )  # fmt: skip
 
     def standard_parameters(self, model: ArmModel) -> StandardParameters:
         """The consistent standard parameters.
@@ -87,6 +116,19 @@ def parameter_rows(model: ArmModel, phi: BaseParameters) -> tuple[ParameterRow, 
         )
         for k, name in enumerate(phi.names)
     )
+
+
+def friction_block(friction: CoulombFriction | None) -> FrictionBlock | None:
+    """The block of model.yaml for Coulomb friction."""
+    if friction is None:
+        return None
+    deviations = friction.standard_deviations
+    known: list[float | None] = [None] * len(friction.names) if deviations is None else [*map(float, deviations)]
+    rows = [
+        FrictionRow(name=name, value=float(value), standard_deviation=deviation)
+        for name, value, deviation in zip(friction.names, friction.values, known, strict=True)
+    ]
+    return FrictionBlock(transition_rad_s=friction.transition_rad_s, axes_nm=tuple(rows))
 
 
 def accepted_by(verdict: Verdict) -> dict[str, Any]:

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg import qr
 
 from dynid import __version__
 from dynid.errors import DataError
 from dynid.identification.audit import AuditResult, audit
+from dynid.identification.coulomb import CoulombFriction, with_friction
 from dynid.identification.estimator import Estimate, TorqueErrors, estimator
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
-from dynid.identification.held_out import HeldOut, Validation, predict, validate_bags
-from dynid.identification.model_file import ModelFile, accepted_by, parameter_rows, save_model
+from dynid.identification.held_out import HeldOut, Validation, validate_bags
+from dynid.identification.model_file import ModelFile, accepted_by, friction_block, parameter_rows, save_model
 from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
@@ -42,6 +43,7 @@ class Identification:
         estimate: the unconstrained estimate.
         consistent: the consistent model, which is the result.
         audit: lambda_min of the result's inertia matrix on fresh poses.
+        friction: Coulomb friction beside the result's base parameters; None where it is ignored.
         fit: torque errors of the result on the data it was identified from.
         validations: torque errors on held-out bags.
         verdict: named checks; the conjunction decides on acceptance.
@@ -55,6 +57,7 @@ class Identification:
     estimate: Estimate
     consistent: ConsistentModel
     audit: AuditResult
+    friction: CoulombFriction | None
     fit: TorqueErrors
     validations: tuple[Validation, ...]
     verdict: Verdict
@@ -72,7 +75,7 @@ class Identification:
     @property
     def standard(self) -> StandardParameters:
         """The resulting standard parameters."""
-        return self.consistent.standard
+        return with_friction(self.consistent.standard, self.friction)
 
     def model_file(self) -> ModelFile:
         """The result as the content of model.yaml."""
@@ -85,6 +88,7 @@ class Identification:
             feasibility="consistent",
             source=source,
             parameters=parameter_rows(self.model, self.base),
+            coulomb_friction=friction_block(self.friction),
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, source),
             provenance={
                 "dynid_version": __version__,
@@ -131,12 +135,6 @@ def _join(parts: Sequence[Samples]) -> Samples:
     )
 
 
-def regression_metric(model: ArmModel, samples: Samples) -> FloatArray:
-    """R of W = QR, (p, p): || R (phi - phi_ols) || is the torque error that phi adds to the least-squares fit [N m]."""
-    W = model.regressor(samples.q, samples.dq, samples.ddq).reshape(-1, len(model.names))
-    return np.asarray(qr(W, mode="r", check_finite=False)[0][: len(model.names)])
-
-
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     """The robot's nominal standard parameters (s,), which the second stage of the projection stays close to."""
     path = robot.folder / robot.file.simulation.standard_parameters
@@ -169,15 +167,17 @@ def identify(
     progress("preprocessing")
     samples = _join([preprocess_recording(one, robot, settings) for one in recordings])
     progress("estimating")
-    estimate = estimator(settings.estimator).estimate(model, samples)
+    estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
+    regression = Regression.stack(model, samples, settings.coulomb_friction)
     progress("projecting to a consistent model")
     consistent = consistent_projection(
         model,
         estimate.base,
         robot.file.physical_bounds,
         prior=nominal_standard(robot, model),
-        metric=regression_metric(model, samples),
+        metric=regression.metric,
     )
+    friction = regression.friction_model(consistent.base.values)
     progress("auditing")
     acceptance = settings.acceptance
     audited = audit(
@@ -191,13 +191,13 @@ def identify(
     )
     progress("validating")
     held_out = validate_bags(
-        robot, validation_bags, lambda _: consistent.base, None, settings, hardware.torque_constants_nm_per_a
+        robot, validation_bags, lambda _: consistent.base, None, settings, hardware.torque_constants_nm_per_a, friction
     )
     _refuse_same(recordings, held_out)
-    fit = predict(model, consistent.base, samples, "fit").errors
+    fit = regression.errors(consistent.base.values)
     return Identification(
         robot=robot, model=model, estimate=estimate, consistent=consistent, audit=audited, fit=fit,
-        validations=held_out.validations, settings=settings, mount=hardware.mount,
+        friction=friction, validations=held_out.validations, settings=settings, mount=hardware.mount,
         verdict=_judge(samples, estimate, audited, fit, settings) + held_out.verdict,
         sources=(*((str(one.source), one.sha256) for one in recordings), *held_out.sources),
         torque_constants=hardware.torque_constants_nm_per_a,

@@ -14,11 +14,14 @@ from dynid.identification.audit import AuditResult, audit
 from dynid.identification.campaign_run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
 from dynid.identification.clie import ClieOptions, refine
 from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
-from dynid.identification.estimator import TorqueErrors, torque_errors
+from dynid.identification.coulomb import CoulombFriction
+from dynid.identification.estimator import TorqueErrors
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
+from dynid.identification.friction_history import KnownFriction
 from dynid.identification.held_out import HeldOutSet, Validation
-from dynid.identification.pipeline import nominal_standard, regression_metric
+from dynid.identification.pipeline import nominal_standard
 from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
@@ -51,7 +54,9 @@ class RepresentativeStudy:
         consistent: the consistent model nearest to `final`, which is the result.
         audit: of the result, on fresh poses.
         fit: torque errors of the result on the run's own samples.
-        held_out: torque errors on held-out bags by set: "CLIE", "rescue" (the paper's way), "result", "direct fit".
+        friction: Coulomb friction that fits to the result; None where it is ignored.
+        held_out: torque errors on held-out bags by set: "CLIE", "rescue" (the paper's way), "result", "direct fit" and,
+            without Coulomb friction, "direct fit of base parameters".
         verdict: checks that accept the result.
     """
 
@@ -62,6 +67,7 @@ class RepresentativeStudy:
     consistent: ConsistentModel
     audit: AuditResult
     fit: TorqueErrors
+    friction: CoulombFriction | None
     held_out: dict[str, tuple[Validation, ...]]
     verdict: Verdict
 
@@ -83,38 +89,48 @@ def study_representative(
     runner = Runner(robot, settings, run.mount)
     model = runner.model
     samples = preprocess_recording(recording, robot, settings, interval_s=run.interval_s)
+    regression = Regression.stack(model, samples, settings.coulomb_friction)
     assert run.final is not None and run.clie is not None
     final = phi_of(run.final, model.names)
     consistent = consistent_projection(
         model, final, robot.file.physical_bounds, prior=nominal_standard(robot, model),
-        metric=regression_metric(model, samples),
+        metric=regression.metric,
     )  # fmt: skip
     audited = audit(
         model, consistent.base, robot.audit_lower, robot.audit_upper, limit=settings.acceptance.lambda_min_kg_m2,
         poses=settings.acceptance.fresh_poses, seed=settings.audit.seed + RESCUE_SEED + 1,
     )  # fmt: skip
-    way = _paper_way(runner, run, recording)
+    way = _paper_way(runner, run, recording, _known_friction(model, regression))
     sets = {"CLIE": phi_of(run.clie, model.names), "result": consistent.base}
     if isinstance(way, PathRescue):
         sets |= {"path CLIE": way.clie, "rescue": way.rescued}
-    errors = {name: held_out.validate(phi) for name, phi in sets.items()}
+    errors = {name: held_out.validate(phi, regression.friction_model(phi.values)) for name, phi in sets.items()}
     if held_out.samples:
-        errors["direct fit"] = held_out.validate(held_out.direct_fit())
-    tau_hat = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, consistent.base)
-    fit = torque_errors(samples.tau, tau_hat)
+        errors["direct fit"] = held_out.validate(*held_out.direct_fit())
+        errors["direct fit of base parameters"] = held_out.validate(*held_out.direct_fit(with_friction=False))
+    fit, friction = regression.errors(consistent.base.values), regression.friction_model(consistent.base.values)
     checks = _checks(robot, settings, run, samples, consistent, audited, fit)
-    checks += _held_out_checks(settings, held_out, consistent.base)
+    checks += _held_out_checks(settings, held_out, consistent.base, friction)
     return RepresentativeStudy(
-        run, model, final, way, consistent, audited, fit, errors, Verdict((*samples.quality.checks, *checks))
+        run, model, final, way, consistent, audited, fit, friction, errors, Verdict((*samples.quality.checks, *checks))
     )
 
 
-def _paper_way(runner: Runner, run: RunRecord, recording: Recording) -> PathRescue | str:
+def _known_friction(model: ArmModel, regression: Regression) -> KnownFriction | None:
+    """Coulomb friction as the run's refinement took it: beside the unconstrained parameters."""
+    phi = regression.solve().phi
+    friction = regression.friction_model(phi)
+    return None if friction is None else KnownFriction(model, BaseParameters(model.names, phi), friction)
+
+
+def _paper_way(
+    runner: Runner, run: RunRecord, recording: Recording, friction: KnownFriction | None
+) -> PathRescue | str:
     """Refinement that looks at the path alone, then the rescue; or why it failed."""
     start = run.sdp or run.ols
     assert start is not None
     try:
-        data = closed_loop_data(recording, runner.robot, runner.settings, run.interval_s)
+        data = closed_loop_data(recording, runner.robot, runner.settings, run.interval_s, friction)
         names = runner.model.names
         clie = refine(
             runner.model, recorded_controller(recording), data, phi_of(start, names), ClieOptions(eps=0.0)
@@ -153,21 +169,26 @@ def _checks(
     ]  # fmt: skip
 
 
-def _held_out_checks(settings: IdentificationSettings, held_out: HeldOutSet, phi: BaseParameters) -> list[Check]:
+def _held_out_checks(
+    settings: IdentificationSettings, held_out: HeldOutSet, phi: BaseParameters, friction: CoulombFriction | None
+) -> list[Check]:
     """Checks of the result on held-out bags; none without such bags."""
     if not held_out.samples:
         return []
     limit = settings.acceptance.relative_torque_error
     checks = [
         Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit)
-        for one in held_out.validate(phi)
+        for one in held_out.validate(phi, friction)
     ]
-    best = held_out.relative_error(held_out.direct_fit())
-    ratio = held_out.relative_error(phi) / best if best > 0 else np.inf
+    best = held_out.relative_error(*held_out.direct_fit())
+    without = held_out.relative_error(*held_out.direct_fit(with_friction=False))
+    ratio = held_out.relative_error(phi, friction) / best if best > 0 else np.inf
     checks.append(
         Check(
-            name="held-out torque error over that of a fit to the held-out bags", value=ratio, limit=DIRECT_FIT_RATIO,
-            detail=f"the fit's own relative error is {best:.3g}",
+            name="held-out torque error over that of a fit to the held-out bags",
+            value=ratio,
+            limit=DIRECT_FIT_RATIO,
+            detail=f"the fit's own relative error is {best:.3g}, without Coulomb friction {without:.3g}",
         )
     )
     return checks

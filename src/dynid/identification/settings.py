@@ -65,6 +65,25 @@ class Audit(Strict):
     seed: int = 1
 
 
+class CoulombSettings(Strict):
+    """How Coulomb friction, which the base parameters do not hold, is treated; see `coulomb.py`.
+
+    treatment: "estimated" beside the base parameters, or "ignored" as in the paper.
+    transition_rad_s: speed v of tanh(dq / v).
+    slow_rad_s: below it a joint may stick, and its torque counts less.
+    slow_weight: of such rows.
+    loop_memory_s: how long around a standstill the closed loop's commands count less too.
+    motion_cutoff_hz: of the low-pass through which the closed loop's friction is seen in the measured motion.
+    """
+
+    treatment: Literal["estimated", "ignored"] = "estimated"
+    transition_rad_s: Positive = 0.02
+    slow_rad_s: NonNegative = 0.05
+    slow_weight: Annotated[float, Field(gt=0, le=1)] = 0.1
+    loop_memory_s: NonNegative = 0.05
+    motion_cutoff_hz: Positive = 25.0
+
+
 class IdentificationSettings(Strict):
     """The schema of identification.yaml.
 
@@ -80,6 +99,7 @@ class IdentificationSettings(Strict):
     campaign_intervals_s: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.02, 0.04, 0.08)
     torque_source: TorqueSource = "present"
     goal_delay_s: NonNegative = 0.0015
+    coulomb_friction: CoulombSettings = CoulombSettings()
     filter: FilterSettings = FilterSettings()
     data: DataLimits = DataLimits()
     acceptance: Acceptance = Acceptance()

@@ -1,0 +1,136 @@
+"""Coulomb friction beside the base parameters: it is found, and no longer hides in them."""
+
+import numpy as np
+import pytest
+
+from dynid.errors import DataError
+from dynid.identification.coulomb import CoulombFriction, loop_weights, row_weights
+from dynid.identification.estimator import estimator
+from dynid.identification.preprocessing import Samples, SampleSettings
+from dynid.identification.regression import Regression
+from dynid.identification.settings import CoulombSettings
+from dynid.identification.verdict import Verdict
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("crane_x7")
+MODEL = ArmModel.of(ROBOT)
+TRUTH = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+METHODS = ("ols", "wls", "huber")
+RECORD = SampleSettings(
+    interval_s=0.02, grid_s=0.001, filter_order=4, cutoff_hz=20, torque_source="present", torque_delay_s=0,
+    window_s=(0, 1), trimmed_s=(0, 0), missed_cycles=0, dropped_samples=0, samples=1,
+)  # fmt: skip
+Q, DQ, DDQ = np.random.default_rng(7).uniform(-1.0, 1.0, (3, 400, 8)) * np.array([1.5, 2.0, 6.0])[:, None, None]
+TAU = MODEL.inverse_dynamics(Q, DQ, DDQ, TRUTH)
+
+
+def samples_of(q: FloatArray, dq: FloatArray, ddq: FloatArray, tau: FloatArray) -> Samples:
+    return Samples(ROBOT.joint_names, np.arange(len(q)) * 0.02, q, dq, ddq, tau, RECORD, Verdict(()))
+
+
+FRICTION = np.array([0.15, 0.3, 0.15, 0.2, 0.075, 0.075, 0.05, 0.0])
+SETTINGS = CoulombSettings()
+RUBBED = TAU + CoulombFriction(FRICTION, SETTINGS.transition_rad_s).torque(DQ)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_recovered_beside_the_parameters(method: str) -> None:
+    found = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
+    assert found.friction is not None and found.friction.names[0] == "FC1"
+    np.testing.assert_allclose(found.base.values, TRUTH.values, atol=1e-9)
+    np.testing.assert_allclose(found.friction.values, FRICTION, atol=1e-9)
+    assert found.errors.relative < 1e-9
+    ignored = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, RUBBED))
+    assert ignored.friction is None
+    assert np.abs(ignored.base.values - TRUTH.values).max() > 0.01  # it hid in them
+
+
+def test_deviations_are_honest() -> None:
+    rng = np.random.default_rng(5)
+    scores = []
+    for _ in range(12):
+        tau = RUBBED + rng.normal(0.0, 0.05, TAU.shape)
+        found = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau), SETTINGS)
+        assert found.friction is not None and found.friction.standard_deviations is not None
+        scores.append((found.base.values - TRUTH.values) / np.asarray(found.base.standard_deviations))
+        friction_scores = (found.friction.values - FRICTION)[:7] / found.friction.standard_deviations[:7]
+        scores.append(np.resize(friction_scores, 39))
+    assert np.std(scores) == pytest.approx(1.0, abs=0.12)
+
+
+def test_it_is_never_negative() -> None:
+    """A motion against the law, as a wrong sign of a joint's torque would give it."""
+    tau = TAU - CoulombFriction(FRICTION, SETTINGS.transition_rad_s).torque(DQ)
+    found = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau), SETTINGS)
+    assert found.friction is not None
+    np.testing.assert_array_equal(found.friction.values[:7], 0.0)
+    plain = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau), CoulombSettings(slow_rad_s=0.0))
+    np.testing.assert_allclose(  # and then it is ordinary least squares
+        plain.base.values, estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau)).base.values, atol=1e-3
+    )
+    with pytest.raises(DataError, match="not negative"):
+        CoulombFriction(np.array([-0.1]), 0.02)
+
+
+def test_slow_rows_count_less() -> None:
+    """Sticking joints carry any torque between +-FC; only rows at speed say what friction is."""
+    rng = np.random.default_rng(6)
+    dq = np.where(rng.uniform(size=DQ.shape) < 0.4, 0.01 * DQ / 2.0, DQ)
+    slow = np.abs(dq) < SETTINGS.slow_rad_s
+    tau = MODEL.inverse_dynamics(Q, dq, DDQ, TRUTH)
+    tau += np.where(slow, FRICTION * rng.uniform(-1, 1, dq.shape), FRICTION * np.sign(dq))
+    trusting = CoulombSettings(slow_weight=1.0)
+
+    def error(settings: CoulombSettings) -> float:
+        found = estimator("ols").estimate(MODEL, samples_of(Q, dq, DDQ, tau), settings)
+        return float(np.linalg.norm(found.base.values - TRUTH.values))
+
+    assert error(SETTINGS) < 0.5 * error(trusting)
+    np.testing.assert_array_equal(row_weights(dq, SETTINGS)[slow], SETTINGS.slow_weight)
+    np.testing.assert_array_equal(row_weights(dq, SETTINGS)[~slow], 1.0)
+
+
+def test_what_only_creeps_cannot_be_told_from_friction() -> None:
+    dq = np.array(DQ)
+    dq[:, 7] *= 1e-6
+    with pytest.raises(DataError, match="cannot tell FV8 from Coulomb friction"):
+        estimator("ols").estimate(MODEL, samples_of(Q, dq, DDQ, TAU), CoulombSettings(slow_rad_s=0.0))
+    with pytest.raises(DataError, match=r"equations faster than 0\.05 rad/s"):
+        estimator("ols").estimate(MODEL, samples_of(Q, 1e-3 * DQ, DDQ, TAU), SETTINGS)
+
+
+def test_friction_of_given_parameters() -> None:
+    regression = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
+    found = regression.friction_given(TRUTH.values)
+    assert found is not None
+    np.testing.assert_allclose(found, FRICTION, atol=1e-9)
+    assert Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED)).friction_given(TRUTH.values) is None
+
+
+def test_the_metric_is_the_added_torque_error() -> None:
+    """|| factor (phi - phi_ols) ||^2 is what phi adds to the squares once friction has adapted to it."""
+    regression = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED + 0.05 * np.sin(40 * Q)), SETTINGS)
+    best = regression.solve()
+    other = best.phi + np.random.default_rng(1).normal(0.0, 1e-3, 39)
+    friction = regression.friction_given(other)
+    assert regression.trust is not None and friction is not None
+    trust = regression.trust.reshape(-1, 8)[:, regression.sliding]
+
+    def squares(phi: np.ndarray, fc: np.ndarray | None) -> float:
+        return float(np.sum((regression.trust.reshape(-1, 8) * regression.residual(phi, fc)) ** 2))  # type: ignore[union-attr]
+
+    assert trust.shape[1] >= 7
+    added = squares(other, friction) - squares(best.phi, best.friction)
+    step = regression.factor[:-1, :-1] @ (other - best.phi)
+    assert added == pytest.approx(float(step @ step), rel=1e-2)
+
+
+def test_the_loop_remembers_a_standstill() -> None:
+    settings = CoulombSettings(loop_memory_s=0.02)
+    dq = np.ones((100, 2))
+    dq[50, 0] = 0.0
+    weights = loop_weights(dq, settings, 0.01)
+    np.testing.assert_array_equal(np.flatnonzero(weights[:, 0] < 1.0), [48, 49, 50, 51, 52])
+    assert (weights[:, 1] == 1.0).all()
