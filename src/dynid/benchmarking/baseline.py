@@ -18,7 +18,7 @@ from dynid.benchmarking import scalar_kernels
 from dynid.control.controller import ControllerSettings
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
-from dynid.identification.closed_loop import ClosedLoopData
+from dynid.identification.loop_data import ClosedLoopData
 from dynid.model.chain import SerialChain
 from dynid.model.compile import forward_program
 from dynid.model.dynamics import ArmModel
