@@ -132,18 +132,26 @@ def test_a_joint_that_feels_no_load_says_nothing(make_samples) -> None:
     still = replace(run, dq=0 * run.dq, ddq=0 * run.ddq, q=np.full_like(run.q, np.pi / 2) * [1.0, 0.0, 0.0])
     with pytest.raises(DataError, match="loads no joint enough"):
         check_torque_constants(model, run, still, LinkInertia(0.5, np.zeros(3), 1e-4 * np.eye(3)))
-    silent = JointScale("a", float("nan"), float("inf"), 0.0, 2.0)
+    silent = JointScale("a", float("nan"), float("inf"), 0.0, 0.0, 2.0)
     assert not silent.determined and not silent.doubtful and silent.corrected is None
     assert "says nothing" in silent.sentence()
 
 
+def test_a_torque_that_drowns_in_what_is_not_modelled_says_nothing() -> None:
+    """Friction at standstill is never quite as modelled; white noise does not describe it."""
+    assert JointScale("a", 0.7, 0.01, known_torque=0.2, unexplained=0.05).doubtful
+    assert not JointScale("a", 0.7, 0.01, known_torque=0.1, unexplained=0.05).determined
+    assert not JointScale("a", 0.97, 0.001, known_torque=1.0, unexplained=0.05).doubtful
+
+
 def test_joints_of_one_servo_type_are_pooled() -> None:
     scales = (
-        JointScale("a", 0.80, 0.02, 1.0, 2.0), JointScale("b", 0.80, 0.02, 1.0, 2.0),
-        JointScale("c", 1.5, 0.9, 0.1, 2.0), JointScale("d", 1.0, 0.01, 1.0, 3.0), JointScale("e", 1.0, 0.01, 1.0),
+        JointScale("a", 0.80, 0.02, 1.0, 0.1, 2.0), JointScale("b", 0.80, 0.02, 1.0, 0.1, 2.0),
+        JointScale("c", 1.5, 0.9, 0.1, 0.0, 2.0), JointScale("d", 1.0, 0.01, 1.0, 0.1, 3.0),
+        JointScale("e", 1.0, 0.01, 1.0),
     )  # fmt: skip
     found = pooled(scales)
     assert found.keys() == {2.0, 3.0}
     assert found[2.0] == (pytest.approx(0.80), pytest.approx(0.02 / np.sqrt(2)))
-    apart = pooled((JointScale("a", 0.7, 0.01, 1.0, 2.0), JointScale("b", 0.9, 0.01, 1.0, 2.0)))[2.0]
+    apart = pooled((JointScale("a", 0.7, 0.01, 1.0, 0.1, 2.0), JointScale("b", 0.9, 0.01, 1.0, 0.1, 2.0)))[2.0]
     assert apart[1] > 0.05

@@ -5,7 +5,20 @@ import typer
 
 def register_all(app: typer.Typer) -> None:
     """Add every command of this folder to the application."""
-    from dynid.commands import audit, benchmark, campaign, regressor, robot, simulate, trajectories, validate
+    from dynid.commands import (
+        audit,
+        benchmark,
+        campaign,
+        payload,
+        regressor,
+        robot,
+        simulate,
+        torque_constants,
+        trajectories,
+        validate,
+    )
 
-    for module in (trajectories, simulate, audit, validate, campaign, robot, regressor, benchmark):
+    for module in (
+        trajectories, simulate, audit, validate, campaign, robot, regressor, payload, torque_constants, benchmark,
+    ):  # fmt: skip
         module.register(app)

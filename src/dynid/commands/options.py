@@ -10,6 +10,7 @@ from dynid.identification.model_file import ModelFile, load_model, parameter_row
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import StandardFile, from_file
+from dynid.recording.csv_mapping import CsvMapping, load_mapping
 from dynid.resources import load_validated, read_yaml
 from dynid.robot import Robot
 
@@ -19,7 +20,21 @@ MountOption = Annotated[str | None, typer.Option("--mount", help="How the arm is
 WithoutOption = Annotated[
     list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
 ]
+MappingOption = Annotated[
+    Path | None, typer.Option("--mapping", help="What the columns of CSV files are; see CONTRIBUTING.")
+]
+SkipOption = Annotated[
+    bool, typer.Option("--skip-corrupt-rows", help="Leave out CSV rows that cannot be read, instead of refusing them.")
+]
 DEFAULT_ROBOT = "crane_x7"
+
+
+def read_mapping(path: Path | None, skip_corrupt_rows: bool = False) -> CsvMapping | None:
+    """The mapping of CSV files, if one was named; corrupt rows are left out where it or the caller says so."""
+    if path is None:
+        return None
+    mapping = load_mapping(path)
+    return mapping.model_copy(update={"skip_corrupt_rows": True}) if skip_corrupt_rows else mapping
 
 
 def shipped_models(robot: Robot) -> tuple[str, ...]:

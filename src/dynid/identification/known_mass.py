@@ -24,7 +24,9 @@ from dynid.robot import FloatArray, read_only
 
 UNSEEN = 1e-6  # of the known torque's own size: what is left of it beside the arm's columns, where it cannot be told
 SIGNIFICANT = 3.0
-DETERMINED = 0.2  # a deviation beyond this says nothing of a doubt of 30 %
+DOUBTED = 0.05  # what friction that is not quite as modelled can feign; the doubt is one of 30 %
+DETERMINED = 0.2  # a deviation beyond this says nothing of such a doubt
+LOADED = 3.0  # times what the arm's own model leaves unexplained: a known torque below that drowns in it
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class JointScale:
         scale: c; NaN where the motion does not show it.
         deviation: standard deviation of c; infinite where the motion does not show it.
         known_torque: root mean square of the known body's torque at this joint [N m].
+        unexplained: root mean square of what the fit leaves [N m].
         torque_constant: the one that was used [N m/A]; None where torques were recorded.
     """
 
@@ -43,17 +46,18 @@ class JointScale:
     scale: float
     deviation: float
     known_torque: float
+    unexplained: float = 0.0
     torque_constant: float | None = None
 
     @property
     def determined(self) -> bool:
         """Whether the known mass says anything about this joint."""
-        return self.deviation <= DETERMINED
+        return self.deviation <= DETERMINED and self.known_torque > LOADED * self.unexplained
 
     @property
     def doubtful(self) -> bool:
         """Whether the torque constant is surely wrong."""
-        return self.determined and abs(self.scale - 1.0) > SIGNIFICANT * self.deviation
+        return self.determined and abs(self.scale - 1.0) > max(SIGNIFICANT * self.deviation, DOUBTED)
 
     @property
     def corrected(self) -> tuple[float, float] | None:
@@ -99,30 +103,31 @@ def check_torque_constants(
         columns = np.column_stack([np.concatenate([W[0][:, j], W[1][:, j]]), changed])
         torque = np.concatenate([np.zeros(len(without)), known[:, j]])
         tau = np.concatenate([without.tau[:, j], carrying.tau[:, j]])
-        scale, deviation = _scale(columns, torque, tau)
+        scale, deviation, unexplained = _scale(columns, torque, tau)
         constant = torque_constants[j] if torque_constants else None
         rms = float(np.sqrt((known[:, j] ** 2).mean()))
-        found.append(JointScale(without.joint_names[j], scale, deviation, rms, constant))
+        found.append(JointScale(without.joint_names[j], scale, deviation, rms, unexplained, constant))
     if not any(one.determined for one in found):
         raise DataError("the known mass loads no joint enough in these runs; carry more, further out, against gravity")
     return tuple(found)
 
 
-def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray) -> tuple[float, float]:
-    """c with tau = columns psi + c torque, and its deviation; columns (N, k), torques (N,)."""
+def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray) -> tuple[float, float, float]:
+    """c with tau = columns psi + c torque, its deviation, and the residual's root mean square; torques (N,)."""
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
     left = torque - basis @ (basis.T @ torque)
     strength = float(left @ left)
     if strength <= UNSEEN**2 * float(torque @ torque) or strength == 0.0:
-        return float("nan"), float("inf")
+        return float("nan"), float("inf"), float("inf")
     rest = tau - basis @ (basis.T @ tau)
     scale = float(left @ rest) / strength
     residual = rest - scale * left
     freedom = len(tau) - own.shape[1] - 1
     if freedom <= 0:
         raise DataError(f"{len(tau)} samples do not determine {own.shape[1] + 1} parameters; record longer")
-    return scale, float(np.sqrt(residual @ residual / freedom / strength))
+    squares = float(residual @ residual) / freedom
+    return scale, float(np.sqrt(squares / strength)), float(np.sqrt(squares))
 
 
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynid.errors import ConfigurationError
-from dynid.identification.preprocessing import signals_of
-from dynid.identification.settings import IdentificationSettings
+from dynid.errors import ConfigurationError, DataError
+from dynid.identification.preprocessing import Samples, preprocess, signals_of
+from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.signals import Signals
+from dynid.model.dynamics import ArmModel
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import CsvRecording, is_csv, read_csv
 from dynid.recording.recording import Recording, load_recording
@@ -93,3 +94,57 @@ def _from_csv(recording: CsvRecording, robot: Robot) -> Source:
         path=recording.source, sha256=recording.sha256, mount=recording.mount,
         torque_constants=recording.torque_constants, signals=signals, notes=recording.notes,
     )  # fmt: skip
+
+
+def load_samples(
+    path: Path, robot: Robot, settings: IdentificationSettings, mapping: CsvMapping | None = None
+) -> tuple[Source, Samples]:
+    """A source and its samples for the regression; arguments and errors as in `load_source`."""
+    source = load_source(path, robot, settings, mapping)
+    return source, preprocess(source.signals, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoRuns:
+    """Two runs of one arm, mounted and read in one way, and a model that has Coulomb friction, which loads change.
+
+    Attributes:
+        model: the arm as it was mounted.
+        sources: of both runs.
+        samples: of both runs.
+    """
+
+    model: ArmModel
+    sources: tuple[Source, Source]
+    samples: tuple[Samples, Samples]
+
+    @property
+    def torque_constants(self) -> tuple[float, ...]:
+        """That both runs' torques were made with [N m/A]; () where torques were recorded."""
+        return self.sources[0].torque_constants
+
+
+def load_two_runs(
+    robot: Robot, paths: tuple[Path, Path], mappings: tuple[CsvMapping | None, CsvMapping | None] = (None, None)
+) -> TwoRuns:
+    """Two runs to compare.
+
+    Raises:
+        DataError: the same data twice, other mounts or other torque constants; and as in `load_source`.
+    """
+    settings = load_identification(robot)
+    (first, one), (second, other) = (
+        load_samples(path, robot, settings, mapping) for path, mapping in zip(paths, mappings, strict=True)
+    )
+    if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
+        raise DataError(
+            f"{first.path} and {second.path} hold the same data; name a run before and one after the change"
+        )
+    if (first.mount, first.torque_constants) != (second.mount, second.torque_constants):
+        raise DataError(
+            f"{first.path} and {second.path} differ in mount ({first.mount}, {second.mount}) or torque constants "
+            f"({first.torque_constants}, {second.torque_constants}): their torques are not comparable"
+        )
+    structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
+    model = ArmModel.of(robot, mount=first.mount, structure=structure)
+    return TwoRuns(model, (first, second), (one, other))

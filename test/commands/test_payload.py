@@ -1,0 +1,96 @@
+"""`dynid payload` and `dynid torque-constants`: two runs from CSV files, from the file to the sentence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import ConfigurationError, DataError
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import LinkInertia, from_link_frame
+from dynid.robot import load_robot
+
+ARM = load_robot("aloha_class")
+BODY = LinkInertia(0.3, np.array([0.08, 0.0, 0.01]), 0.4 * 0.3 * 0.03**2 * np.eye(3))
+LOAD = from_link_frame(BODY, ArmModel.of(ARM).mdh.in_link[-1])
+BODY_OPTIONS = ("--mass", "0.3", "--at", "0.08", "0", "0.01", "--radius", "0.03")
+
+
+def run(command: str, *arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [command, *map(str, arguments), "--robot", "aloha_class"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def as_json(command: str, *arguments: object) -> tuple[int, dict[str, Any]]:
+    code, text = run(command, *arguments, "--json")
+    return code, json.loads(text)
+
+
+@pytest.fixture
+def runs(write_run) -> tuple[Path, Path, Path]:
+    before, after = write_run(ARM, "before.csv"), write_run(ARM, "after.csv", seed=2, load=LOAD)
+    return before, after, before.parent / "mapping.yaml"
+
+
+def test_a_payload_from_two_files(runs) -> None:
+    before, after, mapping = runs
+    code, found = as_json("payload", before, after, "--mapping", mapping)
+    assert code == 0
+    mass = found["payload"]["M6"]
+    assert abs(mass["value"] - 0.3) < max(4 * mass["standard_deviation"], 0.01) and mass["standard_deviation"] < 0.02
+    np.testing.assert_allclose(found["centre_of_mass_m"], BODY.centre_of_mass, atol=0.01)
+    assert found["changes"]["MXR2"]["significant"] and "no torque constant was used" in found["torques"]
+    code, text = run("payload", before, after, "--mapping", mapping)
+    assert code == 0 and "M6" in text and "MXR2" in text
+
+
+def test_the_same_run_twice_is_refused(runs) -> None:
+    before, _, mapping = runs
+    with pytest.raises(DataError, match="hold the same data"):
+        run("payload", before, before, "--mapping", mapping)
+    with pytest.raises(ConfigurationError, match="say with --mapping"):
+        run("payload", before, before)
+
+
+def in_amperes(mapping: Path) -> Path:
+    """The mapping, torques being read as currents."""
+    content = yaml.safe_load(mapping.read_text())
+    content["torque"]["unit"] = "A"
+    path = mapping.with_name("currents.yaml")
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_a_known_mass_tells_wrong_torque_constants(write_run) -> None:
+    """The drives' true constants are 1.2 times those of robot.yaml, so currents are smaller than these say."""
+    scale = 1.0 / (1.2 * ARM.torque_constants)
+    before = write_run(ARM, "before.csv", scale=scale, noise=0.003)
+    after = write_run(ARM, "after.csv", seed=2, load=LOAD, scale=scale, noise=0.003)
+    mapping = in_amperes(before.parent / "mapping.yaml")
+    code, found = as_json("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
+    assert code == 1
+    shoulder = found["joints"]["shoulder"]
+    assert shoulder["doubtful"] and shoulder["scale"] == pytest.approx(1 / 1.2, abs=0.02)
+    assert shoulder["corrected_nm_per_a"] == pytest.approx(1.2 * 4.818, rel=0.02)
+    assert found["by_torque_constant"]["4.818"]["scale"] == pytest.approx(1 / 1.2, abs=0.02)
+    assert "shoulder 4.818" in found["torques"] and "gripper" not in found["joints"]
+    code, text = run("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
+    assert code == 1 and "N m/A asked for" in text
+
+
+def test_right_torque_constants_pass(write_run) -> None:
+    scale = 1.0 / ARM.torque_constants
+    before = write_run(ARM, "before.csv", scale=scale, noise=0.003)
+    after = write_run(ARM, "after.csv", seed=2, load=LOAD, scale=scale, noise=0.003)
+    mapping = in_amperes(before.parent / "mapping.yaml")
+    code, found = as_json("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
+    assert code == 0 and not any(row["doubtful"] for row in found["joints"].values())
+    assert found["joints"]["shoulder"]["scale"] == pytest.approx(1.0, abs=0.02)
+    assert found["joints"]["wrist_rotate"]["scale"] is None  # the body hardly loads it
