@@ -70,6 +70,15 @@ def test_content_above_the_new_nyquist_frequency_does_not_fold_back() -> None:
     assert np.abs(kept - raw.tau[1000:11001:40]).max() > 0.9
 
 
+def test_recordings_faster_than_a_kilohertz_are_filtered_as_fast() -> None:
+    """At 5 kHz a torque ripple of 999 Hz folds to 1 Hz on a grid of 1 kHz, which no filter takes out again."""
+    time = np.arange(0.0, 12.0, 0.0002)
+    raw = signals(time)
+    samples = preprocess(replace(raw, tau=raw.tau + np.sin(2 * np.pi * 999.0 * time)[:, None]), SETTINGS, 0.04)
+    np.testing.assert_allclose(samples.tau, 2.0 * samples.q, atol=2e-3)
+    assert samples.settings.grid_s == pytest.approx(0.0002)
+
+
 def test_positions_and_torques_pass_the_same_filter_without_phase() -> None:
     low_pass = LowPass(SETTINGS.filter, 0.04, 0.001)
     time = np.arange(0.0, 8.0, 0.001)

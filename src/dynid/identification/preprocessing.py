@@ -33,8 +33,6 @@ from dynid.identification.verdict import Verdict
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
 
-BASE_INTERVAL_S = 0.001  # the filter runs on a grid about this fine, or as fine as the recording
-
 
 class SampleSettings(Strict):
     """How samples were made; goes into the result."""
@@ -162,7 +160,8 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     interval = interval_s or settings.sampling_interval_s
     refuse_unusable(signals)
     axis = TimeAxis.of(signals.time)
-    grid = interval / max(1, round(interval / max(axis.period, BASE_INTERVAL_S)))
+    # as fine as the recording: a coarser grid would fold what lies above its own band into it before the filter acts
+    grid = interval / max(1, round(interval / axis.period))
     low_pass = LowPass(settings.filter, interval, grid, axis.period)
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     margin = low_pass.settling_s
