@@ -1,6 +1,7 @@
 """From bag to model on lock-step runs: recovery of the truth, verdicts that reject, results written whole or not."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -13,9 +14,13 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError, UnknownNameError
 from dynid.identification.model_file import load_model
 from dynid.identification.pipeline import Identification, identify, write_result
+from dynid.identification.preprocessing import preprocess_recording
+from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.torque_source import torque_source_check
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
+from dynid.recording.recording import TorqueSeries, load_recording
 from dynid.robot import load_robot
 from dynid.simulation import export
 from dynid.simulation.lockstep import simulate
@@ -97,6 +102,19 @@ def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: I
     plant = mujoco.MjModel.from_xml_path(str(tmp_path / "model" / "model.xml"))
     losses = [plant.joint(name).frictionloss[0] for name in ROBOT.joint_names]
     np.testing.assert_allclose(losses, usual.friction.values, atol=1e-6)
+
+
+def test_both_currents_are_compared(bags: dict[str, Path], usual: Identification) -> None:
+    name = "parameters from goal instead of present current"
+    (check,) = [one for one in usual.verdict.checks if one.name == name]
+    assert 0.0 < check.value < 0.01 and check.passed
+    recording = load_recording(bags["usual"], ROBOT)
+    assert recording.applied is not None
+    model, chosen = ArmModel.of(ROBOT), load_identification(ROBOT)
+    regression = Regression.stack(model, preprocess_recording(recording, ROBOT, chosen), chosen.coulomb_friction)
+    wrong_unit = replace(recording, applied=TorqueSeries(recording.applied.time, 1.2 * recording.applied.tau))
+    other = preprocess_recording(wrong_unit, ROBOT, chosen, torque_source="goal")
+    assert not torque_source_check(model, chosen, regression, other).passed
 
 
 def test_friction_that_is_ignored_costs_accuracy(bags: dict[str, Path], usual: Identification) -> None:

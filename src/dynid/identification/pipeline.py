@@ -21,6 +21,7 @@ from dynid.identification.model_file import ModelFile, accepted_by, friction_blo
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.torque_source import other_source, torque_source_check
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
@@ -165,7 +166,7 @@ def identify(
     hardware = recordings[0].hardware
     model = ArmModel.of(robot, mount=hardware.mount)
     progress("preprocessing")
-    samples = _join([preprocess_recording(one, robot, settings) for one in recordings])
+    samples, other = _samples(robot, recordings, settings)
     progress("estimating")
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
     regression = Regression.stack(model, samples, settings.coulomb_friction)
@@ -178,6 +179,7 @@ def identify(
         metric=regression.metric,
     )
     friction = regression.friction_model(consistent.base.values)
+    compared = Verdict(() if other is None else (torque_source_check(model, settings, regression, other),))
     progress("auditing")
     acceptance = settings.acceptance
     audited = audit(
@@ -198,11 +200,23 @@ def identify(
     return Identification(
         robot=robot, model=model, estimate=estimate, consistent=consistent, audit=audited, fit=fit,
         friction=friction, validations=held_out.validations, settings=settings, mount=hardware.mount,
-        verdict=_judge(samples, estimate, audited, fit, settings) + held_out.verdict,
+        verdict=_judge(samples, estimate, audited, fit, settings) + compared + held_out.verdict,
         sources=(*((str(one.source), one.sha256) for one in recordings), *held_out.sources),
         torque_constants=hardware.torque_constants_nm_per_a,
         notes=(*(f"{one.source.name}: {note}" for one in recordings for note in one.notes), *held_out.notes),
     )  # fmt: skip
+
+
+def _samples(
+    robot: Robot, recordings: Sequence[Recording], settings: IdentificationSettings
+) -> tuple[Samples, Samples | None]:
+    """Samples of all recordings with the chosen current, and with the other one where it was recorded."""
+    chosen = _join([preprocess_recording(one, robot, settings) for one in recordings])
+    if any(one.applied is None for one in recordings):
+        return chosen, None
+    source = other_source(settings.torque_source)
+    other = [preprocess_recording(one, robot, settings, torque_source=source) for one in recordings]
+    return chosen, _join(other)
 
 
 def _refuse_same(recordings: Sequence[Recording], held_out: HeldOut) -> None:

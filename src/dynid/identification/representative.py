@@ -23,6 +23,7 @@ from dynid.identification.pipeline import nominal_standard
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings
+from dynid.identification.torque_source import other_source, torque_source_check
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -110,6 +111,10 @@ def study_representative(
         errors["direct fit of base parameters"] = held_out.validate(*held_out.direct_fit(with_friction=False))
     fit, friction = regression.errors(consistent.base.values), regression.friction_model(consistent.base.values)
     checks = _checks(robot, settings, run, samples, consistent, audited, fit)
+    if recording.applied is not None:
+        source = other_source(settings.torque_source)
+        other = preprocess_recording(recording, robot, settings, interval_s=run.interval_s, torque_source=source)
+        checks.append(torque_source_check(model, settings, regression, other))
     checks += _held_out_checks(settings, held_out, consistent.base, friction)
     return RepresentativeStudy(
         run, model, final, way, consistent, audited, fit, friction, errors, Verdict((*samples.quality.checks, *checks))

@@ -47,6 +47,7 @@ class Acceptance(Strict):
     fresh_poses: Annotated[int, Field(gt=0)] = 1_000_000
     relative_torque_error: Positive = 0.2
     condition_number: Positive = 1000.0
+    torque_source_difference: Positive = 0.05  # of torques predicted from measured against written currents
 
 
 class Projection(Strict):
@@ -98,7 +99,7 @@ class IdentificationSettings(Strict):
     sampling_interval_s: Positive = 0.04
     campaign_intervals_s: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.02, 0.04, 0.08)
     torque_source: TorqueSource = "present"
-    goal_delay_s: NonNegative = 0.0015
+    goal_delay_s: NonNegative = 0.0009
     coulomb_friction: CoulombSettings = CoulombSettings()
     filter: FilterSettings = FilterSettings()
     data: DataLimits = DataLimits()
