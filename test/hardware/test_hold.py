@@ -33,7 +33,7 @@ def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
     hold: Hold, robot: Robot, middle: np.ndarray
 ) -> None:
     caps, dq = robot.current_limits, np.array([1.0] + [0.0] * 7)
-    hold.begin()
+    hold.begin(dq)
     hold.drive(middle, dq, None, caps)
     moved = hold.drive(middle + 0.01, dq, None, caps)
     assert moved[0] == 0.0 and (moved[1:] < 0.0).all()
@@ -57,11 +57,11 @@ def test_the_spring_learns_the_load_and_gives_way_to_a_push(hold: Hold, robot: R
 
 def test_a_joint_that_is_not_read_keeps_its_load(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     for _ in range(2000):
-        hold.track(0.5 * robot.current_limits)
-    hold.begin()
+        hold.track(0.5 * robot.current_limits, STILL)
+    hold.begin(STILL)
     valid = np.array([False] + [True] * 7)
     current = hold.drive(middle, STILL, valid, robot.current_limits)
-    assert current[0] == pytest.approx(0.44 * robot.current_limits[0], rel=1e-3)
+    assert current[0] == pytest.approx(0.5 * robot.current_limits[0], rel=1e-3)
     assert hold.drive(middle + 1.0, STILL, valid, robot.current_limits)[0] == current[0]
     assert not hold.unloaded(robot.current_limits)
 

@@ -15,6 +15,8 @@ from dynid.robot import FloatArray
 
 Handed = Callable[[ArmSample, FloatArray], None]
 HELD_UP_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
+CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
+DIFFERENT_SHARE = 0.02  # of the torque limit
 LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
 
 
@@ -55,6 +57,7 @@ class ArmCycle:
         self._to_hand_over = False
         self._slow_poll_every = slow_poll_every
         self._command: tuple[FloatArray, float] | None = None
+        self._contradicted, self._contradictions = False, 0
         self._held_up_ns = int(HELD_UP_SHARE * arm.watchdog_s * 1e9)
         self._began_ns = 0
         self._step_s = 0.0
@@ -65,12 +68,32 @@ class ArmCycle:
         return self._last is not None and self._last[0].complete
 
     def set_command(self, tau: FloatArray, given_s: float) -> None:
-        """The newest command; one that was given before the present one is out of order, and refused."""
-        present = self._command
+        """The newest command; one that was given before the present one is out of order, and refused.
+
+        Two commands that answer the same state with other torques, one state after the other, are those of two
+        publishers: a fault, for an arm has one commander.
+        """
+        present, torques = self._command, np.array(tau, dtype=np.float64)
         if present is not None and given_s < present[1]:
             self._meter.commands_out_of_order += 1
             return
-        self._command = (np.array(tau, dtype=np.float64), given_s)
+        if present is None or given_s > present[1]:
+            self._contradictions = self._contradictions if self._contradicted else 0
+            self._contradicted = False
+        elif not self._contradicted and self._differ(present[0], torques):
+            self._contradicted = True
+            self._contradictions += 1
+            if self._contradictions == CONTRADICTIONS:
+                self.pending_faults.append(
+                    f"two publishers command the arm: {CONTRADICTIONS} states in a row were answered by two different "
+                    "commands; end one of them"
+                )
+        self._command = (torques, given_s)
+
+    def _differ(self, one: FloatArray, other: FloatArray) -> bool:
+        if one.shape != other.shape:
+            return True
+        return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def run(self) -> bool:
         """One cycle; whether its sample was complete.
@@ -79,12 +102,12 @@ class ArmCycle:
             BusError: the port is lost.
         """
         began_ns = self._clock.monotonic_ns()
-        if self.torque_on and began_ns - self._began_ns > self._held_up_ns:
-            self._ask_watchdogs((began_ns - self._began_ns) * 1e-9)
+        self._notice_hold_up(began_ns)
         self._step_s = min((began_ns - self._began_ns) * 1e-9, LONGEST_STEP_S) if self._began_ns else 0.0
         self._began_ns = began_ns
         sample = self.arm.read(self.hand_over_previous)
         now_ns = self._clock.monotonic_ns()
+        self._notice_hold_up(now_ns)
         self.watch.note(sample.complete, began_ns)
         self._find_faults(sample, now_ns)
         command = self._command
@@ -126,7 +149,7 @@ class ArmCycle:
         self.guard.handle(GuardEvent.ENABLE)
         if before is GuardState.ENABLED:
             return
-        self._command = None
+        self._command, self._contradicted, self._contradictions = None, False, 0
         self.torque_on = True  # from here on it may be: after a failure it is switched off once more, or the loop ends
         try:
             self.arm.enable()
@@ -171,6 +194,8 @@ class ArmCycle:
             text = self.watch.alerts(sample.alert, self.arm.slow)
         if text:
             self.guard.fault(text)
+            if not np.count_nonzero(sample.valid):
+                self.guard.abandon_stop()  # currents that answer to nothing do no good: torque off
         elif self._last is not None and sample.complete:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:
@@ -180,19 +205,18 @@ class ArmCycle:
     def _find_slow_faults(self) -> None:
         if not self.torque_on:
             return
-        slow = self.arm.slow
-        if self.guard.state is not GuardState.FAULT:
-            text = self.watch.slow_fault(slow)
-            if text:
-                self.guard.fault(text)
-        if self.watch.tripped(slow).any():
-            self.arm.rearm_watchdog()  # or the servos would not take the currents by which the arm is held
+        if self.guard.state is not GuardState.FAULT and (text := self.watch.slow_fault(self.arm.slow)):
+            self.guard.fault(text)
 
-    def _ask_watchdogs(self, silence_s: float) -> None:
-        """After a time in which nothing was sent: have the servos stopped by themselves?"""
+    def _notice_hold_up(self, now_ns: int) -> None:
+        """After a time in which this process did nothing: have the servos stopped by themselves?"""
+        silence_ns = now_ns - self._began_ns
+        if not self.torque_on or silence_ns <= self._held_up_ns or self.guard.state is GuardState.FAULT:
+            return
         tripped = self.arm.tripped_watchdogs()
-        if tripped.any():
-            self.guard.fault(
-                f"bus watchdog tripped at {self.watch.names(tripped)}: this process was held up for {silence_s:.3f} s"
-            )
-            self.arm.rearm_watchdog()
+        if not tripped.any():
+            return
+        where = "all servos" if tripped.all() else self.watch.names(tripped)
+        self.guard.fault(f"bus watchdog tripped at {where}: this process was held up for {silence_ns * 1e-9:.3f} s")
+        if tripped.all():
+            self.guard.abandon_stop()  # the arm has dropped; nobody expects current to flow again

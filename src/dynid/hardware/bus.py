@@ -5,7 +5,6 @@ our own on the descriptor that the SDK opened, parsed here: the SDK's group read
 reply, zeros after a failed read, and hide the servos' error bytes. The 1 kHz cycle is in `state_cycle`.
 """
 
-import itertools
 import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -256,12 +255,13 @@ class ServoBus:
         request: bytes,
         reply_size: int,
         meanwhile: Callable[[], None] | None = None,
-    ) -> Iterator[Packet]:
-        """Drop what lies unread, send a request, and hand out packets as they arrive; within `line`, on its port.
+    ) -> Iterator[list[Packet]]:
+        """Drop what lies unread, send a request, and hand out the packets of each arrival; within `line`, on its port.
 
         `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
         Ends when the time for `reply_size` bytes and the margin are over; the caller stops earlier when it has all.
         """
+        self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
         port.discard_input()
         self.parser.reset()
         duration_s = self.wire_s(len(request), reply_size) + self.reply_margin_s
@@ -273,8 +273,13 @@ class ServoBus:
             data = port.receive(remaining_ns * 1e-6)
             if not data:
                 return
-            yield from self.parser.feed(data)
+            yield self.parser.feed(data)
 
     def _answers(self, request: bytes, reply_size: int, replies: int) -> list[Packet]:
+        packets: list[Packet] = []
         with self.line() as port:
-            return list(itertools.islice(self.ask(port, request, reply_size), replies))
+            for arrived in self.ask(port, request, reply_size):
+                packets += arrived
+                if len(packets) >= replies:
+                    break
+        return packets

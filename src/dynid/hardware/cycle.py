@@ -197,7 +197,8 @@ class ControlLoop:
         try:
             self.arm.disable()
         except Exception as error:
-            cause = f"; the loop was ended by: {self.error}" if self.error else ""
+            causes = [str(one) for one in (self.error, self.guard.fault_text) if one and str(one) != str(error)]
+            cause = f"; before that: {'; '.join(causes)}" if causes else ""
             unconfirmed = BusError(f"TORQUE MAY STILL BE ON: {error}{cause}")
             unconfirmed.__cause__ = self.error or error
             self.error = self.torque_off_unconfirmed = unconfirmed

@@ -4,7 +4,7 @@ The real and the simulated arm differ in the port only. A real port moves metal,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,6 +111,7 @@ class DynamixelArm:
         self.start = start or StartOptions(write_eeprom=self.simulated)
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
+        self._torque_is_ours = False  # switched on by us, and not confirmed to be off
         self._cycle = StateCycle(self.bus)
         self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
         self._slow = SlowPoll(self.bus)
@@ -138,13 +139,17 @@ class DynamixelArm:
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 
+        Also after the port was lost; torque that this arm had switched on itself is taken over then.
+
         Raises:
             BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
                 findings and what to do.
         """
         self.bus.open()
         try:
-            self.changed = start_up(self.bus, self.robot, self.start, simulated=self.simulated)
+            options = replace(self.start, take_over=self.start.take_over or self._torque_is_ours)
+            self.changed = start_up(self.bus, self.robot, options, simulated=self.simulated)
+            self._torque_is_ours = False
             self._cycle.probe()
         except BaseException:
             self.bus.close()
@@ -157,6 +162,7 @@ class DynamixelArm:
             BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either.
         """
         size = self.robot.size
+        self._torque_is_ours = True
         self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
         self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
         self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
@@ -185,6 +191,7 @@ class DynamixelArm:
             unconfirmed = self._unconfirmed(0)
             if not unconfirmed:
                 self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+                self._torque_is_ours = False
                 return
         raise BusError(
             f"torque off was not confirmed by {', '.join(unconfirmed)}; their watchdog stops them after "
@@ -257,7 +264,9 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost.
         """
-        return self._slow.turn()
+        answered, temperature = self._slow.turn()
+        self.counters.timeouts += not answered
+        return temperature
 
     def poll_torque(self, axes: NDArray[np.bool_]) -> None:
         """Read torque enable, hardware error and watchdog of some servos, a mask (n,), out of turn; errors as above."""
@@ -273,14 +282,6 @@ class DynamixelArm:
                 break
         np.copyto(self.slow.watchdog, values, where=np.array(valid))
         return np.array(valid) & (np.array(values) == table.WATCHDOG_TRIPPED)
-
-    def rearm_watchdog(self) -> None:
-        """After a trip: goal currents can be written again, from 0; torque is as it was. BusError: port lost."""
-        size = self.robot.size
-        self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
-        self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
-        self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
-        self._slow.forget_torque()
 
     def reboot_servos(self) -> list[str]:
         """With torque off: reboot the servos that report a hardware error, and check and set up all of them again.

@@ -10,7 +10,14 @@ from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
 from dynid.hardware.safety_settings import load_safety
 from dynid.hardware.servo_checks import FACTORY_BAUD_RATE, Finding, eeprom_differences, judge_servos
-from dynid.hardware.servo_snapshot import Presence, Snapshot, find_elsewhere, find_servos, read_snapshot
+from dynid.hardware.servo_snapshot import (
+    GARBLED_REMEDY,
+    Presence,
+    Snapshot,
+    find_elsewhere,
+    find_servos,
+    read_snapshot,
+)
 from dynid.robot import Robot
 
 REBOOT_S = 3.0
@@ -104,7 +111,7 @@ def presence_text(bus: ServoBus, robot: Robot, presence: Presence, elsewhere: di
         problems.append("wrong servos: " + ", ".join(found))
     if presence.garbled:
         found = (f"{one} ({joints[one].name})" for one in presence.garbled)
-        problems.append(f"garbled answers (two servos with one id?): {', '.join(found)}")
+        problems.append(f"garbled answers of {', '.join(found)}: {GARBLED_REMEDY}")
     if other:
         problems.append(other)
     return f"servos on {bus.port} are not those of {robot.name}: {'; '.join(problems)}; check ids and wiring"

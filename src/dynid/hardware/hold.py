@@ -8,7 +8,46 @@ from dynid.robot import FloatArray, Robot
 
 LONGEST_STEP_CYCLES = 5  # a longer cycle counts as one of so many
 ROUNDING_S = 1e-9  # of times that are sums of cycles
+SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
+ENOUGH_WEIGHT = 0.9  # after some two averaging times
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
+
+
+class DriveEstimate:
+    """What part of the currents carries the load, while the arm moves: the rest accelerates it and overcomes friction.
+
+    From means over `load_average_s`: the mean of an acceleration is the change of velocity over that time. Inertia and
+    friction are rough figures of the settings; without them all current counts as load.
+    """
+
+    def __init__(self, robot: Robot, settings: SafetySettings) -> None:
+        none = (0.0,) * robot.size
+        constants, average_s = robot.torque_constants, settings.load_average_s
+        self._inertia = np.array(settings.inertia_kg_m2 or none) / constants / average_s
+        self._viscous = np.array(settings.viscous_friction_nm_s_rad or none) / constants
+        self._coulomb = np.array(settings.coulomb_friction_nm or none) / constants
+        self._step = robot.file.bus.cycle_s / average_s
+        self._current, self._dq = np.zeros(robot.size), np.zeros(robot.size)
+        self._weight = 0.0  # of what was tracked in the means
+
+    def reset(self) -> None:
+        """Forget the past."""
+        self._current[:] = self._dq[:] = 0.0
+        self._weight = 0.0
+
+    def track(self, current: FloatArray, dq: FloatArray) -> None:
+        """One cycle more: current (n,) [A], velocity (n,) [rad/s]."""
+        self._current += self._step * (current - self._current)
+        self._dq += self._step * (dq - self._dq)
+        self._weight += self._step * (1.0 - self._weight)
+
+    def load(self, dq: FloatArray) -> FloatArray | None:
+        """The current that carries the load, (n,) [A], at these velocities, (n,) [rad/s]; None while it is not known."""
+        if self._weight < ENOUGH_WEIGHT:
+            return None
+        friction = self._viscous * self._dq + self._coulomb * np.tanh(self._dq / SLOW_RAD_S)
+        estimate: FloatArray = self._current - self._inertia * (dq - self._dq) - friction
+        return estimate
 
 
 class Hold:
@@ -23,7 +62,7 @@ class Hold:
 
     Attributes:
         damping: current per velocity [A s/rad].
-        load: the current that carries the load, as far as it is known; `track` and `drive` learn it.
+        load: the current that carries the load, as far as it is known; `begin` and `drive` learn it.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -36,9 +75,8 @@ class Hold:
             self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.torque_constants
         self._stiffness = settings.hold_stiffness_1_s * self.damping
         self._learning = settings.hold_integral_1_s * self._stiffness
-        self._forget = self._cycle_s / settings.load_average_s
         self._creep = CREEP_RAD_S * self._cycle_s
-        self._friction = settings.friction_fraction * robot.current_limits
+        self._drive = DriveEstimate(robot, settings)
         self.load = np.zeros(robot.size)
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
@@ -46,22 +84,21 @@ class Hold:
         self._age_s = 0.0
 
     def reset(self) -> None:
-        """Forget the load, for an arm whose torque comes on."""
+        """Forget the past, for an arm whose torque comes on."""
+        self._drive.reset()
         self.load[:] = 0.0
-        self.begin()
 
-    def begin(self) -> None:
-        """Let go of where joints were held: each is captured anew.
-
-        What drove a joint against its friction is no load any more, so the load is taken a little smaller.
-        """
-        self.load -= np.clip(self.load, -self._friction, self._friction)
+    def begin(self, dq: FloatArray) -> None:
+        """Let go of where joints were held: each is captured anew; dq are their velocities, (n,) [rad/s]."""
+        known = self._drive.load(dq)
+        if known is not None:
+            self.load[:] = known
         self._captured[:] = False
         self._all_captured, self._age_s = False, 0.0
 
-    def track(self, current: FloatArray) -> None:
-        """Learn the load from the currents by which the arm is moved, (n,) [A]: their mean over some time."""
-        self.load += self._forget * (current - self.load)
+    def track(self, current: FloatArray, dq: FloatArray) -> None:
+        """What flows in this cycle, (n,) [A], and how the joints move, (n,) [rad/s]: the load is learned from it."""
+        self._drive.track(current, dq)
 
     def drive(
         self,

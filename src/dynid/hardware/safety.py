@@ -71,6 +71,7 @@ class SafetyGuard:
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
         self._commanded, self._idle_s = False, 0.0
+        self._unseen_s, self._unseen = np.zeros(self._size), False
 
     @property
     def torque_needed(self) -> bool:
@@ -108,6 +109,10 @@ class SafetyGuard:
         """Latch a fault from any state; the first one's text stays until it is cleared."""
         self.fault_text = self.fault_text or text
         self.handle(GuardEvent.FAULT)
+
+    def abandon_stop(self) -> None:
+        """There is nothing to be stopped any more: no current flows, and none shall."""
+        self._stop.end()
 
     def set_temperatures(self, deg_c: FloatArray) -> None:
         """Lower the current limits of warm servos; temperatures are (n,) [deg C], NaN where unknown."""
@@ -153,7 +158,7 @@ class SafetyGuard:
             command_age_s: time since the command was given [s].
             q: joint angles, (n,), finite [rad].
             dq: joint velocities, (n,), finite [rad/s].
-            valid: which of q and dq are of this cycle, (n,); None is all. The others get no damping.
+            valid: which of q and dq are of this cycle, (n,); None is all. The others are the last that were read.
             feedback_age_s: for how long readings have missed a servo [s].
             step_s: time since the cycle before [s]; None is the planned one.
         """
@@ -166,7 +171,7 @@ class SafetyGuard:
             self._last = self._none
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
             return GuardResult(self._none, (reason,))
-        known_dq = dq if valid is None or np.count_nonzero(valid) == self._size else np.where(valid, dq, 0.0)
+        known_dq = self._known_velocity(dq, valid, step_s)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
             drive, braking = self._follow(command_tau, reasons)
@@ -176,8 +181,19 @@ class SafetyGuard:
             drive = self._brake_and_hold(q, known_dq, valid, strength, step_s)
             braking = 1.0
         current = self._limit(drive, braking, q, known_dq, reasons)
+        self._hold.track(current, known_dq)
         current.flags.writeable = False
         return GuardResult(current, tuple(reasons))
+
+    def _known_velocity(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> FloatArray:
+        """The velocities, (n,); where one was not read, what the brake has left of the last one, as far as is known."""
+        if valid is None or np.count_nonzero(valid) == self._size:
+            if self._unseen:
+                self._unseen_s[:], self._unseen = 0.0, False
+            return dq
+        self._unseen = True
+        self._unseen_s = np.where(valid, 0.0, self._unseen_s + step_s)
+        return np.where(valid, dq, dq * np.exp(-self._unseen_s / self.settings.blind_brake_s))
 
     def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
         """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
@@ -202,7 +218,7 @@ class SafetyGuard:
         self._share *= self._fade
         if not self._holding:
             self._holding = True
-            self._hold.begin()
+            self._hold.begin(dq)
         return self._hold.drive(q, dq, valid, self._caps, strength, step_s)
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:
@@ -262,8 +278,6 @@ class SafetyGuard:
             reasons.append(Reason.CURRENT_RATE)
             current = self._last + np.clip(change, -self._rate_step, self._rate_step)
             current = np.clip(current, -self._caps, self._caps)  # a limit that fell at once does not wait
-        if not self._holding:
-            self._hold.track(current)
         self._last = current
         return current
 

@@ -8,6 +8,8 @@ from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import NonNegative, Positive, Robot, Strict
 
+PER_JOINT = ("hold_damping_nm_s_rad", "inertia_kg_m2", "viscous_friction_nm_s_rad", "coulomb_friction_nm")
+
 
 class SafetySettings(Strict):
     """Settings of the guard.
@@ -30,11 +32,14 @@ class SafetySettings(Strict):
         damping_fraction: instead: damping current at the joint's velocity limit, as a fraction of its current limit.
         hold_stiffness_1_s: stiffness of the hold over its damping: how fast a joint returns.
         hold_integral_1_s: how fast the hold learns the load.
-        load_average_s: the load with which a hold begins is the mean of the currents over so long.
-        friction_fraction: so much of the current limit in it is taken for friction.
+        load_average_s: the load with which a hold begins is found from the currents' mean over so long.
+        inertia_kg_m2: what a joint carries, roughly, (n,): to tell the load from what accelerates; None is nothing.
+        viscous_friction_nm_s_rad: of a joint, roughly, (n,); None is none.
+        coulomb_friction_nm: of a joint, roughly, (n,); None is none.
         hold_slip_rad: pushed away farther than this, the held position follows.
         capture_velocity_rad_s: below this a braked joint is held where it is; all are `capture_s` after the begin.
         capture_s: see there.
+        blind_brake_s: the velocity of a joint that is not read any more counts as falling with this time constant.
         hold_s: a stop that nobody asked for holds for so long before it lets the arm down.
         lower_s: time in which the holding current fades to nothing; the damping stays.
         stop_velocity_rad_s: below this velocity a joint stands still.
@@ -62,11 +67,14 @@ class SafetySettings(Strict):
     damping_fraction: float = Field(default=1.0, gt=0.0, le=1.0)
     hold_stiffness_1_s: NonNegative = 10.0
     hold_integral_1_s: NonNegative = 4.0
-    load_average_s: Positive = 0.25
-    friction_fraction: NonNegative = 0.06
+    load_average_s: Positive = 0.1
+    inertia_kg_m2: tuple[Positive, ...] | None = None
+    viscous_friction_nm_s_rad: tuple[NonNegative, ...] | None = None
+    coulomb_friction_nm: tuple[NonNegative, ...] | None = None
     hold_slip_rad: Positive = 0.1
     capture_velocity_rad_s: Positive = 0.1
     capture_s: Positive = 0.15
+    blind_brake_s: Positive = 0.035
     hold_s: NonNegative = 1.5
     lower_s: Positive = 1.5
     stop_velocity_rad_s: Positive = 0.05
@@ -88,11 +96,10 @@ def load_safety(robot: Robot) -> SafetySettings:
     """
     path = robot.folder / "safety.yaml"
     settings = load_validated(path, SafetySettings) if path.is_file() else SafetySettings()
-    damping = settings.hold_damping_nm_s_rad
-    if damping is not None and len(damping) != robot.size:
-        raise ConfigurationError(
-            f"{path}: hold_damping_nm_s_rad has {len(damping)} entries, expected {robot.size}, one per joint"
-        )
+    for name in PER_JOINT:
+        values = getattr(settings, name)
+        if values is not None and len(values) != robot.size:
+            raise ConfigurationError(f"{path}: {name} has {len(values)} entries, expected {robot.size}, one per joint")
     temperatures = (settings.derate_from_deg_c, settings.derate_to_deg_c, settings.fault_deg_c)
     if not temperatures[0] < temperatures[1] <= temperatures[2]:
         raise ConfigurationError(

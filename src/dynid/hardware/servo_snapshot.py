@@ -12,6 +12,7 @@ from dynid.robot import Robot
 
 PING_SLOT_S = 0.003  # a servo that answers a broadcast ping waits so long for every id before its own
 SIMULATED_SILENCE_S = 0.06  # a simulated line has no slots
+GARBLED_REMEDY = "two servos with one id, or a bad line; connect one servo at a time, and give each an id of its own"
 OTHER_BAUD_RATES = (57_600, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 115_200)
 _BLOCKS = (
     (0, table.HARDWARE_ERROR_STATUS.end),
@@ -107,8 +108,10 @@ def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
 
     Raises:
         BusTimeoutError: it does not answer reads.
+        BusError: its answers cannot be understood.
     """
     blocks: dict[int, bytes] = {}
+    damaged = bus.parser.crc_errors + bus.parser.malformed
     for address, size in _BLOCKS:
         for attempt in range(ATTEMPTS):
             bus.retries += attempt > 0
@@ -117,6 +120,8 @@ def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
                 blocks[address] = data
                 break
         else:
+            if bus.parser.crc_errors + bus.parser.malformed > damaged:
+                raise BusError(f"servo {servo_id} on {bus.port} answers garbled: {GARBLED_REMEDY}")
             raise BusTimeoutError(
                 f"servo {servo_id} on {bus.port} answers pings but no reads: its status return level is 0, or it is a "
                 "device of another kind"

@@ -10,6 +10,7 @@ from dynid.robot import FloatArray, Robot
 DRIVEN_A = 0.15
 UNDRIVEN_SHARE = 0.2
 SUSPICIOUS_CYCLES = 5
+FEWEST_READS = 3  # a process that was held up in one read says nothing of the servo
 
 
 class ServoWatch:
@@ -24,14 +25,16 @@ class ServoWatch:
     def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float) -> None:
         self._labels = [f"servo {j.servo_id} ({j.name})" for j in robot.file.joints]
         self._timeout_s, self._fault_deg_c = feedback_timeout_s, fault_deg_c
-        self._incomplete_since_ns = 0
+        self._incomplete_since_ns = self._incomplete_reads = 0
         self._undriven = np.zeros(robot.size, dtype=np.int64)
 
     def note(self, complete: bool, began_ns: int) -> None:
         """Whether the read that began at a moment [ns] brought all servos."""
         if complete:
-            self._incomplete_since_ns = 0
-        elif not self._incomplete_since_ns:
+            self._incomplete_since_ns = self._incomplete_reads = 0
+            return
+        self._incomplete_reads += 1
+        if not self._incomplete_since_ns:
             self._incomplete_since_ns = began_ns
 
     def missing_s(self, now_ns: int) -> float:
@@ -44,7 +47,7 @@ class ServoWatch:
 
     def silence(self, valid: NDArray[np.bool_], now_ns: int) -> str:
         """The fault of servos that were silent for too long, '' without one."""
-        if self.missing_s(now_ns) <= self._timeout_s:
+        if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
             return ""
         return f"no reply for {self._timeout_s} s from {self.names(~valid)}"
 

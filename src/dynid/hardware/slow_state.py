@@ -50,15 +50,16 @@ class SlowPoll:
         self.state = SlowState.of(len(bus.servo_ids))
         self._turn = 0
 
-    def turn(self) -> bool:
-        """The next block in turn, a full round takes 3 n; whether it was a servo's temperature.
+    def turn(self) -> tuple[bool, bool]:
+        """The next block in turn, a full round takes 3 n; whether it was read, and whether it was a temperature.
 
         Raises:
             BusError: the port is lost.
         """
         axis, block = divmod(self._turn, len(_BLOCKS))
         self._turn = (self._turn + 1) % (len(self._bus.servo_ids) * len(_BLOCKS))
-        return self.poll(axis, block) and block == CLIMATE
+        answered = self.poll(axis, block)
+        return answered, answered and block == CLIMATE
 
     def poll(self, axis: int, block: int) -> bool:
         """One block (`TORQUE`, `WATCHDOG` or `CLIMATE`) of one servo; no answer leaves the old value.

@@ -28,6 +28,8 @@ EARLY_REPLIES_BELIEVED = 3
 PLAIN_READS_AFTER_FAST_FAILURE = 20
 LONGEST_QUARANTINE_S = 0.016
 LEFT_OUT_AFTER = 3
+USUAL_LATENCY_S = 0.001
+OLDEST_REPLY_S = 0.020  # what this process, held up, finds later than that is of another moment
 ASKED_AGAIN_EVERY = 200
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
@@ -170,29 +172,14 @@ class StateCycle:
         reading.errors[:] = 0
         seen: set[int] = set()
         started_ns = self.bus.clock.monotonic_ns()
-        for packet in self.bus.ask(port, self._requests[fast], self._reply_sizes[fast], meanwhile):
-            self._accept(packet, fast, seen)
-            if len(seen) == self._asked_count or (not fast and packet.packet_id == self._last_id):
+        last = False
+        for packets in self.bus.ask(port, self._requests[fast], self._reply_sizes[fast], meanwhile):
+            for packet in packets:
+                self._accept(packet, fast, seen)
+                last = last or (not fast and packet.packet_id == self._last_id)
+            if len(seen) == self._asked_count or last:
                 break  # servos answer in order: after the last one nothing comes
-        ended_ns = self.bus.clock.monotonic_ns()
-        reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns
-        too_early = (ended_ns - started_ns) * 1e-9 < EARLY_FRACTION * self._wire_s(fast)
-        if len(seen) < self._asked_count:
-            self.counters.timeouts += 1
-            self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
-            self._quarantine(ended_ns)
-            if seen and not fast:
-                self._leave_silent_out()
-        elif self.wire_timed and too_early:
-            self.counters.stale += 1
-            self._early_replies += 1
-            self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
-            self._quarantine(ended_ns)
-            reading.valid[:] = False
-        else:
-            self._silent_reads = self._early_replies = 0
-            self._misses[self._asked] = 0
-            self.counters.timeouts += self._asked_count < len(self._asked)
+        self._judge(fast, seen, started_ns, self.bus.clock.monotonic_ns())
         reading.complete = bool(reading.valid.all())
         if not reading.complete:
             self.counters.missing_by_servo += ~reading.valid
@@ -201,6 +188,34 @@ class StateCycle:
         np.copyto(reading.velocity_count, self._state["velocity"], where=reading.valid)
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
+
+    def _judge(self, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
+        """Stamp a read, and refuse what its timing says is of another moment."""
+        reading, wire_s, took_s = self._reading, self._wire_s(fast), (ended_ns - started_ns) * 1e-9
+        # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
+        late_s = took_s - wire_s - USUAL_LATENCY_S
+        reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
+        if len(seen) < self._asked_count:
+            self.counters.timeouts += 1
+            self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
+            self._quarantine(ended_ns)
+            if seen and not fast:
+                self._leave_silent_out()
+            return
+        if late_s > OLDEST_REPLY_S:
+            self.counters.stale += 1
+            reading.valid[:] = False
+        elif self.wire_timed and took_s < EARLY_FRACTION * wire_s:
+            self.counters.stale += 1
+            self._early_replies += 1
+            self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
+            self._quarantine(ended_ns)
+            reading.valid[:] = False
+        else:
+            self._silent_reads = self._early_replies = 0
+            self._misses[self._asked] = 0
+            self.counters.late += late_s > 0.0
+            self.counters.timeouts += self._asked_count < len(self._asked)
 
     def _is_repeated(self) -> bool:
         """Whether a complete read is the one before it again, of an arm that moves."""

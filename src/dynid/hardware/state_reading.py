@@ -12,8 +12,9 @@ from dynid.hardware.control_table import IntArray
 class CycleCounters:
     """What went wrong in the reads so far; the arrays are by servo, (n,).
 
-    A read that was not fully answered in time is a timeout, one that was answered sooner than the wire allows is
-    stale. A read is repeated if it brought what the one before it did, to the bit, from an arm that moves.
+    A read, of slow values too, that was not fully answered in time is a timeout; one that was answered sooner than the
+    wire allows, or was found much later, is stale; a late one took more than a millisecond beyond its time on the wire.
+    A read is repeated if it brought what the one before it did, to the bit, from an arm that moves.
     """
 
     missing_by_servo: NDArray[np.int64]
@@ -25,6 +26,7 @@ class CycleCounters:
     duplicates: int = 0
     wrong_ids: int = 0
     status_errors: int = 0
+    late: int = 0
     repeated: int = 0
 
     @classmethod
@@ -46,7 +48,8 @@ class StateReading:
         valid: whether this read brought the servo's values.
         complete: whether all are valid.
         repeated: whether it is the same as the last complete one, to the bit, though the arm moves.
-        stamp_ns: when the last reply arrived: monotonic clock plus `ServoBus.realtime_offset_ns`.
+        stamp_ns: when the last reply arrived, or should have, if it came late: monotonic clock plus
+            `ServoBus.realtime_offset_ns`.
     """
 
     current_count: IntArray
