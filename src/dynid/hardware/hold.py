@@ -42,7 +42,7 @@ class DriveEstimate:
         self._weight += self._step * (1.0 - self._weight)
 
     def load(self, dq: FloatArray) -> FloatArray | None:
-        """The current that carries the load, (n,) [A], at these velocities, (n,) [rad/s]; None while it is not known."""
+        """The current that carries the load, (n,) [A], at velocities (n,) [rad/s]; None while it is not known."""
         if self._weight < ENOUGH_WEIGHT:
             return None
         friction = self._viscous * self._dq + self._coulomb * np.tanh(self._dq / SLOW_RAD_S)
