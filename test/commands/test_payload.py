@@ -93,4 +93,3 @@ def test_right_torque_constants_pass(write_run) -> None:
     code, found = as_json("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
     assert code == 0 and not any(row["doubtful"] for row in found["joints"].values())
     assert found["joints"]["shoulder"]["scale"] == pytest.approx(1.0, abs=0.02)
-    assert found["joints"]["wrist_rotate"]["scale"] is None  # the body hardly loads it

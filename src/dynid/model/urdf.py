@@ -95,7 +95,7 @@ def identified_urdf(robot: Robot, mdh: MdhChain, standard: StandardParameters) -
         _replace_inertial(links[child], _inertial_element(to_link_frame(standard.link(j), mdh.in_link[j])))
         for carried, fixed in _carried_links(root, child, chain):
             _replace_inertial(links[carried], None if fixed else _token_inertial())
-    root.insert(0, ElementTree.Comment(WARNING.format(listing=_listing(robot, standard))))
+    root.insert(0, ElementTree.Comment(WARNING.format(listing=_listing(robot, standard)) + _left_out(robot, standard)))
     ElementTree.indent(root)
     return '<?xml version="1.0"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -106,6 +106,16 @@ def _token_inertial() -> ElementTree.Element:
     token = _number(TOKEN_INERTIA_KG_M2)
     ElementTree.SubElement(inertial, "inertia", ixx=token, ixy="0", ixz="0", iyy=token, iyz="0", izz=token)
     return inertial
+
+
+def _left_out(robot: Robot, standard: StandardParameters) -> str:
+    """What else of the drives has no place in a URDF; '' if there is nothing."""
+    extra = [
+        f"{name} {value:.6g}"
+        for name, value in zip(standard.names[10 * robot.chain_size + 3 * robot.size :],
+                               standard.values[10 * robot.chain_size + 3 * robot.size :], strict=True)
+    ]  # fmt: skip
+    return f"Nor are offsets, Stribeck friction and friction of coupled motors: {', '.join(extra)}. " if extra else ""
 
 
 def _listing(robot: Robot, standard: StandardParameters) -> str:

@@ -1,7 +1,8 @@
 """The arm as a MuJoCo model: kinematics from the URDF, inertias, rotors and friction from standard parameters.
 
 What a URDF cannot hold has a place in MJCF: rotor inertias are `armature`, viscous friction is `damping`, Coulomb
-friction is `frictionloss`. Gravity comes from the mount, and contacts are off, because the identified model has none.
+friction is `frictionloss`, and a motor that several joints turn is a fixed tendon with the same three. Gravity comes
+from the mount, and contacts are off, because the identified model has none.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -13,6 +14,7 @@ import numpy as np
 from dynid.errors import ConfigurationError, DataError
 from dynid.model.chain import read_urdf_text
 from dynid.model.standard import StandardFile
+from dynid.model.urdf import TOKEN_INERTIA_KG_M2, TOKEN_MASS_KG
 from dynid.robot import FloatArray, Robot, read_only
 
 # Beyond the joint limits, so that a driver's guard can be seen to act before the arm hits the stop.
@@ -43,9 +45,7 @@ class PlantOptions:
 DEFAULT_OPTIONS = PlantOptions()
 
 
-def build_spec(
-    robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS
-) -> mujoco.MjSpec:
+def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> mujoco.MjSpec:
     """The editable MuJoCo model of a robot.
 
     Joints that are no axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
@@ -75,7 +75,9 @@ def build_spec(
         xx, xy, xz, yy, yz, zz = row.inertia_kg_m2
         body.fullinertia = (xx, yy, zz, xy, xz, yz)
         body.explicitinertial = True
+    _empty_carried(spec, robot)
     _set_axes(spec, robot, standard, options)
+    _add_coupled_motors(spec, robot, standard)
     return spec
 
 
@@ -102,15 +104,30 @@ def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
         spec.delete(element)
 
 
+def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Links that ride on a chain link keep no mass: the parameters of a chain link are those of all that it carries.
+
+    One that moves by a joint of its own (a hand's) keeps a token, for MuJoCo moves nothing without mass.
+    """
+    chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
+    for body in spec.bodies:
+        if body.name in chain or body == spec.worldbody:
+            continue
+        moves = bool(body.joints)
+        body.mass = TOKEN_MASS_KG if moves else 0.0
+        inertia = TOKEN_INERTIA_KG_M2 if moves else 0.0
+        body.ipos, body.iquat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+        body.inertia, body.fullinertia = (inertia,) * 3, (np.nan, 0.0, 0.0, 0.0, 0.0, 0.0)  # NaN: not given
+        body.explicitinertial = True
+
+
 def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options: PlantOptions) -> None:
     lower, upper = options.stops or default_stops(robot)
+    coupled = _coupled_motors(robot)
     for index, (name, axis) in enumerate(zip(robot.joint_names, standard.axes, strict=True)):
         joint = _joint(spec, robot, name)
-        joint.armature = axis.rotor_inertia_kg_m2
-        # linear damping; newer MuJoCo takes the coefficients of a polynomial here
-        damping = np.zeros_like(np.atleast_1d(joint.damping))
-        damping[0] = axis.viscous_friction_nm_s_per_rad
-        joint.damping = damping if damping.size > 1 else float(damping[0])
+        joint.armature = 0.0 if index in coupled else axis.rotor_inertia_kg_m2
+        _set_damping(joint, axis.viscous_friction_nm_s_per_rad)
         given = options.coulomb_friction
         joint.frictionloss = axis.coulomb_friction_nm if given is None else float(given[index])
         joint.solref_friction, joint.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
@@ -118,9 +135,32 @@ def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options
         joint.actfrclimited = False  # the servo limits current; the URDF's effort is a label
 
 
-def default_stops(
-    robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None
-) -> tuple[FloatArray, FloatArray]:
+def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> None:
+    """Linear damping; newer MuJoCo takes the coefficients of a polynomial here."""
+    damping = np.zeros_like(np.atleast_1d(element.damping))
+    damping[0] = value
+    element.damping = damping if damping.size > 1 else float(damping[0])
+
+
+def _coupled_motors(robot: Robot) -> list[int]:
+    """Motors that several joints turn, counted from 0."""
+    return np.flatnonzero((robot.coupling != np.eye(robot.size)).any(axis=1)).tolist()
+
+
+def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
+    """A fixed tendon for every motor that several joints turn: its length is the motor's angle, C q."""
+    for motor in _coupled_motors(robot):
+        axis = standard.axes[motor]
+        tendon = spec.add_tendon(name=f"motor_{axis.joint}")
+        for joint in np.flatnonzero(robot.coupling[motor]):
+            tendon.wrap_joint(robot.joint_names[joint], float(robot.coupling[motor, joint]))
+        tendon.armature = axis.rotor_inertia_kg_m2
+        _set_damping(tendon, axis.motor_viscous_friction_nm_s_per_rad or 0.0)
+        tendon.frictionloss = axis.motor_coulomb_friction_nm or 0.0
+        tendon.solref_friction, tendon.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
+
+
+def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
     """Joint stops a little beyond the joint limits, and beyond wider limits where trajectories have them.
 
     Args:
@@ -182,8 +222,26 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
             joint.set("damping", _digits(model.dof_damping[address]))
             joint.set("frictionloss", _digits(model.dof_frictionloss[address]))
             joint.set("range", _digits(model.joint(joint.attrib["name"]).range))
+    for tendon in root.iter("fixed"):
+        number = model.tendon(tendon.attrib["name"]).id
+        for key in ("armature", "damping", "frictionloss"):
+            tendon.set(key, _digits(np.atleast_1d(getattr(model, f"tendon_{key}")[number])[0]))
+    if missing := _without_place(standard):
+        root.insert(0, ElementTree.Comment(f" Not in this file, because MuJoCo has no place for them: {missing} "))
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _without_place(standard: StandardFile) -> str:
+    """Constant offsets and Stribeck friction, which neither MJCF nor URDF can hold; '' if there are none."""
+    fields = {"offset": "friction_offset_nm", "Stribeck friction": "stribeck_friction_nm"}
+    listed = [
+        f"{word} of {axis.joint} {value:.6g} N m"
+        for word, field in fields.items()
+        for axis in standard.axes
+        if (value := getattr(axis, field))
+    ]
+    return ", ".join(listed)
 
 
 def _digits(values: object) -> str:
