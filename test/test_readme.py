@@ -86,15 +86,16 @@ def test_every_named_folder_and_file_exists(name: str) -> None:
 
 def test_the_readme_names_exactly_the_nodes_topics_services_and_parameters_of_the_code() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "src/dynid/nodes").glob("*_node.py")}
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "src/dynid/nodes").glob("*.py")}
     code = "\n".join(sources.values())
     topics = set(re.findall(r'create_publisher\(\w+, "(\w+)"', code))
     services = {
         f"{stem.removesuffix('_node')}/{name}"
         for stem, source in sources.items()
-        for name in re.findall(r'create_service\(\w+, "~/(\w+)"', source)
+        for name in re.findall(r'(?:create_service\(\w+|DeferredTrigger\(self), "~/(\w+)"', source)
     }
-    parameters = set(re.findall(r'declare\(self, "([\w.]+)"', code)) | {"bags", "validation_bags"}
+    own = "\n".join(source for stem, source in sources.items() if stem.endswith("_node") or stem == "outputs")
+    parameters = set(re.findall(r'declare\((?:self|node), "([\w.]+)"', own)) | {"bags", "validation_bags"}
     told = set(re.findall(r"`([\w./]+)`", text))
     assert topics | services | parameters <= told
     rows = set(re.findall(r"^\| `(\w+)` \| \w+_msgs/", text, re.MULTILINE))

@@ -37,7 +37,7 @@ def gate() -> ModelGate:
 @pytest.fixture
 def selection() -> ControllerSelection:
     chosen = ControllerSelection(ROBOT, load_controller(ROBOT))
-    chosen.set_model(model())
+    chosen.exchange(model=model())
     chosen.controller.reset(np.array(ROBOT.rest_posture))
     return chosen
 
@@ -53,7 +53,7 @@ def test_switching_does_not_jump_and_ends_at_the_new_law(selection: ControllerSe
         ROBOT.rest_posture, STILL, ROBOT.rest_posture + 0.02, STILL, STILL
     )
     assert np.abs(target - before).max() > 0.5  # what a plain exchange would have done within one cycle
-    selection.select("computed_torque")
+    selection.exchange(name="computed_torque")
     torques = np.array([before, *(cycle(selection) for _ in range(round(BLEND_S / DT) + 2))])
     assert np.abs(np.diff(torques, axis=0)).max() < np.abs(target - before).max() * 1.5 * DT / BLEND_S
     np.testing.assert_allclose(torques[-1], target, atol=1e-12)
@@ -64,10 +64,10 @@ def test_switching_again_while_the_first_switch_still_fades_does_not_jump_either
 ) -> None:
     torques = [cycle(selection)]
     for name in ("computed_torque", "ff_pd", "gravity_compensation", "computed_torque"):
-        selection.select(name)
+        selection.exchange(name=name)
         torques += [cycle(selection) for _ in range(50)]
-    selection.select("ff_pd")
-    selection.select("gravity_compensation")  # two within one cycle
+    selection.exchange(name="ff_pd")
+    selection.exchange(name="gravity_compensation")  # two within one cycle
     torques += [cycle(selection) for _ in range(round(BLEND_S / DT) + 1)]
     span = np.ptp(np.array(torques), axis=0).max()
     assert np.abs(np.diff(torques, axis=0)).max() < 0.02 * span
@@ -76,10 +76,10 @@ def test_switching_again_while_the_first_switch_still_fades_does_not_jump_either
 
 
 def test_another_model_takes_effect_in_the_next_cycle_without_a_jump(selection: ControllerSelection) -> None:
-    selection.select("gravity_compensation")
+    selection.exchange(name="gravity_compensation")
     torques = [cycle(selection) for _ in range(round(BLEND_S / DT) + 2)]
     heavier = model(1.3)
-    selection.set_model(heavier)
+    selection.exchange(model=heavier)
     assert selection.model is heavier and selection.controller.law.gains()["phi"] == tuple(heavier.phi.values)
     later = [cycle(selection) for _ in range(round(BLEND_S / DT) + 2)]
     assert np.abs(later[0] - torques[-1]).max() < 1e-2
@@ -91,10 +91,41 @@ def test_a_law_that_needs_a_model_is_refused_without_one_and_an_unknown_one_alwa
     running = empty.controller.law
     for name in ("computed_torque", "gravity_compensation"):
         with pytest.raises(SafetyError, match="needs an accepted model"):
-            empty.select(name)
+            empty.exchange(name=name)
     with pytest.raises(UnknownNameError, match="unknown controller 'pid'; known: ff_pd, gravity_compensation"):
-        empty.select("pid")
+        empty.exchange(name="pid")
     assert empty.controller.law is running
+
+
+def test_law_and_model_together_are_exchanged_whole_or_not_at_all(selection: ControllerSelection) -> None:
+    kept = selection.model
+
+    def refuse(law: object) -> None:
+        raise SafetyError("not now")
+
+    for arguments, words in (
+        ({"name": "pid", "model": model(1.1)}, "unknown controller"),
+        ({"name": "computed_torque", "model": model(-1.0)}, "not positive definite"),
+        ({"name": "computed_torque", "model": model(1.1), "switch": refuse}, "not now"),
+    ):
+        with pytest.raises((SafetyError, UnknownNameError), match=words):
+            selection.exchange(**arguments)
+        assert selection.model is kept and selection.controller.law.name == "ff_pd"
+    other = model(1.1)
+    selection.exchange(name="computed_torque", model=other)
+    assert selection.model is other and selection.controller.law.model is other
+
+
+def test_a_mount_turns_gravity(selection: ControllerSelection) -> None:
+    selection.exchange(name="gravity_compensation")
+    upright = selection.controller.law.torque(ROBOT.rest_posture, *np.zeros((4, N)))
+    selection.set_mount("hanging")
+    hanging = selection.controller.law.torque(ROBOT.rest_posture, *np.zeros((4, N)))
+    np.testing.assert_allclose(hanging, -upright, atol=1e-12)
+    assert np.abs(upright).max() > 0.5
+    with pytest.raises(UnknownNameError, match="mount"):
+        selection.set_mount("sideways")
+    assert selection.mount == "hanging"
 
 
 def sagging() -> ControlModel:
@@ -127,12 +158,12 @@ def test_a_model_that_must_not_move_this_arm_is_refused_and_the_old_one_kept(
     selection: ControllerSelection, reason: str
 ) -> None:
     make, words = REFUSED[reason]
-    selection.select("computed_torque")
+    selection.exchange(name="computed_torque")
     for _ in range(round(BLEND_S / DT) + 2):
         before = cycle(selection)
     kept, law = selection.model, selection.controller.law
     with pytest.raises(SafetyError, match=words) as error:
-        selection.set_model(make())
+        selection.exchange(model=make())
     assert "keep the model they have" in str(error.value)
     assert selection.model is kept and selection.controller.law is law
     np.testing.assert_array_equal(cycle(selection), before)

@@ -1,22 +1,30 @@
 """The executor node as a process, with this test as its arm."""
 
+import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
-from builtin_interfaces.msg import Time
+from builtin_interfaces.msg import Duration, Time
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Header
-from trajectory_msgs.msg import JointTrajectory
+from std_msgs.msg import Float64MultiArray, Header
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import from_file
 from dynid.nodes.common import STREAM
+from dynid.nodes.model_parameters import as_values
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import load_robot
+from dynid.simulation.plant import nominal_standard
 
 ROBOT = load_robot("crane_x7")
 
@@ -43,6 +51,7 @@ class PerfectArm:
     def _follow(self, reference: JointTrajectory) -> None:
         if self.follows:
             self.q = np.array(reference.points[0].positions)
+            self.speed = np.array(reference.points[0].velocities)
 
     def _publish(self) -> None:
         self.stamp_ns += 5_000_000
@@ -119,7 +128,7 @@ def test_a_motion_begins_where_the_arm_is_and_ends_when_it_is_cancelled(client: 
     assert len(arm.commands) == seen >= last
 
 
-def test_an_arm_that_does_not_follow_is_given_up(client: Supervisor, node: Process) -> None:
+def test_an_arm_that_does_not_follow_is_held_where_it_is(client: Supervisor, node: Process) -> None:
     arm = PerfectArm(client, ROBOT.rest_posture)
     arm.wait_until_seen()
     begin(client)
@@ -129,7 +138,156 @@ def test_an_arm_that_does_not_follow_is_given_up(client: Supervisor, node: Proce
     arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
     assert "crane_x7_upper_arm_revolute_part_twist_joint is" in node.last_error()
     assert "deg off its reference" in node.last_error() and node.running
-    arm.follows, arm.q = True, np.array(ROBOT.rest_posture)
+    where, seen = arm.q.copy(), len(arm.commands)
+    arm.follows = True
+    arm.wait(lambda: len(arm.commands) > seen + 20, "commands that hold it")
+    np.testing.assert_allclose(arm.q, where)  # it went where the reference is
     client.experiment = None
     begin(client)
     arm.wait(lambda: state(client) == "approach", "another motion")
+
+
+def status(client: Supervisor) -> dict:
+    return json.loads(client.latched_text("motion_status"))
+
+
+def point(seconds: float, positions: list[float]) -> JointTrajectoryPoint:
+    return JointTrajectoryPoint(time_from_start=Duration(sec=int(seconds)), positions=positions)
+
+
+def send(client: Supervisor, node: Process, message: JointTrajectory) -> None:
+    publisher = client.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
+    client.wait(lambda: publisher.get_subscription_count() > 0, 10.0, "the executor's subscription")
+    publisher.publish(message)
+
+
+def test_a_joint_trajectory_is_checked_whole_and_then_runs(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    names = [ROBOT.joint_names[6], ROBOT.joint_names[3]]
+    bad = JointTrajectory(joint_names=names, points=[point(0, [0.0, -1.5]), point(4, [0.0, 0.5])])
+    bad.header.frame_id = "bad"
+    send(client, node, bad)
+    arm.wait(lambda: "refused" in node.log.read_text(), "the refusal")
+    refusal = status(client)
+    assert (refusal["id"], refusal["state"]) == ("bad", "refused")
+    assert re.search(rf"'bad' refused: {names[1]} is at 0\.\d+ deg at \d\.\d+ s; allowed is", refusal["reason"])
+    assert not arm.commands and client.experiment is None
+    good = JointTrajectory(joint_names=names, points=[point(0, [0.0, -1.5]), point(2, [0.3, -1.4])])
+    good.header.frame_id = "good"
+    send(client, node, good)
+    arm.wait(lambda: state(client) == "done", "the end of the motion")
+    end = status(client)
+    assert (end["id"], end["trajectory"], end["state"]) == ("good", "good", "done")
+    assert client.experiment.profile == "topic" and client.experiment.duration_s == 2.0
+    assert 0.0 < end["tracking"]["rms_deg"] < 1.0 and end["tracking"]["states"] > 300
+    assert float(client.reported("executor", "progress") or 0) >= 0.0
+
+
+def test_a_trajectory_of_a_file_runs_and_a_braking_arm_is_let_go_when_it_stands(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    file = tmp_path / "sweep.yaml"
+    goal = np.rad2deg(ROBOT.rest_posture) + 150 * np.eye(8)[0]
+    rows = [np.rad2deg(ROBOT.rest_posture).tolist(), goal.tolist()]
+    file.write_text(f"schema_version: 1\nspeed_factor: 0.5\nwaypoints_deg: {rows}\n")
+    assert f"executing {file} (file)" in begin(client, str(file))
+    arm.wait(lambda: arm.q[0] > 0.3, "the motion")
+    client.trigger("executor/cancel")
+    assert "no torque is commanded" in client.trigger("executor/release")
+    assert np.abs(arm.speed).max() < 1e-6 and 0.3 < arm.q[0] < np.deg2rad(140)  # the last reference
+
+
+def test_holding_and_letting_go(client: Supervisor, node: Process) -> None:
+    with pytest.raises(NodeError, match="no joint_states yet"):
+        client.trigger("executor/hold")
+    arm = PerfectArm(client, ROBOT.rest_posture + 0.1)
+    arm.wait_until_seen()
+    assert client.trigger("executor/hold") == "holding with ff_pd"
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture + 0.1)
+    assert client.experiment is None and client.trigger("executor/release")
+
+
+def handed_over(**changed: object) -> dict[str, object]:
+    arm = ArmModel.of(ROBOT)
+    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    return as_values(ControlModel(ROBOT.name, arm.structure_hash, phi, np.zeros(8), True)) | changed
+
+
+REFUSED = [
+    ({"controller": "pid"}, "unknown controller 'pid'; known: ff_pd, gravity_compensation, computed_torque"),
+    ({"controller": "computed_torque"}, "needs an accepted model and has none yet"),
+    ({"model.phi.ZZR1": 1.0}, "a model comes whole, in one call: 49 of its 50 parameters are missing"),
+    (handed_over(**{"model.robot": "other"}), "of robot 'other', this one is 'crane_x7'"),
+    (handed_over(**{"model.structure_hash": "abc"}), "of structure abc, expected"),
+    (handed_over(**{"model.accepted": False}), "not accepted by its verdict"),
+    (handed_over(**{"model.phi.IA5": -0.01}), "not positive definite"),
+    (handed_over(**{"model.phi.ZZR1": float("nan")}), "not all finite"),
+    (handed_over(**{"model.friction.FC3": -1.0}), "Coulomb friction"),
+    (handed_over(controller="pid"), "unknown controller"),
+]
+
+
+def test_models_that_must_not_move_this_arm_are_refused_and_the_law_stays(client: Supervisor, node: Process) -> None:
+    for values, words in REFUSED:
+        with pytest.raises(NodeError, match=words):
+            client.set_parameters("executor", values)
+    robot, accepted, controller = client.get_parameters("executor", ["model.robot", "model.accepted", "controller"])
+    assert robot.string_value == "" and not accepted.bool_value and controller.string_value == "ff_pd"
+
+
+def test_a_model_feeds_the_running_controller_without_a_jump(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    client.set_parameters("executor", handed_over(controller="gravity_compensation"))
+    arm.wait(lambda: client.reported("executor", "controller") == "gravity_compensation", "the switch")
+    seen = len(arm.commands)
+    arm.wait(lambda: len(arm.commands) > seen + 150, "commands")
+    efforts = np.array([command.effort for command in arm.commands])
+    model = ArmModel.of(ROBOT)
+    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    gravity = model.inverse_dynamics(*np.array([[ROBOT.rest_posture], np.zeros((1, 8)), np.zeros((1, 8))]), phi)[0]
+    np.testing.assert_allclose(efforts[-1], gravity, atol=1e-6)
+    assert np.abs(np.diff(efforts, axis=0)).max() < 0.1 * np.abs(gravity).max()
+    with pytest.raises(NodeError, match="gravity_compensation follows no reference"):
+        begin(client)
+    client.set_parameters("executor", {"controller": "computed_torque"})
+    assert "executing" in begin(client)
+    client.wait(lambda: client.experiment is not None, 10.0, "the experiment")
+    assert client.experiment.controller == "computed_torque" and len(client.experiment.gains["phi"]) == 39
+    with pytest.raises(NodeError, match="gravity_compensation cannot take over"):
+        client.set_parameters("executor", {"controller": "gravity_compensation"})
+    client.set_parameters("executor", {"controller": "ff_pd"})
+    client.wait(lambda: "then" in client.experiment.controller, 10.0, "the record of the switch")
+    assert client.experiment.controller == "computed_torque then ff_pd" and client.experiment.gains == {}
+
+
+def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, group: ProcessGroup) -> None:
+    group.start_node("executor_node", "executor", {"output": "effort_controller"})
+    efforts: list[Float64MultiArray] = []
+    client.node.create_subscription(Float64MultiArray, "effort_controller/commands", efforts.append, STREAM)
+    arm = PerfectArm(client, ROBOT.rest_posture + 0.1)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    arm.follows, arm.q = False, arm.q + 0.05
+    arm.wait(lambda: len(efforts) > 60, "efforts")
+    assert len(efforts[-1].data) == ROBOT.size and np.abs(efforts[-1].data).max() > 0.1 and not arm.commands
+    client.trigger("executor/release")
+    arm.wait(lambda: not np.any(efforts[-1].data), "zeros")
+
+
+def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:
+    for number, (parameters, words) in enumerate(
+        (
+            ({"output": "nowhere"}, "unknown output 'nowhere'; known: joint_commands, effort_controller"),
+            ({"controller": "computed_torque"}, "error: computed_torque needs an accepted model"),
+            ({"model_file": str(tmp_path / "none.yaml")}, "error: no such file"),
+        )
+    ):
+        process = group.start_node("executor_node", f"executor{number}", parameters)
+        assert process._child.wait(60) == 1 and words in process.last_words()
+        group.processes.remove(process)

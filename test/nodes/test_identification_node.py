@@ -81,8 +81,9 @@ def test_what_cannot_work_is_refused_when_it_is_set(
 
 
 def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
-    client: Supervisor, node: Process, bag: Path, held_out: Path, tmp_path: Path
+    client: Supervisor, group: ProcessGroup, node: Process, bag: Path, held_out: Path, tmp_path: Path
 ) -> None:
+    group.start_node("executor_node", "executor")
     writer = BagWriter(tmp_path / "words", [Topic("/chatter", STRING)])
     writer.open()
     writer.write("/chatter", 1, encode_string("hello"))
@@ -94,8 +95,14 @@ def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
     assert not output.exists() and np.isnan(phi(client)).all()
     before = client.latched_text("robot_description")
     client.set_parameters("identification", {"bags": [str(bag)], "validation_bags": [str(held_out)]})
-    assert "accepted and handed over" in client.trigger("identification/identify", timeout_s=120.0)
+    answer = client.trigger("identification/identify", timeout_s=120.0)
+    assert answer.endswith("; accepted and handed over; executor took it")
     _is_handed_over(client, output, before)
+    client.set_parameters("executor", {"controller": "computed_torque"})  # its model is there
+    names = ["model.structure_hash", *(f"model.phi.{name}" for name in NAMES)]
+    structure, *values = client.get_parameters("executor", names)
+    assert structure.string_value == load_model(output / "model.yaml").structure_hash
+    np.testing.assert_array_equal([value.double_value for value in values], _values(output))
     with pytest.raises(NodeError, match=r"exists"):  # the same output once more
         client.trigger("identification/identify", timeout_s=120.0)
     np.testing.assert_array_equal(phi(client), _values(output))

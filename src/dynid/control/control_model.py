@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import qmc
 
 from dynid.errors import SafetyError
+from dynid.identification.model_file import ModelFile
 from dynid.model.compile import compile_pivots
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -37,6 +37,16 @@ class ControlModel:
         object.__setattr__(self, "coulomb", read_only(self.coulomb))
 
 
+def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
+    """The model of a model.yaml.
+
+    Raises:
+        DataError: the file is of another structure.
+    """
+    phi = content.base_parameters(model)
+    return ControlModel(content.robot, content.structure_hash, phi, np.zeros(model.axes), content.accepted)
+
+
 class ModelGate:
     """Refuses models that must not move a certain arm.
 
@@ -50,7 +60,7 @@ class ModelGate:
 
     def __init__(self, robot: Robot, model: ArmModel) -> None:
         self._robot, self._model = robot, model
-        points = qmc.Sobol(model.chain_size, scramble=True, seed=GATE_SEED).random(GATE_POSES)
+        points = np.random.default_rng(GATE_SEED).random((GATE_POSES, model.chain_size))
         poses = np.zeros((GATE_POSES, model.axes))
         poses[:, : model.chain_size] = robot.audit_lower + points * (robot.audit_upper - robot.audit_lower)
         self._poses = read_only(poses)

@@ -13,6 +13,9 @@ from dynid.errors import SafetyError, UnknownNameError
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
+CONTROLLERS = (FeedforwardPdLaw.name, GravityCompensation.name, ComputedTorque.name)
+Switch = Callable[[TorqueLaw], None]
+
 
 class ControllerSelection:
     """One arm's controller: which law runs, and with which model.
@@ -27,73 +30,74 @@ class ControllerSelection:
 
     def __init__(self, robot: Robot, settings: ControllerSettings, mount: str | None = None) -> None:
         self.robot, self.settings = robot, settings
-        self._arm_model = ArmModel.of(robot, mount=mount)
+        self.mount = mount or robot.file.default_mount
+        self.arm_model = ArmModel.of(robot, mount=mount)
         self.model: ControlModel | None = None
         law = FeedforwardPdLaw(settings)
         self.controller = ArmController(law, settings.pseudo_differentiation_s, settings.size)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The laws that can be chosen."""
-        return tuple(self._makers)
-
-    @property
-    def arm_model(self) -> ArmModel:
-        """Structure and geometry that a model must be of."""
-        return self._arm_model
-
     @cached_property
     def gate(self) -> ModelGate:
         """What a model must pass."""
-        return ModelGate(self.robot, self._arm_model)
+        return ModelGate(self.robot, self.arm_model)
 
     @cached_property
     def inverse_dynamics(self) -> InverseDynamics:
         """Of the arm as it is mounted."""
-        return compile_single(self._arm_model)
-
-    @property
-    def _makers(self) -> dict[str, Callable[[], TorqueLaw]]:
-        return {
-            FeedforwardPdLaw.name: lambda: FeedforwardPdLaw(self.settings),
-            GravityCompensation.name: lambda: GravityCompensation(self._model(), self.inverse_dynamics),
-            ComputedTorque.name: lambda: ComputedTorque(self.settings, self._model(), self.inverse_dynamics),
-        }
-
-    def _model(self) -> ControlModel:
-        if self.model is None:
-            raise SafetyError(
-                "this controller needs an accepted model and has none yet: identify, or set the parameter model_file"
-            )
-        return self.model
+        return compile_single(self.arm_model)
 
     def prepare(self) -> None:
         """Compile what models need; to be called while nothing moves."""
         _ = self.gate, self.inverse_dynamics
 
-    def make(self, name: str) -> TorqueLaw:
-        """A law by its name, with the present model.
+    def set_mount(self, mount: str) -> None:
+        """The arm is mounted otherwise than was thought; to be called while nothing moves.
+
+        Raises:
+            UnknownNameError: no such mount.
+        """
+        if mount == self.mount:
+            return
+        self.arm_model = ArmModel.of(self.robot, mount=mount)
+        self.mount = mount
+        vars(self).pop("inverse_dynamics", None)  # the gate does not know gravity
+        self.exchange()
+
+    def make(self, name: str, model: ControlModel | None = None) -> TorqueLaw:
+        """A law by its name, with the present model unless another one is given.
 
         Raises:
             UnknownNameError: no such law.
             SafetyError: the law needs a model and there is none.
         """
-        if name not in self._makers:
-            raise UnknownNameError("controller", name, self.names)
-        return self._makers[name]()
+        if name == FeedforwardPdLaw.name:
+            return FeedforwardPdLaw(self.settings)
+        if name not in CONTROLLERS:
+            raise UnknownNameError("controller", name, CONTROLLERS)
+        feeding = model or self.model
+        if feeding is None:
+            raise SafetyError(f"{name} needs an accepted model and has none yet: identify, or give a model_file")
+        if name == GravityCompensation.name:
+            return GravityCompensation(feeding, self.inverse_dynamics)
+        return ComputedTorque(self.settings, feeding, self.inverse_dynamics)
 
-    def select(self, name: str) -> None:
-        """Run the law of that name from the next cycle on; errors as of `make`."""
-        self.controller.switch_to(self.make(name))
+    def exchange(
+        self, *, name: str | None = None, model: ControlModel | None = None, switch: Switch | None = None
+    ) -> None:
+        """Another law, another model, or both, from the next cycle on; all or nothing.
 
-    def set_model(self, candidate: ControlModel) -> None:
-        """Feed the controllers another model from the next cycle on.
+        Args:
+            name: of the law; None keeps the one that runs.
+            model: what feeds the laws; None keeps the present one.
+            switch: hands the law over and may refuse; None is the controller's own `switch_to`.
 
         Raises:
-            SafetyError: the gate refuses it; the former model stays.
+            UnknownNameError: no such law.
+            SafetyError: the gate refuses the model, the law needs one and there is none, or `switch` refuses.
         """
-        self.gate.check(candidate)
-        self.model = candidate
-        running = self.controller.law.name
-        if running != FeedforwardPdLaw.name:
-            self.controller.switch_to(self.make(running))
+        if model is not None:
+            self.gate.check(model)
+        wanted = name or self.controller.law.name
+        if name is not None or wanted != FeedforwardPdLaw.name:
+            (switch or self.controller.switch_to)(self.make(wanted, model))
+        self.model = model or self.model

@@ -1,72 +1,170 @@
-"""Node that executes a named trajectory: joint_states in, joint_commands and reference out, one for each state.
+"""Node that executes motions: joint_states in, torques and reference out, one for each state.
 
-`~/execute` runs the trajectory of parameters `trajectory` and `profile`: smooth approach, the trajectory, a smooth way
-to the rest posture, then hold. `~/cancel` brakes and holds. `~/release` stops commanding (disable the arm first).
+`~/execute` runs the trajectory of parameters `trajectory` (a name, or a YAML file) and `profile`; a message on
+`joint_trajectory` runs that one: smooth approach, the trajectory, a smooth way to the rest posture, then hold. Every
+motion is checked whole before the first current flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is,
+`~/release` stops commanding (disable the arm first). Parameter `controller` chooses the law; a model comes by
+`model_file` or, whole, as the parameters `model.*`.
 """
 
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from dynid.control.controller import load_controller
-from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.control_model import ControlModel, from_model_file
+from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.motion import MotionExecutor
+from dynid.control.motion_check import MotionCheck, model_torques, nominal_torques, robot_limits
+from dynid.control.plan import MotionPlan
+from dynid.control.selection import CONTROLLERS, ControllerSelection
+from dynid.control.self_collision import SelfCollision
 from dynid.errors import DynidError, SafetyError
-from dynid.hardware.realtime import prefer_latency
+from dynid.hardware.realtime import SWITCH_INTERVAL_S, prefer_latency
+from dynid.identification.model_file import load_model
 from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
-from dynid.recording.messages import (
-    DiagnosticStatus,
-    JointStateDecoder,
-    JointStateEncoder,
-    ReferenceEncoder,
-    encode_diagnostics,
-)
-from dynid.recording.settings import ExperimentSettings, Phase
+from dynid.nodes.deferred import Answer, DeferredTrigger
+from dynid.nodes.experiment import ExperimentReport
+from dynid.nodes.model_parameters import declare_model, from_parameters
+from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests
+from dynid.nodes.outputs import declare_output
+from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
+from dynid.recording.settings import HardwareSettings, parse_settings
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import is_file_name
 
 STALE_STATE_S = 0.2
+POLL_S = 0.02  # how soon the outcome of a check is looked at where no states arrive
 
 
 class ExecutorNode(Node):
-    """Drives the arm along trajectories with the FF+PD law of the paper's eq. 2."""
+    """Drives the arm along motions with the law that was chosen; see the module."""
 
     def __init__(self) -> None:
         super().__init__("executor")
-        robot_name = declare(self, "robot", "crane_x7", "robot name or folder", fixed=True)
-        declare(self, "trajectory", "", "name of the trajectory that ~/execute runs")
+        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
+        declare(self, "trajectory", "", "what ~/execute runs: a name, or a YAML file")
         declare(self, "profile", "limited", "excitation profile: limited keeps the real joint limits")
-        self.robot = load_robot(robot_name)
-        self._excitation = load_excitation(self.robot)
-        self._settings = load_controller(self.robot)
-        self._motion = MotionExecutor(self.robot, FeedforwardPd(self._settings))
-        self._encode_command = JointStateEncoder(self.robot.joint_names, fields=("effort",))
-        self._encode_reference = ReferenceEncoder(self.robot.joint_names)
-        self._experiment: ExperimentSettings | None = None
-        self._published_phases = 0
+        mount = declare(
+            self, "mount", "", "how the arm is mounted; '' is robot.yaml's default, or the hardware's", fixed=True
+        )
+        self._selection = ControllerSelection(self.robot, load_controller(self.robot), mount or None)
+        excitation, names = load_excitation(self.robot), self.robot.joint_names
+        self._collision = SelfCollision(self.robot)
+        self._limits = robot_limits(self.robot, excitation.acceleration_limits)
+        self._motion = MotionExecutor(self.robot, self._selection.controller, self._check())
+        self._requests = MotionRequests(excitation, self._motion)
+        self._report = ExperimentReport(self, self._motion)
+        self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
-        self._stamp_ns = 0
-        self._arrival_s = -np.inf
-        self._commands = self.create_publisher(JointState, "joint_commands", STREAM)
+        self._stamp_ns, self._arrival_s = 0, -np.inf
+        self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
-        self._experiments = self.create_publisher(String, "experiment", LATCHED)
+        self._encode_reference = ReferenceEncoder(names)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
-        self._decode_state = JointStateDecoder(self.robot.joint_names)
+        self._decode_state = JointStateDecoder(names)
+        self._declare_controller()
+        self.create_subscription(String, "hardware_settings", self._on_hardware_settings, LATCHED)
         self.create_subscription(JointState, "joint_states", self._on_state, NEWEST, raw=True)
-        self.create_service(Trigger, "~/execute", self._on_execute)
+        self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10)
+        self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
+        self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
-        self.create_service(Trigger, "~/release", self._on_release)
+        self.create_service(Trigger, "~/hold", self._on_hold)
+        self.create_timer(POLL_S, self._poll)
         self.create_timer(1.0, self._publish_diagnostics)
 
     def shut_down(self) -> None:
         """Stop commanding; the hardware's command timeout brings the arm to rest."""
         self._motion.release()
+        self._output.end()
+
+    # -- controller and model ------------------------------------------------------------------------------------
+
+    def _declare_controller(self) -> None:
+        """Parameters that choose law and model; what they are at the start is taken as if it were set then."""
+        declare(self, "controller", CONTROLLERS[0], f"which law runs: {', '.join(CONTROLLERS)}")
+        declare(self, "model_file", "", "model.yaml of an accepted model for the laws that need one")
+        declare_model(self, self._selection.arm_model)
+        path, name = string(self, "model_file"), string(self, "controller")
+        model = self._read_model(path) if path else None
+        if model is not None or name != CONTROLLERS[0]:
+            self._exchange(name, model)
+        self.add_on_set_parameters_callback(self._on_set)
+
+    def _read_model(self, path: str) -> ControlModel:
+        return from_model_file(load_model(Path(path)), self._selection.arm_model)
+
+    def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
+        """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
+        given = {one.name: one.value for one in parameters}
+        try:
+            model = from_parameters(parameters, self._selection.arm_model)
+            if given.get("model_file"):
+                if model is not None:
+                    raise SafetyError("a model comes by model_file or by model.*, not by both in one call")
+                model = self._read_model(str(given["model_file"]))
+            name = given.get("controller")
+            if model is not None or name is not None:
+                self._exchange(None if name is None else str(name), model)
+        except DynidError as error:
+            self.get_logger().error(f"refused: {error}")
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    def _exchange(self, name: str | None, model: ControlModel | None) -> None:
+        before = self._motion.controller.law
+        self._selection.exchange(name=name, model=model, switch=self._switch)
+        if model is not None:
+            self._motion.check = self._check()
+        law = self._motion.controller.law
+        if law is not before:
+            self._report.law_changed(law)
+            self.get_logger().info(f"controller {law.name}{' with another model' if model else ''}")
+
+    def _switch(self, law: TorqueLaw) -> None:
+        self._motion.switch_to(law)
+
+    def _check(self) -> MotionCheck:
+        """The check of motions: with the model that there is, else with the robot's nominal parameters."""
+        model, mount = self._selection.model, self._selection.mount
+        if model is None:
+            torques = nominal_torques(self.robot, mount)
+        else:
+            torques = model_torques(self._selection.arm_model, model.phi, model.coulomb)
+        return MotionCheck(self.robot, self._limits, torques, self._collision)
+
+    def _on_hardware_settings(self, message: String) -> None:
+        """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
+        try:
+            settings = parse_settings("hardware_settings", message.data, HardwareSettings)
+            if settings.robot != self.robot.name:
+                raise SafetyError(f"hardware_settings are of robot '{settings.robot}', this is '{self.robot.name}'")
+            if not np.allclose(self.robot.gravity(settings.mount), settings.gravity_m_s2, atol=1e-6):
+                raise SafetyError(f"the hardware's gravity {settings.gravity_m_s2} is not that of its mount")
+            if settings.mount != self._selection.mount:
+                if self._motion.active:
+                    raise SafetyError(
+                        f"the mount became '{settings.mount}' while the arm is commanded; release it first"
+                    )
+                self._selection.set_mount(settings.mount)
+                self._motion.check = self._check()
+        except DynidError as error:
+            self.get_logger().error(str(error))
+            return
+        self._selection.prepare()
+
+    # -- states ----------------------------------------------------------------------------------------------------
 
     def _on_state(self, raw: bytes) -> None:
         state = self._decode_state.decode(raw)
@@ -74,43 +172,86 @@ class ExecutorNode(Node):
             return  # states of something else on the same topic
         self._stamp_ns, self._q = state[0], state[1]["position"]
         self._arrival_s = time.monotonic()
+        reason = ""
         try:
             step = self._motion.update(self._stamp_ns, self._q)
-        except SafetyError as error:
-            self.get_logger().error(str(error))
-            self._end_experiment()
-            return
-        if step is not None:
-            self._commands.publish(self._encode_command.encode(self._stamp_ns, effort=step.tau))
-            self._reference.publish(
-                self._encode_reference.encode(self._stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
-            )
-        if len(self._motion.phases) != self._published_phases:
-            self._publish_experiment()
-
-    def _on_execute(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        name, profile = string(self, "trajectory"), string(self, "profile")
-        age = time.monotonic() - self._arrival_s
-        try:
-            trajectory = self._excitation.trajectory(name, profile)
-            if age > STALE_STATE_S:
-                since = "yet" if np.isinf(age) else f"for {age:.1f} s, at most {STALE_STATE_S} s are allowed"
-                raise SafetyError(f"no joint_states {since}: is the arm active?")
-            self._motion.begin(trajectory, self._q, self._stamp_ns)
+            if step is not None:
+                self._output.send(self._stamp_ns, step.tau)
+                self._reference.publish(
+                    self._encode_reference.encode(self._stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
+                )
         except DynidError as error:
-            response.message = str(error)
-            return response
-        self._experiment = ExperimentSettings(
-            trajectory=name,
-            profile=profile,
-            controller="ff_pd",
-            gains=self._settings.gains(),
-            duration_s=trajectory.duration,
-        )
-        self._publish_experiment()
-        response.success = True
-        response.message = f"executing {name} ({profile}), {trajectory.duration:.1f} s"
-        return response
+            reason = str(error)
+            self.get_logger().error(reason)
+            if not self._motion.active:
+                self._output.end()
+        self._report.update(reason)
+        self._poll()
+
+    def _poll(self) -> None:
+        self._requests.preparation.poll()
+        if self._waiting and not (self._motion.moving and self._fresh()):
+            answers, self._waiting = self._waiting, []
+            for answer in answers:
+                self._let_go(answer)
+
+    def _fresh(self) -> bool:
+        return time.monotonic() - self._arrival_s <= STALE_STATE_S
+
+    def _refuse_stale(self) -> None:
+        age = time.monotonic() - self._arrival_s
+        if age > STALE_STATE_S:
+            since = "yet" if np.isinf(age) else f"for {age:.1f} s, at most {STALE_STATE_S} s are allowed"
+            raise SafetyError(f"no joint_states {since}: is the arm active?")
+
+    # -- motions -----------------------------------------------------------------------------------------------------
+
+    def _on_execute(self, answer: Answer) -> None:
+        name, profile = string(self, "trajectory"), string(self, "profile")
+        origin = FROM_FILE if is_file_name(name) else profile
+
+        def done(plan: MotionPlan | DynidError) -> None:
+            refusal = self._begin(plan, origin, "")
+            duration = plan.duration if isinstance(plan, MotionPlan) else 0.0
+            answer.give(not refusal, refusal or f"executing {name} ({origin}), {duration:.1f} s")
+
+        try:
+            self._refuse_busy()
+            self._requests.by_name(name, profile, self._q, done)
+        except DynidError as error:
+            answer.give(False, str(error))
+
+    def _on_trajectory(self, message: JointTrajectory) -> None:
+        name = message.header.frame_id
+
+        def done(plan: MotionPlan | DynidError) -> None:
+            refusal = self._begin(plan, FROM_TOPIC, name)
+            if refusal:
+                self.get_logger().error(refusal)
+                self._report.refused(name, refusal, name)
+
+        try:
+            self._refuse_busy()
+            self._requests.from_message(message, self._q, done)
+        except DynidError as error:
+            self.get_logger().error(str(error))
+            self._report.refused(name, str(error), name)
+
+    def _refuse_busy(self) -> None:
+        if self._motion.moving:
+            raise SafetyError(f"a motion is under way (phase {self._motion.phase}); cancel it first")
+
+    def _begin(self, plan: MotionPlan | DynidError, origin: str, identifier: str) -> str:
+        """Begin a checked motion; returns why it was refused, or ''."""
+        if isinstance(plan, DynidError):
+            return str(plan)
+        try:
+            self._refuse_stale()
+            self._motion.begin(plan, self._q, self._stamp_ns)
+        except DynidError as error:
+            return str(error)
+        self._report.begin(plan.name, origin, plan.duration, self._motion.controller.law, identifier)
+        return ""
 
     def _on_cancel(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._motion.moving
@@ -118,41 +259,50 @@ class ExecutorNode(Node):
         self._motion.cancel(self._stamp_ns)
         return response
 
-    def _on_release(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._motion.moving:
-            response.message = f"a motion is under way (phase {self._motion.phase}); cancel it first"
+    def _on_hold(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            self._refuse_stale()
+            self._motion.hold(self._q, self._stamp_ns)
+        except DynidError as error:
+            response.message = str(error)
             return response
-        self._motion.release()
-        response.success, response.message = True, "no torque is commanded any more"
+        response.success, response.message = True, f"holding with {self._motion.controller.law.name}"
         return response
 
-    def _end_experiment(self) -> None:
-        if self._experiment is not None:
-            self._experiment = self._experiment.entered("cancelled", self._stamp_ns)
-            self._experiments.publish(String(data=self._experiment.model_dump_json()))
+    def _on_release(self, answer: Answer) -> None:
+        if self._motion.moving and self._motion.phase != "cancelled":
+            answer.give(False, f"a motion is under way (phase {self._motion.phase}); cancel it first")
+        elif self._motion.moving and self._fresh():
+            self._waiting.append(answer)  # it brakes; let go of it when it stands
+        else:
+            self._let_go(answer)
 
-    def _publish_experiment(self) -> None:
-        self._published_phases = len(self._motion.phases)
-        if self._experiment is not None:
-            phases = tuple(Phase(name=name, stamp_ns=stamp) for name, stamp in self._motion.phases)
-            self._experiment = self._experiment.model_copy(update={"phases": phases})
-            self._experiments.publish(String(data=self._experiment.model_dump_json()))
+    def _let_go(self, answer: Answer) -> None:
+        self._motion.release()
+        self._output.end()
+        answer.give(True, "no torque is commanded any more")
 
     def _publish_diagnostics(self) -> None:
-        phase = self._motion.phase or "idle"
+        motion = self._motion
+        phase = motion.phase or "idle"
         age = time.monotonic() - self._arrival_s
         values = {"state_age_s": f"{age:.3f}"} | {
             "phase": phase,
-            "elapsed_s": f"{self._motion.elapsed(self._stamp_ns):.3f}" if self._motion.phase else "",
+            "elapsed_s": f"{motion.elapsed(self._stamp_ns):.3f}" if motion.phase else "",
+            "progress": f"{motion.progress(self._stamp_ns):.3f}",
+            "controller": motion.controller.law.name,
         }
-        self._diagnostics.publish(
-            encode_diagnostics(time.time_ns(), [DiagnosticStatus("executor", 0, phase, "", values)])
-        )
+        values |= {
+            f"tracking_{key}": str(value) for key, value in motion.tracking.summary(self.robot.joint_names).items()
+        }
+        status = DiagnosticStatus("executor", 0, phase, "", values)
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
 
 def main() -> None:
     """Run the executor node."""
     prefer_latency()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)  # the control goes on beside the check of the next motion
     run_node(ExecutorNode, events=True)
 
 

@@ -1,8 +1,8 @@
 """Node that identifies from bags and hands the accepted model over as ROS parameters and as a robot description.
 
 `~/identify` reads the bags of parameter `bags`, writes the result to parameter `output`, and then, in ONE atomic
-parameter call, sets `model.phi.<NAME>` for every base parameter, `model.structure_hash` and `model.accepted`. A model
-that was not accepted is written to disk with its verdict, but never handed over.
+parameter call each, sets the model (see `model_parameters`) here and at the running nodes of parameter `controllers`. A
+model that was not accepted is written to disk with its verdict, but never handed over.
 """
 
 import os
@@ -11,14 +11,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from dynid.control.control_model import ControlModel
 from dynid.errors import DynidError
 from dynid.hardware.realtime import prefer_throughput
 from dynid.identification.pipeline import Identification, identify, write_result
@@ -26,10 +31,11 @@ from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.urdf import identified_urdf
 from dynid.nodes.common import LATCHED, declare, run_node, string
+from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 from dynid.robot import load_robot
 
-NOT_A_MODEL = float("nan")
+CONTROLLER_TIMEOUT_S = 5.0
 
 
 class IdentificationNode(Node):
@@ -44,16 +50,16 @@ class IdentificationNode(Node):
             descriptor = ParameterDescriptor(description=f"folders of the {name}")
             self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor)
         declare(self, "output", "", "folder for the result; it must not exist")
-        declare(self, "model.structure_hash", "", "which model structure and geometry the parameters belong to")
-        declare(self, "model.accepted", False, "whether every check of the verdict passed")
-        for name in self._model.names:
-            declare(self, f"model.phi.{name}", NOT_A_MODEL, self._model.regrouping.formula(name))
+        self._beside = ReentrantCallbackGroup()  # a call that waits must not keep timers and answers waiting
+        self._controllers: dict[str, Client] = {}
+        self._know(declare(self, "controllers", ["executor"], "nodes that an accepted model is handed to if they run"))
+        declare_model(self, self._model)
         self.add_on_set_parameters_callback(self._on_set)
         self._description = self.create_publisher(String, "robot_description", LATCHED)
         self._verdict = self.create_publisher(String, "verdict", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._stage = "idle"
-        self.create_service(Trigger, "~/identify", self._on_identify)
+        self.create_service(Trigger, "~/identify", self._on_identify, callback_group=self._beside)
         self.create_timer(1.0, self._publish_diagnostics)
         self._description.publish(String(data=read_urdf_text(self.robot.urdf_path)))
 
@@ -63,8 +69,10 @@ class IdentificationNode(Node):
     def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
         """Refuse what cannot work at the moment it is set, not minutes later."""
         for parameter in parameters:
-            if parameter.name.startswith("model.") and not self._handing_over:
+            if parameter.name.startswith(PREFIX) and not self._handing_over:
                 return SetParametersResult(successful=False, reason=f"{parameter.name} is an output of ~/identify")
+            if parameter.name == "controllers":
+                self._know(parameter.value or [])
             if parameter.name in ("bags", "validation_bags"):
                 missing = [bag for bag in parameter.value or [] if not os.path.exists(bag)]
                 if missing:
@@ -72,6 +80,15 @@ class IdentificationNode(Node):
             if parameter.name == "output" and parameter.value and os.path.lexists(parameter.value):
                 return SetParametersResult(successful=False, reason=f"output {parameter.value} exists; choose another")
         return SetParametersResult(successful=True)
+
+    def _know(self, controllers: list[str]) -> None:
+        """Look for the nodes that a model may be handed to; finding one takes longer than a call may wait."""
+        for name in controllers:
+            if name not in self._controllers:
+                service = f"{name}/set_parameters_atomically"
+                self._controllers[name] = self.create_client(
+                    SetParametersAtomically, service, callback_group=self._beside
+                )
 
     async def _on_identify(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         if self._stage != "idle":
@@ -87,9 +104,22 @@ class IdentificationNode(Node):
         threading.Thread(target=work, daemon=True).start()
         outcome = await done
         self._stage = "idle"
-        if isinstance(outcome, Identification):
-            return self._answer(outcome, output, response)
-        response.message = str(outcome)
+        if not isinstance(outcome, Identification):
+            response.message = str(outcome)
+            return response
+        self._verdict.publish(String(data=outcome.verdict_json()))
+        response.message = f"result written to {output}"
+        if not outcome.verdict.accepted:
+            failed = "; ".join(check.sentence() for check in outcome.verdict.failed)
+            response.message += f"; not accepted, so not handed over: {failed}"
+            return response
+        refusals = self._hand_over(outcome)
+        if not refusals:
+            response.message += "; accepted and handed over"
+            notes, refusals = await self._feed_controllers(as_values(control_model(outcome)))
+            response.message += "".join(f"; {note}" for note in notes)
+        response.success = not refusals
+        response.message += "".join(f"; {refusal}" for refusal in refusals)
         return response
 
     def _bags(self, name: str) -> list[Path]:
@@ -113,36 +143,51 @@ class IdentificationNode(Node):
     def _set_stage(self, stage: str) -> None:
         self._stage = stage
 
-    def _answer(self, result: Identification, output: str, response: Trigger.Response) -> Trigger.Response:
-        self._verdict.publish(String(data=result.verdict_json()))
-        response.message = f"result written to {output}"
-        if not result.verdict.accepted:
-            failed = "; ".join(check.sentence() for check in result.verdict.failed)
-            response.message += f"; not accepted, so not handed over: {failed}"
-            return response
-        refusal = self._hand_over(result)
-        response.success = not refusal
-        response.message += f"; {refusal or 'accepted and handed over'}"
-        return response
-
-    def _hand_over(self, result: Identification) -> str:
-        """All 39 values, hash and verdict in one atomic call, then the description; returns why it failed, or ''."""
-        values: dict[str, object] = {f"model.phi.{n}": float(result.base[n]) for n in result.base.names}
-        values |= {"model.structure_hash": result.model.structure_hash, "model.accepted": True}
+    def _hand_over(self, result: Identification) -> list[str]:
+        """Values, friction, hash and verdict in one atomic call, then the description; returns why it failed, or []."""
+        values = as_values(control_model(result))
         self._handing_over = True
         try:
             outcome = self.set_parameters_atomically([Parameter(key, value=value) for key, value in values.items()])
         finally:
             self._handing_over = False
         if not outcome.successful:
-            return f"the parameters were refused: {outcome.reason}"
+            return [f"the parameters were refused: {outcome.reason}"]
         text = identified_urdf(self.robot, result.model.mdh, result.standard)
         self._description.publish(String(data=text))
-        return ""
+        return []
+
+    async def _feed_controllers(self, values: dict[str, object]) -> tuple[list[str], list[str]]:
+        """The model to every controller that runs, in one atomic call each; returns who took it, and who did not."""
+        taken, refused = [], []
+        request = SetParametersAtomically.Request()
+        request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
+        for name in self.get_parameter("controllers").value or []:
+            client = self._controllers[name]
+            if not client.service_is_ready():
+                taken.append(f"{name} does not run")
+                continue
+            answer = client.call_async(request)
+            timer = self.create_timer(CONTROLLER_TIMEOUT_S, answer.cancel)
+            result = await answer
+            self.destroy_timer(timer)
+            if result is None:
+                refused.append(f"{name} did not answer within {CONTROLLER_TIMEOUT_S:.0f} s")
+            elif result.result.successful:
+                taken.append(f"{name} took it")
+            else:
+                refused.append(f"{name} refused it: {result.result.reason}")
+        return taken, refused
 
     def _publish_diagnostics(self) -> None:
         status = DiagnosticStatus("identification", 0, self._stage, "", {})
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+
+
+def control_model(result: Identification) -> ControlModel:
+    """What controllers get of an identification."""
+    coulomb = np.zeros(result.model.axes)
+    return ControlModel(result.robot.name, result.model.structure_hash, result.base, coulomb, result.verdict.accepted)
 
 
 def main() -> None:

@@ -1,0 +1,90 @@
+"""Motions that somebody asks for: by name, from a file, or as JointTrajectory; built and checked beside the control."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from trajectory_msgs.msg import JointTrajectory
+
+from dynid.control.motion import MotionExecutor
+from dynid.control.plan import MotionPlan, plan_motion
+from dynid.errors import ConfigurationError, DynidError
+from dynid.nodes.preparation import Preparation
+from dynid.robot import FloatArray
+from dynid.trajectory.families import Excitation
+from dynid.trajectory.files import is_file_name, load_trajectory_file, spread_points
+from dynid.trajectory.trajectory import Motion
+
+FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
+Outcome = Callable[[MotionPlan | DynidError], None]
+
+
+class MotionRequests:
+    """Turns requests into checked plans, one at a time.
+
+    Args:
+        excitation: the robot's named trajectories.
+        motion: gives the check and the posture at which a motion begins.
+    """
+
+    def __init__(self, excitation: Excitation, motion: MotionExecutor) -> None:
+        self._excitation, self._motion = excitation, motion
+        self.preparation: Preparation[MotionPlan] = Preparation()
+
+    def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome) -> None:
+        """A trajectory of excitation.yaml, or of a file; `done` gets the plan, or why there is none.
+
+        Raises:
+            NodeError: another motion is being checked.
+        """
+        start = self._motion.start_posture(q)
+
+        def build() -> Motion:
+            if is_file_name(name):
+                return load_trajectory_file(Path(name), self._excitation, start)
+            return self._excitation.trajectory(name, profile)
+
+        self._prepare(build, start, done)
+
+    def from_message(self, message: JointTrajectory, q: FloatArray, done: Outcome) -> None:
+        """A trajectory_msgs/JointTrajectory; arguments and errors as of `by_name`."""
+        start = self._motion.start_posture(q)
+        name = message.header.frame_id or "joint_trajectory"
+        self._prepare(lambda: message_motion(name, message, self._excitation.robot.joint_names, start), start, done)
+
+    def _prepare(self, build: Callable[[], Motion], start: FloatArray, done: Outcome) -> None:
+        robot, check = self._excitation.robot, self._motion.check
+        self.preparation.start(lambda: plan_motion(robot, build(), start, check), done)
+
+
+def message_motion(name: str, message: JointTrajectory, joints: tuple[str, ...], hold: FloatArray) -> Motion:
+    """The motion of a JointTrajectory; joints (n,) that it does not name stay at `hold` (n,) [rad].
+
+    Raises:
+        ConfigurationError: no points, points of different widths, efforts, or what `spread_points` refuses.
+    """
+    points = message.points
+    if not points:
+        raise ConfigurationError(f"trajectory '{name}' has no points")
+    if any(len(point.effort) for point in points):
+        raise ConfigurationError(
+            f"trajectory '{name}' has efforts; the controller decides about torques: leave them out"
+        )
+    times = np.array([point.time_from_start.sec + point.time_from_start.nanosec * 1e-9 for point in points])
+
+    def rows(key: str) -> FloatArray | None:
+        lengths = {len(getattr(point, key)) for point in points}
+        if lengths == {0} and key != "positions":
+            return None
+        if lengths != {len(message.joint_names)}:
+            raise ConfigurationError(
+                f"trajectory '{name}': {key} of its points have {sorted(lengths)} entries for "
+                f"{len(message.joint_names)} joints"
+            )
+        return np.array([getattr(point, key) for point in points], dtype=float)
+
+    positions = rows("positions")
+    assert positions is not None
+    return spread_points(
+        name, joints, hold, tuple(message.joint_names), times, positions, rows("velocities"), rows("accelerations")
+    )

@@ -1,0 +1,77 @@
+"""Where an executor's torques go: to this package's hardware node, or to a ros2_control effort controller."""
+
+from typing import Protocol
+
+import numpy as np
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from dynid.errors import UnknownNameError
+from dynid.nodes.common import STREAM, declare, string
+from dynid.recording.messages import JointStateEncoder
+from dynid.robot import FloatArray
+
+HARDWARE, EFFORT_CONTROLLER = "joint_commands", "effort_controller"
+OUTPUTS = (HARDWARE, EFFORT_CONTROLLER)
+
+
+class CommandOutput(Protocol):
+    """Takes one torque vector per cycle."""
+
+    def send(self, stamp_ns: int, tau: FloatArray) -> None:
+        """Torques (n,) [N m] that answer the state of `stamp_ns`."""
+
+    def end(self) -> None:
+        """No torque is commanded any more."""
+
+
+class HardwareOutput:
+    """sensor_msgs/JointState on `joint_commands`; where commands end, the hardware node acts by itself."""
+
+    def __init__(self, node: Node, joint_names: tuple[str, ...]) -> None:
+        self._encoder = JointStateEncoder(joint_names, fields=("effort",))
+        self._publisher = node.create_publisher(JointState, "joint_commands", STREAM)
+
+    def send(self, stamp_ns: int, tau: FloatArray) -> None:
+        """Publish the efforts with the stamp of the state that they answer."""
+        self._publisher.publish(self._encoder.encode(stamp_ns, effort=tau))
+
+    def end(self) -> None:
+        """Silence says it."""
+
+
+class EffortControllerOutput:
+    """std_msgs/Float64MultiArray to a forward effort controller, which keeps the last command for ever."""
+
+    def __init__(self, node: Node, topic: str, size: int) -> None:
+        self._publisher = node.create_publisher(Float64MultiArray, topic, STREAM)
+        self._message = Float64MultiArray()
+        self._size, self._sending = size, False
+
+    def send(self, stamp_ns: int, tau: FloatArray) -> None:
+        """Publish the efforts in the robot's joint order; the controller must have the same."""
+        self._message.data = tau.tolist()
+        self._publisher.publish(self._message)
+        self._sending = True
+
+    def end(self) -> None:
+        """Zeros, once: a torque that nobody renews must not stay."""
+        if self._sending:
+            self.send(0, np.zeros(self._size))
+            self._sending = False
+
+
+def declare_output(node: Node, joint_names: tuple[str, ...]) -> CommandOutput:
+    """The output that the node's parameters name.
+
+    Raises:
+        UnknownNameError: no such output.
+    """
+    kind = declare(node, "output", HARDWARE, f"where torques go: {' or '.join(OUTPUTS)}", fixed=True)
+    declare(node, "effort_topic", "effort_controller/commands", "topic of the effort controller", fixed=True)
+    if kind == HARDWARE:
+        return HardwareOutput(node, joint_names)
+    if kind == EFFORT_CONTROLLER:
+        return EffortControllerOutput(node, string(node, "effort_topic"), len(joint_names))
+    raise UnknownNameError("output", str(kind), OUTPUTS)
