@@ -16,7 +16,8 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
 from dynid.identification.audit import Auditor
 from dynid.identification.clie import ClieOptions, ClieResult, refine
-from dynid.identification.closed_loop import ClosedLoop, ClosedLoopData, LoopOptions
+from dynid.identification.closed_loop import ClosedLoop, LoopOptions
+from dynid.identification.loop_data import ClosedLoopData
 from dynid.identification.preprocessing import LowPass
 from dynid.identification.projection import project
 from dynid.identification.sampling import impulse_response
