@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import OutputExistsError
+from dynid.errors import ConfigurationError, OutputExistsError
+from dynid.robot import load_robot
 
 
 def test_one_bag_at_every_interval(tmp_path: Path) -> None:
@@ -32,5 +34,24 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
     with pytest.raises(OutputExistsError, match="result"):
         runner.invoke(app, [*arguments, "--out", str(out)], catch_exceptions=False)
     assert (out / "model.yaml").read_bytes() == before
+    assert yaml.safe_load(before)["coulomb_friction"]["axes_nm"][0]["name"] == "FC1"
     audited = runner.invoke(app, ["audit", str(out), "--poses", "65536", "--json"])
     assert audited.exit_code == 0 and json.loads(audited.stdout)["lambda_min"] >= 1e-4
+
+
+def test_settings_of_ones_own(tmp_path: Path) -> None:
+    """The paper's way: Coulomb friction ignored; a settings file that is not valid is refused before any work."""
+    runner, bags, out = CliRunner(), tmp_path / "bags", tmp_path / "result"
+    made = ["simulate", "PA01", "--profile", "paper", "--out", str(bags), "--json", "--seed", "2"]
+    assert runner.invoke(app, made, catch_exceptions=False).exit_code == 0
+    shipped = load_robot("crane_x7").folder / "identification_paper.yaml"
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(shipped.read_text(encoding="utf-8") + "campaign_intervals_s: [0.04, 0.06, 0.08]\n")
+    arguments = ["campaign", str(bags / "PA01"), "--out", str(out), "--settings", str(settings), "--json"]
+    found = json.loads(runner.invoke(app, arguments, catch_exceptions=False).stdout)
+    assert found["runs"] == 3 and sorted(found["routing"]) == ["40", "60", "80"], found["routing"]
+    assert yaml.safe_load((out / "model.yaml").read_text())["coulomb_friction"] is None
+    settings.write_text("schema_version: 1\nfriction: ignored\n")
+    with pytest.raises(ConfigurationError, match="friction"):
+        runner.invoke(app, [*arguments[:3], str(tmp_path / "other"), *arguments[4:]], catch_exceptions=False)
+    assert not (tmp_path / "other").exists()

@@ -20,6 +20,7 @@ def campaign(
     out: Annotated[Path, typer.Option(help="New folder for the result.")],
     robot: RobotOption = DEFAULT_ROBOT,
     validate: Annotated[list[Path] | None, typer.Option(help="Held-out bag; repeatable.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Identification settings; else the robot's own.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Processes; else one per core.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -30,14 +31,18 @@ def campaign(
     """
     from dynid.identification.campaign import campaign as run
     from dynid.identification.campaign_files import summary, write_campaign
-    from dynid.resources import refuse_existing
+    from dynid.identification.settings import IdentificationSettings
+    from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot
 
     refuse_existing(out)
     loaded = load_robot(robot)
+    chosen = None if settings is None else load_validated(settings, IdentificationSettings)
     runs = out.with_name(f"{out.name}.runs")
     with progress_bar("identifying", len(bags) + 1) as advance:
-        result = run(loaded, bags, runs, validation_bags=validate or [], processes=processes, advance=advance)
+        result = run(
+            loaded, bags, runs, validation_bags=validate or [], settings=chosen, processes=processes, advance=advance
+        )
     write_campaign(result, out, runs)
     if as_json:
         print(json.dumps(summary(result)))
