@@ -123,7 +123,7 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
 
 def simulated_arm(context: LaunchContext) -> list[Action]:
     """The simulated arm; the hardware node follows when it has said its port."""
-    command = [sys.executable, "-m", "dynid.simulation.servo_bus", "--ignore-interrupt", "--robot"]
+    command = [sys.executable, "-m", "dynid.simulation.servo_process", "--ignore-interrupt", "--robot"]
     command.append(LaunchConfiguration("robot").perform(context))
     for name in ("mount", "baudrate"):
         if value := LaunchConfiguration(name).perform(context):

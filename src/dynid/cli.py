@@ -95,45 +95,22 @@ def simulated_arm(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     link: Annotated[Path | None, typer.Option(help="Symbolic link to make to the port.")] = None,
     without: WithoutOption = None,
+    faults: Annotated[Path | None, typer.Option(help="YAML file of what goes wrong and when.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="New file for what the arm really did (.npz).")] = None,
 ) -> None:
     """A simulated arm behind a serial port: prints the port, then serves until SIGINT or SIGTERM."""
     from dynid.hardware.realtime import prefer_latency
     from dynid.robot import load_robot
+    from dynid.simulation.faults import load_faults
     from dynid.simulation.plant import ArmPlant
-    from dynid.simulation.servo_bus import serve
+    from dynid.simulation.servo_process import serve, traced
 
     prefer_latency()
     loaded = load_robot(robot)
     plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ())
-    serve(loaded, plant, baudrate=loaded.file.simulation.baudrate, link=link)
-
-
-@app.command()
-def identify(
-    bags: Annotated[list[Path], typer.Argument(help="Bags to identify from.")],
-    out: Annotated[Path, typer.Option(help="New folder for the result.")],
-    robot: RobotOption = "crane_x7",
-    validate: Annotated[list[Path] | None, typer.Option(help="Held-out bag; repeatable.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Identify a model from recorded bags."""
-    from dynid.identification.pipeline import identify as run
-    from dynid.identification.pipeline import write_result
-    from dynid.reporting.tables import print_verdict
-    from dynid.resources import refuse_existing
-    from dynid.robot import load_robot
-
-    refuse_existing(out)
-    loaded = load_robot(robot)
-    with Console(stderr=True).status("identifying") as status:
-        result = run(loaded, bags, validation_bags=validate or [], progress=status.update)
-    write_result(result, out)
-    if as_json:
-        print(result.verdict_json())
-    else:
-        print_verdict(console, result.verdict, f"{loaded.file.title}: model from {len(bags)} bag(s)")
-        console.print(f"  {out / 'model.yaml'}", soft_wrap=True, highlight=False)
-    raise typer.Exit(0 if result.verdict.accepted else 1)
+    script = None if faults is None else load_faults(faults)
+    with traced(plant, trace) as arm:
+        serve(loaded, arm, baudrate=loaded.file.simulation.baudrate, link=link, faults=script)
 
 
 @app.command("bag")

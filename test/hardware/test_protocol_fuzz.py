@@ -12,14 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dynid.benchmarking.faults_parser import (
-    Coverage,
-    ParserFuzzer,
-    Stream,
-    correct_packets,
-    good_frame,
-    without_stuffing,
-)
+from dynid.benchmarking.faults_parser import Coverage, ParserFuzzer
+from dynid.benchmarking.faults_stream import Stream, correct_packets, good_frame, without_stuffing
 from dynid.cli import app
 from dynid.hardware import control_table as table
 from dynid.hardware import protocol

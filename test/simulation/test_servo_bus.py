@@ -22,7 +22,7 @@ from dynamixel_sdk import (
     Protocol2PacketHandler,
 )
 
-from dynid.errors import ConfigurationError, OutputExistsError
+from dynid.errors import ConfigurationError, DataError, InputNotFoundError, OutputExistsError
 from dynid.hardware import control_table as table
 from dynid.hardware.protocol import (
     BROADCAST_ID,
@@ -35,10 +35,14 @@ from dynid.hardware.protocol import (
     build_write,
 )
 from dynid.robot import Robot, load_robot
+from dynid.simulation.faults import FaultScript
+from dynid.simulation.plant import ArmPlant
 from dynid.simulation.plant_interface import IndependentAxesPlant
 from dynid.simulation.servo import Servo
 from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
 from dynid.simulation.servo_chain import ServoChain
+from dynid.simulation.servo_process import traced
+from dynid.simulation.servo_trace import load_trace
 
 SDK = Protocol2PacketHandler()
 
@@ -298,10 +302,119 @@ def test_the_wire_takes_its_time(robot: Robot, plant: IndependentAxesPlant) -> N
         handler.closePort()
 
 
+def script(*faults: dict[str, object], **options: object) -> FaultScript:
+    return FaultScript.model_validate({"faults": faults, **options})
+
+
+def opened(port: str, baudrate: int) -> PortHandler:
+    handler = PortHandler(port)
+    assert handler.setBaudRate(baudrate)
+    return handler
+
+
+def test_factory_fresh_servos_answer_at_57600_until_told_otherwise(robot: Robot, plant: IndependentAxesPlant) -> None:
+    with running_bus(EmulatedServoBus(robot, plant, wire_time=False, faults=script({"kind": "factory_fresh"}))) as bus:
+        fast = opened(bus.port, 3_000_000)
+        assert SDK.ping(fast, 3)[1] == COMM_RX_TIMEOUT
+        fast.closePort()
+        slow = opened(bus.port, 57_600)
+        assert SDK.ping(slow, 3) == (1120, COMM_SUCCESS, 0)
+        assert SDK.read1ByteTxRx(slow, 3, 9)[0] == 250 and SDK.read1ByteTxRx(slow, 3, 11)[0] == 3
+        SDK.write1ByteTxOnly(slow, 3, 8, 5)
+        assert SDK.ping(slow, 2)[1] == COMM_SUCCESS and SDK.ping(slow, 3)[1] == COMM_RX_TIMEOUT
+        slow.closePort()
+        fast = opened(bus.port, 3_000_000)
+        assert SDK.ping(fast, 3)[1] == COMM_SUCCESS and SDK.ping(fast, 2)[1] == COMM_RX_TIMEOUT
+        fast.closePort()
+
+
+def test_a_late_reply_lets_the_line_go_on_and_arrives_whole(bus: EmulatedServoBus, port: PortHandler) -> None:
+    frames: list[bytes] = []
+    bus.line_fault = lambda reply: (frames.extend(reply), [0.05, *reply])[1]
+    port.writePort(build_sync_read([2, 3, 4], 132, 4))
+    ready = select.poll()
+    ready.register(port.ser.fd, select.POLLIN)
+    assert not ready.poll(20)
+    bus.line_fault = None
+    port.writePort(build_ping(9))
+    first = read_exactly(port, 14)
+    assert first[4] == 9
+    assert read_exactly(port, 45) == b"".join(frames) and len(frames) == 3
+
+
+def read_exactly(port: PortHandler, size: int) -> bytes:
+    ready, data = select.poll(), b""
+    ready.register(port.ser.fd, select.POLLIN)
+    while len(data) < size:
+        assert ready.poll(10_000)
+        data += port.readPort(size - len(data))
+    return data
+
+
+def test_a_pulled_cable_breaks_the_port_and_comes_back_under_its_path(
+    robot: Robot, plant: IndependentAxesPlant, tmp_path: Path
+) -> None:
+    link = tmp_path / "ttyARM"
+    bus = EmulatedServoBus(robot, plant, wire_time=False, link=link, faults=script())
+    with running_bus(bus):
+        client = opened(str(link), 3_000_000)
+        assert SDK.ping(client, 3)[1] == COMM_SUCCESS
+        bus.faults.plugged = False
+        bus.faults.advance = lambda: None  # type: ignore[method-assign]
+        hung_up = select.poll()
+        hung_up.register(client.ser.fd, 0)
+        assert hung_up.poll(10_000)[0][1] & select.POLLHUP and not link.is_symlink()
+        bus.faults.plugged = True
+        while not link.is_symlink():
+            os.sched_yield()
+        again = opened(str(link), 3_000_000)
+        assert SDK.ping(again, 3) == (1120, COMM_SUCCESS, 0)
+        again.closePort()
+    assert not link.is_symlink()
+
+
+def test_pulling_the_cable_by_script_needs_a_link(robot: Robot, plant: IndependentAxesPlant) -> None:
+    with pytest.raises(ConfigurationError, match="keeps its path"):
+        EmulatedServoBus(robot, plant, faults=script({"kind": "unplugged", "at_s": 1.0}))
+
+
+def test_a_script_spoils_replies(robot: Robot, plant: IndependentAxesPlant) -> None:
+    faults = script({"kind": "missing_reply", "servo": 3, "replies": 2})
+    with running_bus(EmulatedServoBus(robot, plant, wire_time=False, faults=faults)) as bus:
+        client = opened(bus.port, 3_000_000)
+        assert [SDK.ping(client, servo)[1] == COMM_SUCCESS for servo in (2, 3, 3, 3)] == [True, False, False, True]
+        client.closePort()
+        assert bus.faults.injected == {"missing_reply": 2}
+
+
+def test_it_writes_what_the_arm_did(robot: Robot, tmp_path: Path) -> None:
+    path = tmp_path / "trace.npz"
+    began_s = time.monotonic()
+    arm = ArmPlant(robot)
+    with traced(arm, path) as plant, running_bus(EmulatedServoBus(robot, plant, wire_time=False)) as bus:
+        client = opened(bus.port, 3_000_000)
+        for register, value in ((11, 0), (64, 1)):
+            assert SDK.write1ByteTxRx(client, 2, register, value)[1] == 0
+        assert SDK.write2ByteTxRx(client, 2, 102, 100)[1] == 0
+        while not arm.dq[0]:
+            SDK.ping(client, 2)
+        client.closePort()
+    trace = load_trace(path)
+    assert (trace.q[-1] == arm.q).all() and trace.current_a[-1, 0] == pytest.approx(0.269)
+    assert began_s <= trace.time_s[0] < trace.time_s[-1] <= time.monotonic()
+    with pytest.raises(OutputExistsError), traced(arm, path):
+        pass
+    with pytest.raises(InputNotFoundError):
+        load_trace(tmp_path / "no such file")
+    path.write_bytes(b"nothing")
+    with pytest.raises(DataError, match="not the record"):
+        load_trace(path)
+
+
 SERVE = """
 from dynid.robot import load_robot
 from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import serve
+from dynid.simulation.servo_process import serve
 from pathlib import Path
 import sys
 robot = load_robot("crane_x7")

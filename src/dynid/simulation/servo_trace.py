@@ -1,9 +1,14 @@
 """A record of what the simulated arm really did, for judging a driver by the arm and not by what the driver says."""
 
+import tempfile
+import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from dynid.errors import DataError, InputNotFoundError
+from dynid.resources import refuse_existing
 from dynid.robot import FloatArray
 from dynid.simulation.plant import ArmPlant
 from dynid.simulation.plant_interface import PlantReading
@@ -16,7 +21,7 @@ class ArmTrace:
     """What the arm did, K moments of n axes, read-only.
 
     Attributes:
-        time_s: since the start of the arm, (K,) [s].
+        time_s: since the start of the arm, or on the monotonic clock where it runs in real time, (K,) [s].
         q: true joint angles, (K, n) [rad].
         dq: true joint velocities, (K, n) [rad/s].
         current_a: motor currents up to that moment, (K, n) [A].
@@ -37,6 +42,35 @@ class ArmTrace:
         part = slice(int(first), int(last))
         return ArmTrace(self.time_s[part], self.q[part], self.dq[part], self.current_a[part])
 
+    def save(self, path: Path) -> None:
+        """Write a new file, whole or not at all.
+
+        Raises:
+            OutputExistsError: the file exists.
+        """
+        refuse_existing(path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as work:
+            made = Path(work) / "trace.npz"
+            np.savez(made, time_s=self.time_s, q=self.q, dq=self.dq, current_a=self.current_a)
+            refuse_existing(path)
+            made.rename(path)
+
+
+def load_trace(path: Path) -> ArmTrace:
+    """Read what `ArmTrace.save` wrote.
+
+    Raises:
+        InputNotFoundError: no such file.
+        DataError: not such a file.
+    """
+    try:
+        with np.load(path) as found:
+            return ArmTrace(found["time_s"], found["q"], found["dq"], found["current_a"])
+    except FileNotFoundError:
+        raise InputNotFoundError(f"no such file: {path}") from None
+    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is not the record of a simulated arm: {error}") from error
+
 
 class TracedArm:
     """An `ArmPlant` whose every step is recorded; meets `dynid.simulation.plant_interface.Plant`.
@@ -47,10 +81,12 @@ class TracedArm:
 
     Attributes:
         plant: the arm.
+        zero_s: what the record's clock says at the start of the arm [s].
     """
 
     def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:
         self.plant, self._keep_s = plant, keep_s
+        self.zero_s = 0.0
         self._current = np.zeros(plant.size)
         self._chunks: list[FloatArray] = []
         self._rows = np.empty((CHUNK, 1 + 3 * plant.size))
@@ -68,7 +104,7 @@ class TracedArm:
         if self._filled == CHUNK:
             self._next_chunk()
         row = self._rows[self._filled]
-        row[0] = plant.time_s
+        row[0] = self.zero_s + plant.time_s
         row[1 : 1 + n], row[1 + n : 1 + 2 * n], row[1 + 2 * n :] = plant.q, plant.dq, self._current
         self._filled += 1
 
@@ -92,6 +128,6 @@ class TracedArm:
         self._rows = np.empty_like(self._rows)
         self._filled = 0
         while self._keep_s is not None and len(self._chunks) > 1:
-            if self._chunks[1][0, 0] > self.plant.time_s - self._keep_s:
+            if self._chunks[1][0, 0] > self.zero_s + self.plant.time_s - self._keep_s:
                 break
             self._chunks.pop(0)
