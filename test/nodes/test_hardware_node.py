@@ -12,10 +12,13 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
 
 from dynid.errors import NodeError
-from dynid.nodes.common import STREAM
+from dynid.hardware import control_table as table
+from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.settings import HardwareSettings
@@ -280,3 +283,137 @@ def test_a_driver_whose_parent_is_killed_switches_torque_off_and_ends(
     assert select.select([ended], [], [], 30.0)[0]
     os.close(ended)
     assert not any(bus.chain.summary()["torque_enabled"]) and not np.any(bus.chain.summary()["drive_current_a"])
+
+
+# -- interlocks ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def enabled(client: Supervisor, node: Process) -> Supervisor:
+    """Torque on."""
+    client.transition("hardware", "configure")
+    client.transition("hardware", "activate")
+    client.set_enabled("hardware", True)
+    return client
+
+
+def test_the_emergency_stop_stops_the_arm_and_must_be_released_before_it_can_be_cleared(
+    enabled: Supervisor, bus: EmulatedServoBus
+) -> None:
+    quality = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)  # not even latched: heard all the same
+    button = enabled.node.create_publisher(Bool, "estop", quality)
+
+    def press(value: bool, until: Callable[[], bool], what: str) -> None:
+        def published() -> bool:
+            button.publish(Bool(data=value))
+            return until()
+
+        enabled.wait(published, 20.0, what)
+
+    press(
+        True, lambda: message(enabled).startswith("emergency stop: true on topic estop (from /supervisor"), "the stop"
+    )
+    enabled.wait(lambda: not any(bus.chain.summary()["torque_enabled"]), 20.0, "torque off")
+    with pytest.raises(NodeError, match="emergency stop is pressed"):
+        enabled.set_enabled("hardware", True)
+    with pytest.raises(NodeError, match="release it by false"):
+        enabled.trigger("hardware/clear_fault")
+
+    def cleared() -> bool:
+        button.publish(Bool(data=False))
+        try:
+            return enabled.trigger("hardware/clear_fault") == "no fault"
+        except NodeError:
+            return False
+
+    enabled.wait(cleared, 20.0, "the fault to be cleared")
+    enabled.set_enabled("hardware", True)
+
+
+def test_an_emergency_stop_that_was_pressed_before_counts(client: Supervisor, node: Process) -> None:
+    button = client.node.create_publisher(Bool, "estop", LATCHED)
+    button.publish(Bool(data=True))
+    client.transition("hardware", "configure")
+    client.transition("hardware", "activate")
+    client.wait(lambda: message(client).startswith("emergency stop"), 10.0, "the fault")
+    with pytest.raises(NodeError, match="emergency stop is pressed"):
+        client.set_enabled("hardware", True)
+
+
+def test_a_second_commander_stops_the_arm_by_name(enabled: Supervisor, bus: EmulatedServoBus) -> None:
+    first = enabled.node.create_publisher(JointState, "joint_commands", STREAM)
+    enabled.wait(lambda: first.get_subscription_count() == 1, 10.0, "the first commander")
+    enabled.wait(lambda: message(enabled) == "enabled, holding: no command yet", 10.0, "the state")
+    second = enabled.node.create_publisher(JointState, "joint_commands", STREAM)
+    enabled.wait(lambda: message(enabled).startswith("2 publishers command the arm"), 10.0, "the finding")
+    assert "from /supervisor, /supervisor" in message(enabled)
+    enabled.wait(lambda: not any(bus.chain.summary()["torque_enabled"]), 20.0, "torque off")
+    enabled.trigger("hardware/clear_fault")
+    with pytest.raises(NodeError, match="an arm has one commander"):
+        enabled.set_enabled("hardware", True)
+    enabled.node.destroy_publisher(second)
+
+    def enable() -> bool:
+        try:
+            return bool(enabled.set_enabled("hardware", True))
+        except NodeError:
+            return False
+
+    enabled.wait(enable, 20.0, "enable with one commander")
+
+
+# -- servos and cable ------------------------------------------------------------------------------------------
+
+
+def test_a_servo_with_an_error_is_named_and_restarted_on_request(enabled: Supervisor, bus: EmulatedServoBus) -> None:
+    with pytest.raises(NodeError, match="disable the arm first"):
+        enabled.trigger("hardware/reboot")
+    bus.chain.servos[3].raise_hardware_error(1 << 2)
+    fault = "hardware error at servo 3 (crane_x7_shoulder_revolute_part_tilt_joint): overheating"
+    enabled.wait(lambda: message(enabled) == fault, 20.0, "the fault")
+    enabled.wait(lambda: not any(bus.chain.summary()["torque_enabled"]), 20.0, "torque off")
+    enabled.wait(lambda: enabled.reported("hardware line", "alerts_by_servo: 3") != "", 20.0, "the count")
+    assert "tick is not read" in enabled.reported("hardware line", "stale replies are told by")
+    assert "35 deg C, 12.0 V" in enabled.reported("hardware servos", f"2 ({NAMES[0]})")
+    enabled.trigger("hardware/clear_fault")
+    with pytest.raises(NodeError, match="did not switch on at servo 3"):
+        enabled.set_enabled("hardware", True)
+    assert "rebooted, it had reported overheating" in enabled.trigger("hardware/reboot")
+    assert enabled.trigger("hardware/reboot") == "no servo reports a hardware error"
+    enabled.set_enabled("hardware", True)
+
+
+def test_a_cable_that_was_pulled_is_found_again_on_request(
+    client: Supervisor, group: ProcessGroup, tmp_path: Path
+) -> None:
+    link = tmp_path / "arm"
+    with running_bus(EmulatedServoBus(ROBOT, IndependentAxesPlant(ROBOT), wire_time=False, link=link)):
+        group.start_node("hardware_node", "hardware", {"port_name": str(link)})
+        client.transition("hardware", "configure")
+        client.transition("hardware", "activate")
+        client.set_enabled("hardware", True)
+        with pytest.raises(NodeError, match="nothing to reopen"):
+            client.trigger("hardware/reopen")
+    client.wait(lambda: "was lost" in message(client), 20.0, "the loss of the port")
+    with pytest.raises(NodeError, match="does not exist"):
+        client.trigger("hardware/reopen")
+    again = EmulatedServoBus(ROBOT, IndependentAxesPlant(ROBOT), wire_time=False, link=link)
+    for servo in again.chain.servos.values():  # as the servos were left: stopped by their watchdog, torque on
+        servo.write(table.OPERATING_MODE.address, b"\x00")
+        servo.set(table.TORQUE_ENABLE, 1)
+        servo.trip_watchdog()
+    with running_bus(again):
+        assert client.trigger("hardware/reopen") == "the port is open again; torque is off"
+        assert not any(again.chain.summary()["torque_enabled"])
+        client.wait(lambda: message(client) == "disabled", 20.0, "the cycle")
+        client.set_enabled("hardware", True)
+        client.set_enabled("hardware", False)
+
+
+def test_torque_that_is_on_is_taken_over_only_if_told(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
+    bus.chain.servos[4].set(table.TORQUE_ENABLE, 1)
+    assert "servo 4 (crane_x7_upper_arm_revolute_part_twist_joint) has its torque on" in refusal(client, node, bus.port)
+    assert all(bus.chain.summary()["torque_enabled"][2:3])
+    client.set_parameters("hardware", {"take_over": True})
+    client.transition("hardware", "configure")
+    assert not any(bus.chain.summary()["torque_enabled"])

@@ -136,6 +136,12 @@ class DynamixelArm:
         """Whether the servos are read by the fast sync read."""
         return self._cycle.fast_read
 
+    @property
+    def stale_detection(self) -> str:
+        """By what replies to an earlier request are told from those to the present one."""
+        wire = "wire time, " if self._cycle.wire_timed else ""
+        return f"{wire}input discarded before each request, quarantine after an unanswered one; the tick is not read"
+
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 

@@ -17,6 +17,12 @@ PUNCTUAL_SLICE_NS = 100_000
 _PR_SET_TIMERSLACK = 29
 _PR_GET_TIMERSLACK = 30
 SWITCH_INTERVAL_S = 0.0005
+_in_force: dict[str, bool] = {}
+
+
+def in_force() -> dict[str, bool]:
+    """Which of these settings this process asked for, and whether each took effect."""
+    return dict(_in_force)
 
 
 @contextlib.contextmanager
@@ -27,10 +33,11 @@ def bounded_timer_slack(nanoseconds: int = 1) -> Iterator[bool]:
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is None:
+        _in_force["timer slack"] = False
         yield False
         return
     before = prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
-    accepted = prctl(_PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0) == 0
+    accepted = _in_force["timer slack"] = prctl(_PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0) == 0
     try:
         yield accepted
     finally:
@@ -59,13 +66,16 @@ def prefer_latency() -> bool:
     (Linux 6.12 or newer honours it).
     """
     lock_memory()
-    return _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
+    _in_force["short time slices"] = _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
+    return _in_force["short time slices"]
 
 
 def lock_memory() -> bool:
     """Keep this process' pages in memory, so that no cycle waits for a disk; returns whether it was permitted."""
     lock_all = getattr(ctypes.CDLL(None), "mlockall", None)
-    return bool(lock_all is not None and lock_all(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
+    locked = bool(lock_all is not None and lock_all(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
+    _in_force["locked memory"] = locked
+    return locked
 
 
 def prefer_throughput() -> bool:

@@ -16,6 +16,7 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
+from std_srvs.srv import Trigger
 
 from dynid.errors import DynidError
 from dynid.parent import end_with_parent, expected_parent
@@ -61,6 +62,19 @@ class ManagedNode(LifecycleNode):
 def declare(node: Node, name: str, default: Any, description: str, *, fixed: bool = False) -> Any:
     """Declare a parameter with a description and return its value; a `fixed` one is given at the start only."""
     return node.declare_parameter(name, default, ParameterDescriptor(description=description, read_only=fixed)).value
+
+
+def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
+    """Create a Trigger service: what `serve` returns, or the error that it raises on purpose, is the answer."""
+
+    def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        try:
+            response.message, response.success = serve(), True
+        except DynidError as error:
+            response.message = str(error)
+        return response
+
+    node.create_service(Trigger, name, answer)
 
 
 def string(node: Node, name: str) -> str:

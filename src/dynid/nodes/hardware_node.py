@@ -1,10 +1,11 @@
 """Lifecycle node that owns the servo bus: joint_states out and joint_commands in at 1 kHz, current mode.
 
 configure opens the port and checks every servo; activate starts the cycle (states flow, torque is off); `~/enable`
-switches torque on and off. Whatever ends the process, currents go to zero and torque off first.
+switches torque on and off. Whatever ends the process, the arm is stopped, let down, and torque goes off first. The
+topic `estop` stops it, too, and so does a second publisher of `joint_commands`. `~/clear_fault` leaves a fault whose
+cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a cable again that was pulled.
 """
 
-import dataclasses
 import time
 
 import numpy as np
@@ -14,22 +15,25 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import SetBool
 
-from dynid import __version__
-from dynid.errors import DynidError
-from dynid.hardware import control_table
+from dynid.errors import DynidError, SafetyError
 from dynid.hardware.cycle import ControlLoop
+from dynid.hardware.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.handshake import StartOptions
 from dynid.hardware.port import is_pseudo_terminal
 from dynid.hardware.realtime import prefer_latency
 from dynid.hardware.safety import GuardState, SafetyGuard
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, ManagedNode, declare, run_node, string
+from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
+from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, serve_trigger, string
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
-from dynid.recording.settings import HardwareSettings
 from dynid.robot import FloatArray, load_robot
 
-OK, WARN, ERROR = 0, 1, 2
+DIAGNOSTICS_S = 1.0
+STATE_POLL_S = 0.1  # a change of state is reported so soon
+DETAILS_EVERY = 5  # what the line and the servos do changes slowly
+REBOOT_TIMEOUT_S = 30.0
 OWN_CLOCK_S = 10.0  # a stamp farther back than this is of another clock
 
 
@@ -43,6 +47,9 @@ class HardwareNode(ManagedNode):
         declare(self, "baudrate", self.robot.file.bus.baudrate, "bit/s")
         declare(self, "mount", self.robot.file.default_mount, "how the arm is mounted: which way gravity points")
         declare(self, "allow_real_port", False, "must be true for a port behind which a real arm moves")
+        declare(self, "write_eeprom", False, "may write settings that differ into a real arm's servos")
+        declare(self, "take_over", False, "may start although torque is on; it goes off, the arm must be held")
+        declare(self, "reboot_servos", False, "may reboot servos that report a hardware error at the start")
         declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 does not ask for one")
         self._arm: DynamixelArm | None = None
         self._loop: ControlLoop | None = None
@@ -55,10 +62,14 @@ class HardwareNode(ManagedNode):
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._decode_command = JointStateDecoder(self.robot.joint_names)
         self.add_on_set_parameters_callback(self._on_set)
-        self.create_subscription(JointState, "joint_commands", self._on_command, NEWEST, raw=True)
+        self._emergency = EmergencyStop(self, self._stop_arm)
+        self._commander = OneCommander(self, self._on_command, self._stop_enabled_arm)
         self.create_service(SetBool, "~/enable", self._on_enable)
-        self.create_service(Trigger, "~/clear_fault", self._on_clear_fault)
-        self.create_timer(1.0, self._publish_diagnostics)
+        for name, serve in {"clear_fault": self._clear_fault, "reboot": self._reboot, "reopen": self._reopen}.items():
+            serve_trigger(self, f"~/{name}", serve)
+        self._reports, self._reported = 0, ""
+        self.create_timer(DIAGNOSTICS_S, self._publish_diagnostics)
+        self.create_timer(STATE_POLL_S, self._report_change)
 
     def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
         """What is read when the port is opened cannot be changed behind an open port."""
@@ -80,6 +91,7 @@ class HardwareNode(ManagedNode):
                 port,
                 allow_real_port=bool(self.get_parameter("allow_real_port").value),
                 baudrate=int(self.get_parameter("baudrate").value),
+                start=self._start_options(port),
             )
             arm.open()
         except DynidError as error:
@@ -88,26 +100,17 @@ class HardwareNode(ManagedNode):
         for line in arm.changed:
             self.get_logger().info(f"servo set up: {line}")
         self._arm = arm
-        self._settings.publish(String(data=self._hardware_settings(port).model_dump_json()))
+        self._settings.publish(String(data=driver_settings(self.robot, string(self, "mount"), port).model_dump_json()))
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the cycle; torque stays off."""
         assert self._arm is not None
-        priority = int(self.get_parameter("realtime_priority").value) or None
-        guard = SafetyGuard(self.robot)
-        self._loop = ControlLoop(
-            self._arm,
-            guard,
-            on_waiting=self._publish,
-            on_end=self._on_end,
-            realtime_priority=priority,
-        )
-        self._loop.start()
+        self._start_loop(self._arm)
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop the arm damped, torque off, end the cycle."""
+        """Stop the arm, let it down, torque off, end the cycle."""
         self._stop_loop()
         return super().on_deactivate(state)
 
@@ -125,6 +128,23 @@ class HardwareNode(ManagedNode):
         """Zero current, torque off, port closed; more than once does no harm."""
         self._stop_loop()
         self._close_arm()
+
+    def _start_options(self, port: str) -> StartOptions:
+        """What may be done at the start; a simulated arm's servos may be written to."""
+        told = {name: bool(self.get_parameter(name).value) for name in ("write_eeprom", "take_over", "reboot_servos")}
+        return StartOptions(**(told | {"write_eeprom": told["write_eeprom"] or is_pseudo_terminal(port)}))
+
+    def _start_loop(self, arm: DynamixelArm) -> None:
+        self._loop = ControlLoop(
+            arm,
+            SafetyGuard(self.robot),
+            on_waiting=self._publish,
+            on_end=self._on_end,
+            realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
+        )
+        self._loop.start()
+        if self._emergency.pressed:
+            self._loop.fault(self._emergency.text)
 
     def _stop_loop(self) -> None:
         if self._loop is None:
@@ -193,65 +213,81 @@ class HardwareNode(ManagedNode):
         made_s = (stamp_ns - self._arm.bus.realtime_offset_ns) * 1e-9
         return made_s if 0.0 <= time.monotonic() - made_s <= OWN_CLOCK_S else None
 
-    def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+    def _stop_arm(self, text: str) -> None:
+        """A fault from outside of the driver, whatever the arm does."""
+        self.get_logger().error(text)
+        if self._loop is not None:
+            self._loop.fault(text)
+
+    def _stop_enabled_arm(self, text: str) -> None:
+        """A fault while torque is on; otherwise it is a reason to refuse enable."""
+        if self._loop is not None and self._loop.guard.state is not GuardState.DISABLED:
+            self._stop_arm(text)
+        else:
+            self.get_logger().warning(text)
+
+    def _active_loop(self) -> ControlLoop:
         if self._loop is None:
-            response.message = "the hardware node is not active; configure and activate it first"
-            return response
+            raise SafetyError("the hardware node is not active; configure and activate it first")
+        return self._loop
+
+    def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         try:
-            self._loop.enable() if request.data else self._loop.disable()
+            loop = self._active_loop()
+            refusal = self._emergency.refusal or self._commander.refusal
+            if request.data and refusal:
+                raise SafetyError(f"cannot enable: {refusal}")
+            loop.enable() if request.data else loop.disable()
         except DynidError as error:
             response.message = str(error)
             return response
         response.success, response.message = True, "torque is on" if request.data else "torque is off"
         return response
 
-    def _on_clear_fault(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        if self._loop is None:
-            response.message = "the hardware node is not active"
-            return response
-        try:
-            self._loop.clear_fault()
-        except DynidError as error:
-            response.message = str(error)
-            return response
-        response.success, response.message = True, "no fault"
-        return response
+    def _clear_fault(self) -> str:
+        loop = self._active_loop()
+        if self._emergency.refusal:
+            raise SafetyError(f"cannot clear a fault: {self._emergency.refusal}")
+        loop.clear_fault()
+        return "no fault"
 
-    def _hardware_settings(self, port: str) -> HardwareSettings:
-        mount = string(self, "mount")
-        gravity = self.robot.gravity(mount)
-        return HardwareSettings(
-            robot=self.robot.name,
-            joint_names=self.robot.joint_names,
-            torque_constants_nm_per_a=tuple(self.robot.torque_constants.tolist()),
-            mount=mount,
-            gravity_m_s2=(float(gravity[0]), float(gravity[1]), float(gravity[2])),
-            current_unit_a=control_table.CURRENT_A_PER_COUNT,
-            cycle_s=self.robot.file.bus.cycle_s,
-            simulated=is_pseudo_terminal(port),
-            port=port,
-            dynid_version=__version__,
-        )
+    def _reboot(self) -> str:
+        """Restart the servos that report a hardware error; torque must be off."""
+        loop, lines = self._active_loop(), list[str]()
+        loop.between_cycles(lambda: lines.extend(loop.arm.reboot_servos()), REBOOT_TIMEOUT_S)
+        return "; ".join(lines) or "no servo reports a hardware error"
+
+    def _reopen(self) -> str:
+        """Open a port again that was lost, check all servos, and start the cycle; torque stays off."""
+        loop = self._active_loop()
+        if loop.running:
+            raise SafetyError("nothing to reopen: the port is open and the cycle runs")
+        self._stop_loop()
+        try:
+            loop.arm.bus.close()
+            loop.arm.open()
+        except DynidError:
+            self._loop = loop  # still the one that ended: its error stays in the diagnostics, and it can be tried again
+            raise
+        self._start_loop(loop.arm)
+        return "the port is open again; torque is off"
+
+    def _report_change(self) -> None:
+        """A new state is told at once."""
+        if self._loop is not None and state_text(self._loop) != self._reported:
+            self._publish_diagnostics()
 
     def _publish_diagnostics(self) -> None:
-        loop, sent = self._loop, self._sent
+        loop = self._loop
         if loop is None:
-            status = DiagnosticStatus("hardware", WARN, "not active", "", {})
+            statuses = [DiagnosticStatus("hardware", WARN, "not active", "", {})]
         else:
-            # counters stay whole numbers: the completeness of a bag is judged by them
-            values = {
-                key: str(value) if isinstance(value, int) else f"{value:.6g}"
-                for key, value in dataclasses.asdict(loop.statistics()).items()
-            }
-            values |= {"states_published": str(sent[0]), "last_state_stamp_ns": str(sent[1])}
-            level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
-            text = (
-                str(loop.error)
-                if loop.error
-                else loop.guard.fault_text or loop.guard.stop_text or loop.guard.state.value
-            )
-            status = DiagnosticStatus("hardware", level, text, self.robot.name, values)
-        self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+            statuses = [loop_status(loop, *self._sent)]
+            if self._reports % DETAILS_EVERY == 0:
+                statuses += [line_status(loop), servo_status(loop.arm, loop.guard.settings)]
+            self._reports += 1
+            self._reported = statuses[0].message
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), statuses))
 
 
 def main() -> None:

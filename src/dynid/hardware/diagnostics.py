@@ -1,0 +1,114 @@
+"""What a driver reports of itself, as statuses of name, level, text and values: the loop, the line, the servos."""
+
+import dataclasses
+
+import numpy as np
+
+from dynid import __version__
+from dynid.hardware.control_table import CURRENT_A_PER_COUNT
+from dynid.hardware.cycle import ControlLoop
+from dynid.hardware.dynamixel_arm import DynamixelArm
+from dynid.hardware.guard_states import GuardState, Reason
+from dynid.hardware.port import is_pseudo_terminal
+from dynid.hardware.realtime import in_force
+from dynid.hardware.safety_settings import SafetySettings
+from dynid.recording.messages import DiagnosticStatus
+from dynid.recording.settings import HardwareSettings
+from dynid.robot import Robot
+
+OK, WARN, ERROR = 0, 1, 2
+LOOP, LINE, SERVOS = "hardware", "hardware line", "hardware servos"
+_HELD = (
+    Reason.NO_COMMAND,
+    Reason.STALE_COMMAND,
+    Reason.BAD_COMMAND,
+    Reason.HUGE_COMMAND,
+    Reason.NO_FEEDBACK,
+)
+
+
+def driver_settings(robot: Robot, mount: str, port: str) -> HardwareSettings:
+    """What a record of the driver's states must be read with; `mount` is a name of robot.yaml."""
+    gravity = robot.gravity(mount)
+    return HardwareSettings(
+        robot=robot.name,
+        joint_names=robot.joint_names,
+        torque_constants_nm_per_a=tuple(robot.torque_constants.tolist()),
+        mount=mount,
+        gravity_m_s2=(float(gravity[0]), float(gravity[1]), float(gravity[2])),
+        current_unit_a=CURRENT_A_PER_COUNT,
+        cycle_s=robot.file.bus.cycle_s,
+        simulated=is_pseudo_terminal(port),
+        port=port,
+        dynid_version=__version__,
+    )
+
+
+def state_text(loop: ControlLoop) -> str:
+    """What the driver does, or what is wrong with it, in one line."""
+    guard = loop.guard
+    if loop.error:
+        return str(loop.error)
+    if guard.fault_text or guard.stop_text:
+        return guard.fault_text or guard.stop_text
+    if guard.state is GuardState.ENABLED:
+        held = next((reason for reason in loop.last_result.reasons if reason in _HELD), None)
+        return f"enabled, holding: {held.value}" if held else "enabled"
+    return guard.state.value
+
+
+def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int) -> DiagnosticStatus:
+    """Rates, jitter, missed cycles, the guard's interventions, and how many states were published up to which stamp."""
+    # counters stay whole numbers: the completeness of a bag is judged by them
+    values = {
+        key: str(value) if isinstance(value, int) else f"{value:.6g}"
+        for key, value in dataclasses.asdict(loop.statistics()).items()
+    }
+    values |= {"states_published": str(published), "last_state_stamp_ns": str(last_stamp_ns)}
+    level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
+    if loop.guard.stop_text:
+        level = max(level, WARN)
+    return DiagnosticStatus(LOOP, level, state_text(loop), loop.arm.robot.name, values)
+
+
+def line_status(loop: ControlLoop) -> DiagnosticStatus:
+    """Errors of the line by kind, and by servo where one is to blame; how stale replies are told; real-time care."""
+    arm, parser = loop.arm, loop.arm.bus.parser
+    counters = dataclasses.asdict(arm.counters)
+    by_servo = {name: values for name, values in counters.items() if isinstance(values, np.ndarray)}
+    values = {name: str(value) for name, value in counters.items() if name not in by_servo}
+    values |= {
+        "crc_errors": str(parser.crc_errors),
+        "malformed": str(parser.malformed),
+        "skipped_bytes": str(parser.skipped_bytes),
+        "retries": str(arm.bus.retries),
+    }
+    for name, counts in by_servo.items():
+        for joint, count in zip(arm.robot.file.joints, counts.tolist(), strict=True):
+            if count:
+                values[f"{name}: {joint.servo_id}"] = str(count)
+    values |= {
+        "read": "fast sync read" if arm.fast_read else "sync read",
+        "stale replies are told by": arm.stale_detection,
+        "SCHED_FIFO": "in force" if loop.fifo else "no",
+    }
+    values |= {name: "in force" if yes else "no" for name, yes in in_force().items()}
+    faults = sum(int(np.sum(value)) for value in counters.values()) - counters["late"] - counters["repeated"]
+    text = "no errors" if not faults else f"{counters['timeouts']} reads without a full answer"
+    return DiagnosticStatus(LINE, WARN if faults else OK, text, arm.bus.port, values)
+
+
+def servo_status(arm: DynamixelArm, settings: SafetySettings) -> DiagnosticStatus:
+    """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last."""
+    slow, values = arm.slow, {}
+    for axis, joint in enumerate(arm.robot.file.joints):
+        known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
+        rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
+        torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
+        values[f"{joint.servo_id} ({joint.name})"] = (
+            f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}"
+        )
+    warmest = np.nan_to_num(slow.temperature_deg_c).max()
+    warm = bool(warmest >= settings.derate_from_deg_c)
+    text = f"warmest {warmest:.0f} deg C" + (", current limits lowered" if warm else "")
+    return DiagnosticStatus(SERVOS, WARN if warm else OK, text, arm.robot.name, values)

@@ -1,0 +1,108 @@
+"""What stops an arm from outside of its driver: the emergency stop on a topic, and a second commander."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
+from rclpy.lifecycle import LifecycleNode
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+from dynid.nodes.common import LATCHED, NEWEST
+
+ESTOP_TOPIC = "estop"
+COMMAND_TOPIC = "joint_commands"
+# A subscription that wants latched messages does not hear a publisher that does not latch, and one that wants reliable
+# ones none that is not: an emergency stop must be heard from all of them.
+HEARING = (
+    LATCHED,
+    *(
+        QoSProfile(
+            history=HistoryPolicy.KEEP_LAST, depth=10, reliability=reliability, durability=DurabilityPolicy.VOLATILE
+        )
+        for reliability in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
+    ),
+)
+
+
+class EmergencyStop:
+    """Listens to `estop` (std_msgs/Bool): true stops the arm whatever it does, false lets the fault be cleared.
+
+    Args:
+        node: creates the subscriptions.
+        stop: called with the fault's text whenever true arrives.
+
+    Attributes:
+        pressed: whether the last message was true.
+    """
+
+    def __init__(self, node: LifecycleNode, stop: Callable[[str], None]) -> None:
+        self.pressed = False
+        self._node, self._stop = node, stop
+        for quality in HEARING:
+            silent = SubscriptionEventCallbacks(
+                use_default_callbacks=False
+            )  # no warning that one of them hears nothing
+            node.create_subscription(Bool, ESTOP_TOPIC, self._on_message, quality, event_callbacks=silent)
+
+    def _on_message(self, message: Bool) -> None:
+        was, self.pressed = self.pressed, bool(message.data)
+        if self.pressed and not was:
+            self._stop(self.text)
+
+    @property
+    def text(self) -> str:
+        """The fault in words, with who pressed it."""
+        return f"emergency stop: true on topic {ESTOP_TOPIC} ({_publishers(self._node, ESTOP_TOPIC)})"
+
+    @property
+    def refusal(self) -> str:
+        """Why torque cannot be switched on, '' if it can."""
+        if not self.pressed:
+            return ""
+        return f"the emergency stop is pressed (topic {ESTOP_TOPIC} is true): release it by false, then clear the fault"
+
+
+class OneCommander:
+    """Subscribes to `joint_commands`, and sees to it that one node at a time publishes them.
+
+    The middleware tells of every publisher that comes or goes, so a second one is noticed before its first command.
+
+    Args:
+        node: creates the subscription.
+        on_command: called with every serialized command.
+        stop: called with the fault's text when a second publisher appears.
+    """
+
+    def __init__(self, node: LifecycleNode, on_command: Callable[[bytes], None], stop: Callable[[str], None]) -> None:
+        self._node, self._stop = node, stop
+        self._count = 0
+        events = SubscriptionEventCallbacks(matched=self._on_matched)
+        node.create_subscription(JointState, COMMAND_TOPIC, on_command, NEWEST, raw=True, event_callbacks=events)
+
+    def _on_matched(self, info: Any) -> None:
+        assert isinstance(info, QoSSubscriptionMatchedInfo)
+        self._count = info.current_count
+        if self._count > 1:
+            self._stop(self.text)
+
+    @property
+    def text(self) -> str:
+        """The finding in words, with the publishers' names."""
+        return (
+            f"{self._count} publishers command the arm on topic {COMMAND_TOPIC} "
+            f"({_publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed one is "
+            "forgotten after some 20 s)"
+        )
+
+    @property
+    def refusal(self) -> str:
+        """Why torque cannot be switched on, '' if it can."""
+        return self.text if self._count > 1 else ""
+
+
+def _publishers(node: LifecycleNode, topic: str) -> str:
+    found = node.get_publishers_info_by_topic(topic)
+    names = sorted(f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found)
+    return f"from {', '.join(names)}" if names else "its publisher is gone"
