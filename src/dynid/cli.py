@@ -1,6 +1,7 @@
 """The `dynid` command. Every subcommand does one thing and says in one sentence what went wrong."""
 
 import json
+import os
 import sys
 import time
 from datetime import datetime
@@ -12,6 +13,7 @@ from rich.console import Console
 
 from dynid.commands import register_all
 from dynid.errors import ConfigurationError, DynidError
+from dynid.parallel import THREAD_VARIABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 console = Console()
@@ -143,6 +145,10 @@ def bag(
         console.print(f"  [yellow]{finding}[/yellow]", soft_wrap=True)
 
 
+# Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds. The
+# library reads this when it is loaded, which is when the commands are.
+for _variable in THREAD_VARIABLES:
+    os.environ.setdefault(_variable, "1")
 register_all(app)
 
 

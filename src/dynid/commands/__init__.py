@@ -9,6 +9,7 @@ def register_all(app: typer.Typer) -> None:
         audit,
         benchmark,
         campaign,
+        identify,
         payload,
         regressor,
         robot,
@@ -19,6 +20,7 @@ def register_all(app: typer.Typer) -> None:
     )
 
     for module in (
-        trajectories, simulate, audit, validate, campaign, robot, regressor, payload, torque_constants, benchmark,
+        trajectories, simulate, identify, audit, validate, campaign, robot, regressor, payload, torque_constants,
+        benchmark,
     ):  # fmt: skip
         module.register(app)

@@ -26,6 +26,7 @@ class TorqueErrors:
         rmse: the same over all axes and samples [N m].
         mne_per_axis: mean |tau - tau_hat| / (max tau - min tau) of each axis.
         mne: mean normalised error, the mean of it over the axes (the paper uses the name and does not define it).
+        torque_rms_per_axis: root mean square of the measured torques [N m].
     """
 
     relative_per_axis: FloatArray
@@ -34,6 +35,7 @@ class TorqueErrors:
     rmse: float
     mne_per_axis: FloatArray
     mne: float
+    torque_rms_per_axis: FloatArray
 
 
 def torque_errors(tau: FloatArray, tau_hat: FloatArray) -> TorqueErrors:
@@ -60,6 +62,7 @@ def torque_errors(tau: FloatArray, tau_hat: FloatArray) -> TorqueErrors:
         float(np.sqrt((error**2).mean())),
         read_only(mne),
         float(mne.mean()),
+        read_only(np.sqrt((tau**2).mean(axis=0))),
     )
 
 

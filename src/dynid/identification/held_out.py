@@ -13,9 +13,11 @@ from dynid.identification.coulomb import CoulombFriction, friction_shape
 from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
+from dynid.identification.sources import load_source
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
+from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
 
@@ -60,6 +62,21 @@ def predict(
     return Validation(name, torque_errors(samples.tau, tau_hat), len(samples))
 
 
+def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
+    """|| tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
+    return {"all": errors.relative, "joints": dict(zip(joints, errors.relative_per_axis.tolist(), strict=True))}
+
+
+def pooled_relative_errors(validations: Sequence[Validation], joints: tuple[str, ...]) -> dict[str, Any]:
+    """The same over all samples of several recordings."""
+    error = np.sum([one.samples * one.errors.rmse_per_axis**2 for one in validations], axis=0)
+    torque = np.sum([one.samples * one.errors.torque_rms_per_axis**2 for one in validations], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_axis = np.nan_to_num(np.sqrt(error / torque), posinf=np.inf)
+        total = float(np.nan_to_num(np.sqrt(error.sum() / torque.sum()), posinf=np.inf))
+    return {"all": total, "joints": dict(zip(joints, per_axis.tolist(), strict=True))}
+
+
 def errors_as_dict(one: Validation, joints: tuple[str, ...]) -> dict[str, Any]:
     """RMSE [N m], MNE and relative error of one bag, in all and per axis."""
     errors = one.errors
@@ -79,18 +96,19 @@ def errors_as_dict(one: Validation, joints: tuple[str, ...]) -> dict[str, Any]:
 def validate_bags(
     robot: Robot, bags: Sequence[Path], phi_of: Callable[[ArmModel], BaseParameters], interval_s: float | None = None,
     settings: IdentificationSettings | None = None, torque_constants: tuple[float, ...] = (),
-    friction: CoulombFriction | None = None,
+    friction: CoulombFriction | None = None, mapping: CsvMapping | None = None,
 ) -> HeldOut:  # fmt: skip
-    """Predict the torques of bags.
+    """Predict the torques of bags or CSV files.
 
     Args:
         robot: the robot the bags must be of.
-        bags: held-out bags; each may have its own mount.
+        bags: held-out bags or CSV files; each may have its own mount.
         phi_of: gives the parameters for the model of a bag's mount.
         interval_s: sampling interval; None is the settings' own.
         settings: None reads the robot's identification.yaml.
         torque_constants: that the model was identified with [N m/A]; () if they are not known.
         friction: Coulomb friction of the model; None is none.
+        mapping: what the columns of CSV files are.
 
     Raises:
         InputNotFoundError, DataError: a bag cannot be used, was recorded with other torque constants, or two have one
@@ -103,18 +121,17 @@ def validate_bags(
     sources: list[tuple[str, str]] = []
     notes: list[str] = []
     for bag in bags:
-        recording = load_recording(bag, robot)
-        sources.append((str(recording.source), recording.sha256))
-        notes += [f"{recording.source.name}: {note}" for note in recording.notes]
-        used = recording.hardware.torque_constants_nm_per_a
-        if torque_constants and torque_constants != used:
+        source = load_source(bag, robot, settings, mapping)
+        sources.append((str(source.path), source.sha256))
+        notes += [f"{source.name}: {note}" for note in source.notes]
+        if torque_constants and torque_constants != source.torque_constants:
             raise DataError(
-                f"{bag} was recorded with torque constants {used} N m/A, the model identified with {torque_constants}: "
-                "its torques are not comparable"
+                f"{bag} was recorded with torque constants {source.torque_constants} N m/A, the model identified with "
+                f"{torque_constants}: its torques are not comparable"
             )
-        model = ArmModel.of(robot, mount=recording.hardware.mount)
-        samples = preprocess_recording(recording, robot, settings, interval_s=interval_s)
-        one = predict(model, phi_of(model), samples, recording.source.name, friction)
+        model = ArmModel.of(robot, mount=source.mount)
+        samples = source.samples(settings, interval_s=interval_s)
+        one = predict(model, phi_of(model), samples, source.name, friction)
         if one.name in (other.name for other in validations):
             raise DataError(f"two bags are called '{one.name}'; validate them one after the other")
         validations.append(one)

@@ -1,14 +1,13 @@
-"""From bags to an accepted model: preprocess, estimate, project to a consistent model, audit, validate, judge.
+"""From recordings to an accepted model: preprocess, estimate, project to a consistent model, audit, validate, judge.
 
 Each stage is a module of its own; this file only joins them and collects what they say into one verdict.
 """
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from dynid import __version__
 from dynid.errors import DataError
@@ -16,17 +15,27 @@ from dynid.identification.audit import AuditResult, audit
 from dynid.identification.coulomb import CoulombFriction, with_friction
 from dynid.identification.estimator import Estimate, TorqueErrors, estimator
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
-from dynid.identification.held_out import HeldOut, Validation, validate_bags
+from dynid.identification.held_out import (
+    HeldOut,
+    Validation,
+    pooled_relative_errors,
+    predict,
+    relative_errors,
+    validate_bags,
+)
 from dynid.identification.model_file import ModelFile, accepted_by, friction_block, parameter_rows, save_model
-from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.preprocessing import Samples
+from dynid.identification.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.regression import Regression
+from dynid.identification.sample_sets import hold_out, join
 from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.sources import Source, load_sources, torque_sentence
 from dynid.identification.torque_source import other_source, torque_source_check
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
-from dynid.recording.recording import Recording, load_recording
+from dynid.recording.csv_mapping import CsvMapping
 from dynid.resources import whole_folder
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.export import write_exports
@@ -95,65 +104,58 @@ class Identification:
                 "dynid_version": __version__,
                 "bags": [{"path": path, "sha256": sha} for path, sha in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
+                "torques": self.torque_sentence,
                 "unconstrained": {row.name: row.value for row in parameter_rows(self.model, self.estimate.base)},
                 "notes": list(self.notes),
             },
             **accepted_by(self.verdict),
         )
 
+    @property
+    def torque_sentence(self) -> str:
+        """Which torque constants the result rests on, in words."""
+        return torque_sentence(self.torque_constants, self.robot.joint_names)
+
     def verdict_json(self) -> str:
         """The verdict as one JSON object."""
         checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in self.verdict.checks]
         return json.dumps({"accepted": self.verdict.accepted, "checks": checks})
 
-
-def _load(robot: Robot, bags: Sequence[Path], progress: Progress) -> list[Recording]:
-    """The recordings, which must agree on mount and torque constants."""
-    recordings = []
-    for bag in bags:
-        progress(f"reading {bag.name}")
-        recordings.append(load_recording(bag, robot))
-    for recording in recordings[1:]:
-        first, other = recordings[0].hardware, recording.hardware
-        if (first.mount, first.torque_constants_nm_per_a) != (other.mount, other.torque_constants_nm_per_a):
-            raise DataError(
-                f"{recordings[0].source} and {recording.source} differ in mount or torque constants "
-                f"({first.mount} and {other.mount}); identify from bags of one setting"
-            )
-    return recordings
-
-
-def _join(parts: Sequence[Samples]) -> Samples:
-    """Samples of several bags one after the other; time starts anew with each, the settings are the first one's."""
-    return replace(
-        parts[0],
-        time=np.concatenate([one.time for one in parts]),
-        q=np.concatenate([one.q for one in parts]),
-        dq=np.concatenate([one.dq for one in parts]),
-        ddq=np.concatenate([one.ddq for one in parts]),
-        tau=np.concatenate([one.tau for one in parts]),
-        quality=Verdict(tuple(check for one in parts for check in one.quality.checks)),
-    )
+    def summary_json(self) -> str:
+        """The verdict, the relative torque errors in and out of sample, and what the result rests on, as JSON."""
+        joints = self.robot.joint_names
+        errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints), "out_of_sample": None}
+        if self.validations:
+            files = {one.name: relative_errors(one.errors, joints) for one in self.validations}
+            errors["out_of_sample"] = pooled_relative_errors(self.validations, joints) | {"files": files}
+        return json.dumps(
+            json.loads(self.verdict_json())
+            | {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
+        )
 
 
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     """The robot's nominal standard parameters (s,), which the second stage of the projection stays close to."""
     path = robot.folder / robot.file.simulation.standard_parameters
-    return load_standard(path, model.mdh).values if path.is_file() else None
+    return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
 
 
 def identify(
     robot: Robot, bags: Sequence[Path], *, validation_bags: Sequence[Path] = (),
     settings: IdentificationSettings | None = None, progress: Progress = lambda stage: None,
+    mapping: CsvMapping | None = None, validation_mapping: CsvMapping | None = None, held_out_share: float = 0.0,
 ) -> Identification:  # fmt: skip
-    """Identify a model from one or more bags.
+    """Identify a model from one or more bags or CSV files.
 
     Args:
-        robot: the robot the bags must be of.
-        bags: what to identify from.
-        validation_bags: held-out bags that judge the result.
+        robot: the robot the recordings must be of.
+        bags: bags or CSV files to identify from.
+        validation_bags: held-out bags or CSV files that judge the result.
         settings: None reads the robot's identification.yaml.
         progress: told the name of each stage as it begins.
+        mapping: what the columns of CSV files are.
+        validation_mapping: the same for held-out CSV files; None is `mapping`.
+        held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
 
     Raises:
         InputNotFoundError, DataError: a bag cannot be used; one sentence that says why.
@@ -162,11 +164,11 @@ def identify(
     if not bags:
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
-    recordings = _load(robot, bags, progress)
-    hardware = recordings[0].hardware
-    model = ArmModel.of(robot, mount=hardware.mount)
+    sources = load_sources(bags, robot, settings, mapping, progress)
+    first = sources[0]
+    model = ArmModel.of(robot, mount=first.mount)
     progress("preprocessing")
-    samples, other = _samples(robot, recordings, settings)
+    samples, other, kept = _samples(sources, settings, held_out_share)
     progress("estimating")
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
     regression = Regression.stack(model, samples, settings.coulomb_friction)
@@ -182,7 +184,8 @@ def identify(
     compared = Verdict(() if other is None else (torque_source_check(model, settings, regression, other),))
     progress("auditing")
     acceptance = settings.acceptance
-    audited = audit(
+    look = audit if acceptance.fresh_poses > MOST_POSES else quick_audit
+    audited = look(
         model,
         consistent.base,
         robot.audit_lower,
@@ -193,35 +196,51 @@ def identify(
     )
     progress("validating")
     held_out = validate_bags(
-        robot, validation_bags, lambda _: consistent.base, None, settings, hardware.torque_constants_nm_per_a, friction
-    )
-    _refuse_same(recordings, held_out)
+        robot, validation_bags, lambda _: consistent.base, None, settings, first.torque_constants, friction,
+        validation_mapping or mapping,
+    )  # fmt: skip
+    if (validation_mapping or mapping) == mapping:  # other rows of one file are other data
+        _refuse_same(sources, held_out)
+    ends = tuple(predict(model, consistent.base, one, name, friction) for name, one in kept)
     fit = regression.errors(consistent.base.values)
     return Identification(
         robot=robot, model=model, estimate=estimate, consistent=consistent, audit=audited, fit=fit,
-        friction=friction, validations=held_out.validations, settings=settings, mount=hardware.mount,
-        verdict=_judge(samples, estimate, audited, fit, settings) + compared + held_out.verdict,
-        sources=(*((str(one.source), one.sha256) for one in recordings), *held_out.sources),
-        torque_constants=hardware.torque_constants_nm_per_a,
-        notes=(*(f"{one.source.name}: {note}" for one in recordings for note in one.notes), *held_out.notes),
+        friction=friction, validations=(*ends, *held_out.validations), settings=settings, mount=first.mount,
+        verdict=_judge(samples, estimate, audited, fit, settings) + compared + _judge_ends(ends, settings)
+        + held_out.verdict,
+        sources=(*((str(one.path), one.sha256) for one in sources), *held_out.sources),
+        torque_constants=first.torque_constants,
+        notes=(*(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
     )  # fmt: skip
 
 
 def _samples(
-    robot: Robot, recordings: Sequence[Recording], settings: IdentificationSettings
-) -> tuple[Samples, Samples | None]:
-    """Samples of all recordings with the chosen current, and with the other one where it was recorded."""
-    chosen = _join([preprocess_recording(one, robot, settings) for one in recordings])
-    if any(one.applied is None for one in recordings):
-        return chosen, None
-    source = other_source(settings.torque_source)
-    other = [preprocess_recording(one, robot, settings, torque_source=source) for one in recordings]
-    return chosen, _join(other)
+    sources: Sequence[Source], settings: IdentificationSettings, share: float
+) -> tuple[Samples, Samples | None, list[tuple[str, Samples]]]:
+    """Samples to fit, the same with the other current where it was recorded, and the held-out ends with their names."""
+    chosen, kept = [one.samples(settings) for one in sources], []
+    if share:
+        halves = [hold_out(one, share, settings.filter) for one in chosen]
+        chosen = [fitted for fitted, _ in halves]
+        ends = zip(sources, halves, strict=True)
+        kept = [(f"last {100 * share:g} % of {source.name}", held) for source, (_, held) in ends]
+    if share or not all(one.both_currents for one in sources):
+        return join(chosen), None, kept
+    other = other_source(settings.torque_source)
+    return join(chosen), join([one.samples(settings, torque_source=other) for one in sources]), kept
 
 
-def _refuse_same(recordings: Sequence[Recording], held_out: HeldOut) -> None:
-    """A bag that was identified from cannot judge the result."""
-    seen = {one.sha256: one.source for one in recordings}
+def _judge_ends(ends: Sequence[Validation], settings: IdentificationSettings) -> Verdict:
+    """Checks of the held-out ends."""
+    limit = settings.acceptance.relative_torque_error
+    return Verdict(
+        tuple(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit) for one in ends)
+    )
+
+
+def _refuse_same(sources: Sequence[Source], held_out: HeldOut) -> None:
+    """A recording that was identified from cannot judge the result."""
+    seen = {one.sha256: one.path for one in sources}
     for path, sha in held_out.sources:
         if sha in seen:
             raise DataError(

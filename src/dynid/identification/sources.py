@@ -1,11 +1,12 @@
 """Where signals come from: a bag, or CSV files with their mapping. To the identification they are the same."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.settings import IdentificationSettings, TorqueSource, load_identification
 from dynid.identification.signals import Signals
 from dynid.model.dynamics import ArmModel
 from dynid.recording.csv_mapping import CsvMapping
@@ -23,21 +24,33 @@ class Source:
         sha256: of its data.
         mount: how the arm was mounted.
         torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
-        signals: positions and torques in the robot's joint order.
         notes: what a reader of the result should know.
+        both_currents: whether measured and written currents were recorded.
+        read: signals in the robot's joint order, of measured or written torques; None is what the settings say.
     """
 
     path: Path
     sha256: str
     mount: str
     torque_constants: tuple[float, ...]
-    signals: Signals
     notes: tuple[str, ...]
+    both_currents: bool
+    read: Callable[[TorqueSource | None], Signals]
 
     @property
     def name(self) -> str:
         """Name of the bag or file."""
         return self.path.name
+
+    def samples(
+        self, settings: IdentificationSettings, *, interval_s: float | None = None,
+        torque_source: TorqueSource | None = None,
+    ) -> Samples:  # fmt: skip
+        """Samples for the regression; errors as in `preprocess`, with the name of the source."""
+        try:
+            return preprocess(self.read(torque_source), settings, interval_s)
+        except DataError as error:
+            raise DataError(f"{self.path}: {error}") from error
 
 
 def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
@@ -79,8 +92,9 @@ def _from_bag(recording: Recording, robot: Robot, settings: IdentificationSettin
     hardware = recording.hardware
     return Source(
         path=recording.source, sha256=recording.sha256, mount=hardware.mount,
-        torque_constants=hardware.torque_constants_nm_per_a, signals=signals_of(recording, robot, settings),
-        notes=recording.notes,
+        torque_constants=hardware.torque_constants_nm_per_a, notes=recording.notes,
+        both_currents=recording.applied is not None,
+        read=lambda torque_source: signals_of(recording, robot, settings, torque_source),
     )  # fmt: skip
 
 
@@ -92,16 +106,32 @@ def _from_csv(recording: CsvRecording, robot: Robot) -> Source:
     )  # fmt: skip
     return Source(
         path=recording.source, sha256=recording.sha256, mount=recording.mount,
-        torque_constants=recording.torque_constants, signals=signals, notes=recording.notes,
+        torque_constants=recording.torque_constants, notes=recording.notes, both_currents=False,
+        read=lambda _: signals,
     )  # fmt: skip
 
 
-def load_samples(
-    path: Path, robot: Robot, settings: IdentificationSettings, mapping: CsvMapping | None = None
-) -> tuple[Source, Samples]:
-    """A source and its samples for the regression; arguments and errors as in `load_source`."""
-    source = load_source(path, robot, settings, mapping)
-    return source, preprocess(source.signals, settings)
+def load_sources(
+    paths: Sequence[Path], robot: Robot, settings: IdentificationSettings, mapping: CsvMapping | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> list[Source]:  # fmt: skip
+    """Sources to identify one model from; arguments and errors as in `load_source`.
+
+    Raises:
+        DataError: they differ in mount or torque constants.
+    """
+    sources = []
+    for path in paths:
+        progress(f"reading {path.name}")
+        sources.append(load_source(path, robot, settings, mapping))
+    for other in sources[1:]:
+        first = sources[0]
+        if (first.mount, first.torque_constants) != (other.mount, other.torque_constants):
+            raise DataError(
+                f"{first.path} and {other.path} differ in mount or torque constants ({first.mount} and {other.mount}); "
+                "identify from recordings of one setting"
+            )
+    return sources
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +163,7 @@ def load_two_runs(
         DataError: the same data twice, other mounts or other torque constants; and as in `load_source`.
     """
     settings = load_identification(robot)
-    (first, one), (second, other) = (
-        load_samples(path, robot, settings, mapping) for path, mapping in zip(paths, mappings, strict=True)
-    )
+    first, second = (load_source(path, robot, settings, mapping) for path, mapping in zip(paths, mappings, strict=True))
     if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
         raise DataError(
             f"{first.path} and {second.path} hold the same data; name a run before and one after the change"
@@ -147,4 +175,4 @@ def load_two_runs(
         )
     structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
     model = ArmModel.of(robot, mount=first.mount, structure=structure)
-    return TwoRuns(model, (first, second), (one, other))
+    return TwoRuns(model, (first, second), (first.samples(settings), second.samples(settings)))

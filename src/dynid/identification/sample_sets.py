@@ -1,0 +1,51 @@
+"""Samples of several recordings as one set, and a part of them held out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.identification.preprocessing import Samples
+from dynid.identification.settings import FilterSettings
+from dynid.identification.verdict import Verdict
+
+
+def join(parts: Sequence[Samples]) -> Samples:
+    """Samples of several recordings one after the other; time starts anew with each, the settings are the first's."""
+    return replace(
+        parts[0],
+        time=np.concatenate([one.time for one in parts]),
+        q=np.concatenate([one.q for one in parts]),
+        dq=np.concatenate([one.dq for one in parts]),
+        ddq=np.concatenate([one.ddq for one in parts]),
+        tau=np.concatenate([one.tau for one in parts]),
+        quality=Verdict(tuple(check for one in parts for check in one.quality.checks)),
+    )
+
+
+def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
+    """Some of the samples; which (N,)."""
+    kept = {name: getattr(samples, name)[which] for name in ("time", "q", "dq", "ddq", "tau")}
+    return replace(samples, **kept)
+
+
+def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
+    """The first part of one recording to fit, and the last `share` of its time to judge.
+
+    Samples that the filter mixed across the cut belong to neither.
+
+    Raises:
+        DataError: share is not between 0 and 1, or too few samples are left on a side.
+    """
+    if not 0.0 < share < 1.0:
+        raise DataError(f"the held-out share is {share:g}, expected a number between 0 and 1, such as 0.3")
+    begin, end = samples.settings.window_s
+    cut = end - share * (end - begin)
+    reach = 0.5 * settings.settling_periods / samples.settings.cutoff_hz
+    fitted = part(samples, samples.time < cut - reach)
+    held = part(samples, samples.time >= cut + reach)
+    if min(len(fitted), len(held)) < 10:
+        raise DataError(f"holding out {share:g} of {end - begin:.3g} s leaves {len(fitted)} and {len(held)} samples")
+    return fitted, held
