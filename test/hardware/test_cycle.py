@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import BusError, SafetyError
+from dynid.hardware import control_table as table
+from dynid.hardware.arm_cycle import CONTRADICTIONS
 from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.cycle_meter import CycleMeter
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
@@ -217,7 +219,8 @@ def test_torque_off_that_fails_at_the_end_is_told_beside_what_ended_the_loop(
         told.append((error, loop.torque_off_unconfirmed))
         done.set()
 
-    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=on_end, feedback_timeout_s=1.0)
+    guard = SafetyGuard(robot, SafetySettings(stop_time_s=0.1))
+    loop = ControlLoop(arm, guard, on_cycle=callback, on_end=on_end, feedback_timeout_s=1.0)
     loop.start()
     loop.enable()
     silent = bus.chain.servos[4]
@@ -398,3 +401,191 @@ def test_meter_counts_late_and_missed_cycles() -> None:
     figures = meter.statistics(1 + 10_000_000)
     assert (figures.cycles, figures.late, figures.incomplete, figures.missed) == (4, 1, 1, 7)
     assert figures.rate_hz == pytest.approx(300.0) and figures.cycle_p50_us == pytest.approx(300.0)
+
+
+# -- stopping well, and what else stops it -----------------------------------------------------------------------------
+
+
+def test_an_arm_whose_publisher_fails_is_brought_to_rest_first(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher, plant: IndependentAxesPlant, bus: EmulatedServoBus
+) -> None:
+    failing, done = threading.Event(), threading.Event()
+    speeds: list[float] = []
+
+    def publish(sample: ArmSample, applied: np.ndarray) -> None:
+        if failing.is_set():
+            raise RuntimeError("publisher gone")
+
+    def on_end(_: BaseException | None) -> None:
+        speeds.append(float(np.abs(plant.dq).max()))
+        done.set()
+
+    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0, current_ramp_s=0.0))
+    loop = ControlLoop(arm, guard, on_cycle=watcher, on_waiting=publish, on_end=on_end, feedback_timeout_s=1.0)
+    loop.start()
+    watcher.wait(lambda sample, _: sample.complete)
+    loop.enable()
+    loop.set_command(np.full(8, 0.5))
+    watcher.wait(lambda sample, _: bool((sample.dq > 0.3).all()))
+    failing.set()
+    assert done.wait(20.0)
+    assert speeds[0] < 0.1 and isinstance(loop.error, RuntimeError) and loop.torque_off_unconfirmed is None
+    assert "control loop failed: publisher gone" in guard.fault_text
+    assert not any(bus.chain.summary()["torque_enabled"])
+
+
+def test_a_process_that_is_held_up_finds_its_servos_stopped_and_leaves_them_so(
+    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
+) -> None:
+    hold_up, off = threading.Event(), threading.Event()
+    after: list[np.ndarray] = []
+
+    def callback(sample: ArmSample, applied: np.ndarray) -> None:
+        if hold_up.is_set():
+            hold_up.clear()
+            tripped = threading.Event()
+            while not all(bus.chain.summary()["watchdog_tripped"]):
+                tripped.wait(0.01)
+            after.append(np.zeros(8))
+        elif after:
+            after.append(applied)
+            if loop.guard.state is GuardState.FAULT and not any(bus.chain.summary()["torque_enabled"]):
+                off.set()
+
+    loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, feedback_timeout_s=1.0)
+    loop.start()
+    loop.enable()
+    hold_up.set()
+    assert off.wait(20.0)
+    assert loop.guard.fault_text.startswith("bus watchdog tripped at all servos: this process was held up for 0.")
+    assert not np.any(after)
+    loop.clear_fault()
+    loop.enable()  # the watchdogs were cleared with it
+    loop.stop()
+
+
+def test_two_different_answers_to_one_state_after_the_other_are_two_publishers(
+    loop: ControlLoop, watcher: Watcher
+) -> None:
+    loop.enable()
+    for k in range(CONTRADICTIONS - 1):
+        loop.set_command(np.full(8, 0.1), stamp_s=float(k))
+        loop.set_command(np.full(8, 0.3), stamp_s=float(k))
+    loop.set_command(np.full(8, 0.1), stamp_s=100.0)
+    loop.set_command(np.full(8, 0.101), stamp_s=100.0)  # a quicker controller's next step
+    seen = len(watcher.cycles)
+    watcher.wait(lambda *_: len(watcher.cycles) > seen + 3)
+    assert loop.guard.state is GuardState.ENABLED
+    for k in range(CONTRADICTIONS):
+        loop.set_command(np.full(8, 0.1), stamp_s=101.0 + k)
+        loop.set_command(np.full(8, 0.3), stamp_s=101.0 + k)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert loop.guard.fault_text.startswith("two publishers command the arm")
+
+
+def test_a_command_older_than_the_last_is_refused_and_counted(loop: ControlLoop, watcher: Watcher) -> None:
+    loop.enable()
+    now_s = time.monotonic()
+    loop.set_command(np.full(8, 0.2), stamp_s=now_s)
+    loop.set_command(np.full(8, 0.4), stamp_s=now_s - 0.001)
+    _, applied = watcher.wait(lambda _, applied: applied.any())
+    assert (applied[0] * loop.arm.robot.torque_constants[0]) < 0.3
+    assert loop.statistics().commands_out_of_order == 1
+
+
+def test_a_fault_from_outside_stops_the_arm_and_latches(
+    loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    loop.enable()
+    loop.fault("emergency stop")
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT and not loop.guard.torque_needed)
+    with pytest.raises(SafetyError, match="emergency stop"):
+        loop.enable()
+    loop.clear_fault()
+    loop.fault("again")  # also without torque
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+
+
+def test_work_with_the_arm_waits_for_torque_off_and_tells_what_fails(loop: ControlLoop) -> None:
+    done: list[str] = []
+    loop.between_cycles(lambda: done.append(threading.current_thread().name), 5.0)
+    assert done == ["control loop"]
+    loop.enable()
+    with pytest.raises(SafetyError, match="disable the arm first"):
+        loop.between_cycles(lambda: done.append(""), 5.0)
+    loop.disable()
+
+    def fails() -> None:
+        raise BusError("no such servo")
+
+    with pytest.raises(BusError, match="no such servo"):
+        loop.between_cycles(fails, 5.0)
+    assert len(done) == 1 and loop.running
+
+
+def test_the_error_of_a_servo_is_named(loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus) -> None:
+    loop.enable()
+    bus.chain.servos[3].raise_hardware_error(1 << 5)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert loop.guard.fault_text.endswith("): overload")
+
+
+def test_servos_that_no_longer_drive_are_asked_at_once(
+    arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
+) -> None:
+    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0, current_ramp_s=0.0))
+    loop = ControlLoop(arm, guard, on_cycle=watcher, feedback_timeout_s=1.0, slow_poll_every=0)  # no other way to learn
+    loop.start()
+    watcher.wait(lambda sample, _: sample.complete)
+    loop.enable()
+    loop.set_command(0.3 * robot.torque_limits)
+    watcher.wait(lambda _, applied: bool((applied > 0.2).all()))
+    bus.chain.servos[5].set(table.TORQUE_ENABLE, 0)
+    bus.chain._update_drive()
+    loop.set_command(0.3 * robot.torque_limits)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert loop.guard.fault_text.startswith("torque switched itself off at servo 5 (")
+    loop.stop()
+
+
+def test_an_arm_of_which_nothing_is_heard_any_more_gets_no_current(
+    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
+) -> None:
+    done = threading.Event()
+    loop = ControlLoop(arm, SafetyGuard(robot), on_end=lambda _: done.set(), feedback_timeout_s=0.05)
+    loop.start()
+    loop.enable()
+    bus.line_fault = lambda frames: []
+    assert done.wait(20.0)
+    bus.line_fault = None
+    assert not any(bus.chain.summary()["torque_enabled"]) and not any(bus.chain.summary()["goal_current_a"])
+    text = str(loop.error)  # it was switched off, but nobody said so
+    assert text.startswith("TORQUE MAY STILL BE ON") and "no reply for 0.05 s from servo 2 (" in text
+
+
+def test_a_warm_servo_gets_less_current_and_a_hot_one_is_a_fault(
+    loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus, robot: Robot
+) -> None:
+    loop.enable()
+    loop.set_command(2.0 * robot.torque_limits, stamp_s=time.monotonic() + 1.0)
+    watcher.wait(lambda _, applied: applied[0] == pytest.approx(robot.current_limits[0], abs=0.01))
+    bus.chain.servos[2].set(table.PRESENT_TEMPERATURE, 70)
+
+    def cooler(_: ArmSample, applied: np.ndarray) -> bool:
+        loop.set_command(2.0 * robot.torque_limits, stamp_s=time.monotonic() + 1.0)
+        return 0.0 < applied[0] < 0.7 * robot.current_limits[0]
+
+    watcher.wait(cooler)
+    bus.chain.servos[2].set(table.PRESENT_TEMPERATURE, 78)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert "78 deg C reached at servo 2 (" in loop.guard.fault_text
+
+
+def test_meter_tells_percentiles_of_the_whole_run() -> None:
+    meter = CycleMeter(1_000_000)
+    for k in range(10_000):
+        meter.add(5_000_000 if k % 1000 == 0 else 300_500 if k % 50 else 700_500, 0, True)
+    figures = meter.statistics(1)
+    assert (figures.run_p50_us, figures.run_p99_us, figures.run_p999_us) == (302.0, 702.0, 702.0)
+    meter.add(10**12, 0, True)  # longer than anything that is told apart
+    assert meter.statistics(1).run_p50_us == 302.0

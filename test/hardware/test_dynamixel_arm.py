@@ -32,35 +32,10 @@ def test_opening_sets_the_servos_up_and_writes_eeprom_only_once(robot: Robot, bu
         assert arm.changed == []
 
 
-def test_one_message_lists_missing_and_wrong_servos(robot: Robot, bus: EmulatedServoBus) -> None:
-    bus.chain.servos.pop(5)
-    bus.chain.servos.pop(7)
-    bus.chain.servos[3].set(table.MODEL_NUMBER, 1020)
-    with pytest.raises(BusError) as caught:
-        DynamixelArm(robot, bus.port).open()
-    text = str(caught.value)
-    assert "missing servos: 5 (" in text and ", 7 (" in text and "wrong servos: 3 (" in text and "1120" in text
-    assert "\n" not in text and " 2 (" not in text
-
-
 def test_a_line_without_servos_is_told(robot: Robot, bus: EmulatedServoBus) -> None:
     bus.chain.servos.clear()
     with pytest.raises(BusError, match="no servo answers"):
         DynamixelArm(robot, bus.port).open()
-
-
-def test_hardware_errors_and_low_current_limits_are_refused(robot: Robot, bus: EmulatedServoBus) -> None:
-    bus.chain.servos[6].raise_hardware_error(1 << 2)
-    bus.chain.servos[8].set(table.CURRENT_LIMIT, 100)
-    with pytest.raises(BusError, match=r"servo 6 .*overheating.*servo 8 .*0\.27 A"):
-        DynamixelArm(robot, bus.port).open()
-
-
-def test_a_homing_offset_is_refused_by_name(robot: Robot, bus: EmulatedServoBus) -> None:
-    bus.chain.servos[5].set(table.HOMING_OFFSET, -1024)
-    with pytest.raises(BusError, match=r"servo 5 \(.*homing offset -1024 \(-90\.00 deg\)") as caught:
-        DynamixelArm(robot, bus.port).open()
-    assert "servo 4" not in str(caught.value)
 
 
 def test_a_step_of_the_wall_clock_does_not_bend_the_stamps(

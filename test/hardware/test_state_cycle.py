@@ -1,5 +1,7 @@
 """The cycle's read and write under line faults, in lock-step with the emulated bus."""
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -8,8 +10,8 @@ import pytest
 from dynid.errors import BusError
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
-from dynid.hardware.protocol import build_status
-from dynid.hardware.state_cycle import StateCycle
+from dynid.hardware.protocol import Packet, build_status
+from dynid.hardware.state_cycle import ASKED_AGAIN_EVERY, StateCycle
 from dynid.robot import Robot
 from dynid.simulation.plant_interface import IndependentAxesPlant
 from dynid.simulation.servo_bus import EmulatedServoBus
@@ -177,3 +179,90 @@ def test_a_pulled_cable_is_an_error_and_closes_the_port(robot: Robot, plant: Ind
     with pytest.raises(BusError, match="lost"):
         cycle.read()
     assert not line.is_open
+
+
+# -- what stays silent, comes late, or comes twice ---------------------------------------------------------------------
+
+
+def test_a_servo_that_stays_silent_is_left_out_and_found_again(
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    silent = bus.chain.servos.pop(5)
+    others = np.arange(8) != 3
+    for _ in range(6):
+        assert not cycle.read().complete
+    asked: list[Packet] = []
+    execute = bus.chain.execute
+    bus.chain.execute = lambda packet: (asked.append(packet), execute(packet))[1]  # type: ignore[method-assign]
+    plant.q += 0.1
+    missing = cycle.counters.missing_by_servo[3]
+    reading = cycle.read()
+    assert reading.valid.tolist() == others.tolist() and not reading.complete
+    assert 5 not in asked[-1].payload[4:] and len(asked[-1].payload) == 4 + 7
+    assert (reading.position_count[others] == expected_positions(plant)[others]).all()
+    assert cycle.counters.missing_by_servo[3] == missing + 1  # left out is missing all the same
+    bus.chain.servos[5] = silent
+    for _ in range(ASKED_AGAIN_EVERY + 1):
+        reading = cycle.read()
+    assert reading.complete and (reading.position_count == expected_positions(plant)).all()
+
+
+def test_a_line_on_which_nobody_answers_leaves_nobody_out(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: []
+    for _ in range(6):
+        assert not cycle.read().valid.any()
+    bus.line_fault = None
+    assert cycle.read().complete
+
+
+def test_a_reply_sent_twice_is_counted_and_not_believed(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [*frames, frames[-1]]
+    for _ in range(100):  # a busy machine may deliver the two one by one
+        reading = cycle.read()
+        if cycle.counters.duplicates_by_servo[-1]:
+            break
+    assert not reading.valid[-1] and cycle.counters.duplicates_by_servo[-1] == 1
+    bus.line_fault = None
+    assert cycle.read().complete
+
+
+def test_what_arrives_unasked_is_counted(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    before = cycle.bus.parser.skipped_bytes
+    bus.line_fault = lambda frames: [*frames, 0.02, frames[-1]]
+    assert cycle.read().complete
+    bus.line_fault = None
+    late = threading.Event()
+    late.wait(0.1)  # until what nobody asked for is there
+    assert cycle.read().complete and cycle.bus.parser.skipped_bytes > before
+
+
+def test_the_stamp_of_a_late_reply_is_of_when_it_should_have_come(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    cycle.bus.reply_margin_s = 5.0
+    bus.line_fault = lambda frames: [0.01, *frames]
+    began_ns = time.monotonic_ns() + cycle.bus.realtime_offset_ns
+    reading = cycle.read()
+    assert reading.complete and cycle.counters.late == 1
+    assert (reading.stamp_ns - began_ns) * 1e-9 < 0.005  # a reply of 0.7 ms on the wire, found after more than 10
+    bus.line_fault = lambda frames: [0.05, *frames]
+    reading = cycle.read()
+    assert not reading.valid.any() and cycle.counters.stale == 1  # too old for anybody
+
+
+def test_a_state_that_repeats_although_the_arm_moves_is_marked(
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    assert not cycle.read().repeated and not cycle.read().repeated  # an arm at rest repeats rightly
+    plant.dq[:] = 1.0
+    assert not cycle.read().repeated
+    assert cycle.read().repeated and cycle.counters.repeated == 1
+    plant.q += 0.1
+    assert not cycle.read().repeated
+
+
+def test_alerts_and_refusals_are_counted_by_servo(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    bus.chain.servos[4].raise_hardware_error(1 << 2)
+    cycle.read()
+    assert cycle.counters.alerts_by_servo.tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
+    bus.line_fault = lambda frames: [build_status(9, 4)]
+    cycle.read()
+    assert cycle.counters.status_errors_by_servo.tolist() == [0] * 7 + [1]

@@ -183,9 +183,13 @@ class ArmCycle:
 
     # -- faults ------------------------------------------------------------------------------------------------
 
-    def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
+    def take_up_faults(self) -> None:
+        """What other threads found; before anything else is decided."""
         while self.pending_faults:
             self.guard.fault(self.pending_faults.popleft())
+
+    def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
+        self.take_up_faults()
         if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
         text = self.watch.silence(sample.valid, now_ns)

@@ -243,6 +243,7 @@ class ControlLoop:
 
     def _serve_requests(self) -> bool:
         """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
+        self._cycle.take_up_faults()
         while (first := self._requests.first) is not None:
             if first is GuardEvent.ENABLE and self._cycle.watch.may_complete(self._clock.monotonic_ns()):
                 break  # one lost reply is no reason to refuse: look again after the next cycle

@@ -1,0 +1,85 @@
+"""What the watch makes of samples and slow data; no bus."""
+
+import numpy as np
+import pytest
+
+from dynid.hardware.servo_watch import FEWEST_READS, SUSPICIOUS_CYCLES, ServoWatch
+from dynid.hardware.slow_state import SlowState
+from dynid.robot import Robot
+
+MS = 1_000_000
+ALL = np.ones(8, dtype=np.bool_)
+
+
+def only(axis: int) -> np.ndarray:
+    mask = np.zeros(8, dtype=np.bool_)
+    mask[axis] = True
+    return mask
+
+
+@pytest.fixture
+def watch(robot: Robot) -> ServoWatch:
+    return ServoWatch(robot, 0.05, 78.0)
+
+
+@pytest.fixture
+def slow() -> SlowState:
+    return SlowState.of(8)
+
+
+def test_silence_is_a_fault_after_its_time_and_some_reads(watch: ServoWatch, robot: Robot) -> None:
+    for k in range(60):
+        watch.note(False, (k + 1) * MS)
+        assert (watch.silence(~only(4), (k + 1) * MS) != "") == (k > 50)
+    assert watch.silence(~only(4), 61 * MS) == f"no reply for 0.05 s from servo 6 ({robot.joint_names[4]})"
+    watch.note(True, 62 * MS)
+    assert watch.missing_s(63 * MS) == 0.0 and not watch.silence(ALL, 900 * MS)
+
+
+def test_a_process_that_was_held_up_in_one_read_blames_no_servo(watch: ServoWatch) -> None:
+    for k in range(FEWEST_READS):
+        assert watch.silence(~only(4), 500 * MS) == ""
+        watch.note(False, (k + 1) * MS)
+    assert watch.silence(~only(4), 500 * MS) != ""
+
+
+def test_one_lost_reply_may_complete(watch: ServoWatch) -> None:
+    assert not watch.may_complete(5 * MS)
+    watch.note(False, 10 * MS)
+    assert watch.may_complete(30 * MS) and not watch.may_complete(70 * MS)
+
+
+def test_hardware_errors_are_named_as_far_as_they_were_read(watch: ServoWatch, slow: SlowState) -> None:
+    assert watch.alerts(~ALL, slow) == ""
+    slow.hardware_error[1] = 0b100100
+    text = watch.alerts(only(1) | only(2), slow)
+    assert text.startswith("hardware error at servo 3 (") and "): overheating, overload, servo 4 (" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("watchdog", -1, "bus watchdog tripped at servo 5 ("),
+        ("torque_enable", 0, "torque switched itself off at servo 5 ("),
+        ("temperature_deg_c", 78.0, "78 deg C reached at servo 5 ("),
+        ("hardware_error", 1, "hardware error at servo 5 ("),
+    ],
+)
+def test_slow_data_tell_what_is_wrong(watch: ServoWatch, slow: SlowState, name: str, value: float, words: str) -> None:
+    assert watch.slow_fault(slow) == ""  # what was not read yet is no fault
+    slow.torque_enable[:], slow.watchdog[:], slow.hardware_error[:], slow.temperature_deg_c[:] = 1, 5, 0, 77.0
+    assert watch.slow_fault(slow) == ""
+    getattr(slow, name)[3] = value
+    assert watch.slow_fault(slow).startswith(words)
+
+
+def test_a_servo_that_does_not_carry_its_current_is_suspected(watch: ServoWatch) -> None:
+    goal = np.array([1.0, -1.0, 0.1, 1.0, 0.0, 1.0, 1.0, 1.0])
+    idle = np.array([1.0, 0.01, 0.0, 0.9, 0.0, 1.0, 1.0, 1.0])
+    found = [watch.undriven(goal, idle) for _ in range(SUSPICIOUS_CYCLES)]
+    assert found[:-1] == [None] * (SUSPICIOUS_CYCLES - 1)
+    assert found[-1] is not None and found[-1].tolist() == only(1).tolist()
+    assert watch.undriven(goal, idle) is None  # asked once, then anew
+    for _ in range(SUSPICIOUS_CYCLES - 2):
+        watch.undriven(goal, idle)
+    assert watch.undriven(goal, goal) is None and watch.undriven(goal, idle) is None

@@ -1,0 +1,201 @@
+"""Every byte that the driver writes, from start to end, recorded on the line: no torque and no current unasked.
+
+The tap lies between the driver and the servos, and the bytes are judged by a reader of the protocol written for this
+test alone.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import tty
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dynid.hardware.cycle import ControlLoop
+from dynid.hardware.dynamixel_arm import DynamixelArm
+from dynid.hardware.safety import SafetyGuard, SafetySettings
+from dynid.robot import Robot
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+
+TORQUE_ENABLE, GOAL_CURRENT = 64, 102
+GOALS = range(100, 120)  # goal PWM, current, velocity, profiles and position: any of them could move a servo
+WRITE, SYNC_WRITE = 0x03, 0x83
+
+
+class Tap:
+    """A pseudo-terminal of its own, through which everything passes to the servos and back; keeps what is written."""
+
+    def __init__(self, port: str) -> None:
+        self.written = bytearray()
+        self._bus = os.open(port, os.O_RDWR | os.O_NOCTTY)
+        self._master, self._slave = os.openpty()
+        for terminal in (self._bus, self._slave):
+            tty.setraw(terminal)
+        self.port = os.ttyname(self._slave)
+        self._end_read, self._end_write = os.pipe()
+        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+
+    def _pass_on(self) -> None:
+        while True:
+            ready, _, _ = select.select([self._master, self._bus, self._end_read], [], [])
+            if self._end_read in ready:
+                return
+            if self._master in ready:
+                data = os.read(self._master, 4096)
+                self.written += data
+                termios.tcsetattr(self._bus, termios.TCSANOW, self._at_the_drivers_rate())
+                os.write(self._bus, data)
+            if self._bus in ready:
+                os.write(self._master, os.read(self._bus, 4096))
+
+    def _at_the_drivers_rate(self) -> list:
+        attributes = termios.tcgetattr(self._bus)
+        attributes[4:6] = termios.tcgetattr(self._slave)[4:6]
+        return attributes
+
+    def close(self) -> None:
+        os.write(self._end_write, b"x")
+        self._thread.join()
+        for descriptor in (self._master, self._slave, self._bus, self._end_read, self._end_write):
+            os.close(descriptor)
+
+
+@pytest.fixture
+def tap(robot: Robot) -> Iterator[Tap]:
+    served = EmulatedServoBus(robot, IndependentAxesPlant(robot), wire_time=False)
+    with running_bus(served):
+        opened = Tap(served.port)
+        yield opened
+        opened.close()
+
+
+@dataclass(frozen=True)
+class Write:
+    """One value written to one servo: where in the stream, which servo, which address, the bytes."""
+
+    offset: int
+    servo: int
+    address: int
+    data: bytes
+
+
+def writes(stream: bytes) -> list[Write]:
+    """All values that a stream of instruction packets writes, byte by byte accounted for."""
+    found, at = [], 0
+    while at < len(stream):
+        assert stream[at : at + 4] == b"\xff\xff\xfd\x00", f"byte {at} is in no packet"
+        length = int.from_bytes(stream[at + 5 : at + 7], "little")
+        body = stream[at + 7 : at + 7 + length - 2].replace(b"\xff\xff\xfd\xfd", b"\xff\xff\xfd")
+        servo, instruction, address = stream[at + 4], body[0], int.from_bytes(body[1:3], "little")
+        if instruction == WRITE:
+            found.append(Write(at, servo, address, body[3:]))
+        if instruction == SYNC_WRITE:
+            size = int.from_bytes(body[3:5], "little")
+            for start in range(5, len(body), size + 1):
+                found.append(Write(at, body[start], address, body[start + 1 : start + 1 + size]))
+        at += 7 + length
+    return found
+
+
+def moving(stream: bytes) -> list[Write]:
+    """What switches torque on, or sets a goal that is not zero."""
+    return [one for one in writes(stream) if any(one.data) and (one.address == TORQUE_ENABLE or one.address in GOALS)]
+
+
+def test_the_reader_finds_what_it_must_find() -> None:
+    torque_on = bytes.fromhex("fffffd00 02 0600 03 4000 01 dbcc".replace(" ", ""))
+    current = bytes.fromhex("fffffd00 fe 0d00 83 6600 0200 02 0000 03 0100 0000".replace(" ", ""))
+    quiet = bytes.fromhex("fffffd00 02 0600 03 4000 00 0000".replace(" ", ""))
+    assert moving(quiet) == []
+    assert [(one.servo, one.address) for one in moving(quiet + torque_on + current)] == [(2, 64), (3, 102)]
+    with pytest.raises(AssertionError, match="byte 13 is in no packet"):
+        moving(quiet + b"\x00")
+
+
+def test_nothing_that_moves_is_written_before_enable_nor_after_disable(robot: Robot, tap: Tap) -> None:
+    arm = DynamixelArm(robot, tap.port)
+    arm.open()
+    guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0, current_ramp_s=0.0))
+    moved, calm = threading.Event(), threading.Event()
+    cycles = [0]
+
+    def watch(_: object, applied: np.ndarray) -> None:
+        cycles[0] += 1
+        if applied.any():
+            moved.set()
+        if cycles[0] > 100:
+            calm.set()
+
+    loop = ControlLoop(arm, guard, on_cycle=watch, feedback_timeout_s=1.0)
+    loop.start()
+    loop.set_command(np.full(8, 1.0))  # a commander that does not wait for enable
+    assert calm.wait(20.0)
+    loop.fault("pressed")
+    loop.clear_fault()
+    before = len(tap.written)
+    loop.set_command(np.full(8, 1.0))
+    loop.enable()
+    loop.set_command(np.full(8, 1.0))
+    assert moved.wait(20.0)
+    loop.disable()
+    after = len(tap.written)
+    cycles[0] = 0
+    calm.clear()
+    loop.set_command(np.full(8, 1.0))
+    assert calm.wait(20.0)
+    loop.stop()
+    arm.close()
+    found = moving(bytes(tap.written))
+    assert before > 2_000 and [one for one in found if one.offset < before] == []
+    assert [one for one in found if one.offset >= after] == []
+    on = [one for one in found if one.address == TORQUE_ENABLE]
+    assert [one.servo for one in on] == list(robot.servo_ids)
+    last_zero = {
+        one.servo: one.data
+        for one in writes(bytes(tap.written))
+        if one.address == GOAL_CURRENT and one.offset < on[0].offset
+    }
+    assert last_zero == dict.fromkeys(robot.servo_ids, b"\0\0")  # goal current 0 stood when torque came on
+
+
+def test_a_node_that_is_started_activated_and_ended_writes_nothing_that_moves(tap: Tap) -> None:
+    pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+    code = (
+        "import sys, threading, time\n"
+        "import rclpy\n"
+        "from dynid.nodes.hardware_node import HardwareNode\n"
+        "rclpy.init(args=['--ros-args', '-p', 'port_name:=' + sys.argv[1]])\n"
+        "node = HardwareNode()\n"
+        "node.trigger_configure(); node.trigger_activate()\n"
+        "print('active', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "node.trigger_deactivate(); node.trigger_cleanup(); node.shut_down()\n"
+        "print('ended', flush=True)\n"
+    )
+    environment = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, tap.port],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    ) as child:  # fmt: skip
+        assert child.stdin is not None and child.stdout is not None
+        try:
+            assert child.stdout.readline() == "active\n"
+            configured = len(tap.written)
+            growing = threading.Event()
+            while len(tap.written) < configured + 2_000:
+                growing.wait(0.01)
+            child.stdin.write("end\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "ended\n"
+        finally:
+            child.send_signal(signal.SIGKILL)
+    assert len(writes(bytes(tap.written))) > 30 and moving(bytes(tap.written)) == []
