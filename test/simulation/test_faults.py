@@ -79,7 +79,8 @@ def test_what_each_fault_does() -> None:
     assert stranger[0] >= 100 and stranger[1] == bytes([4] * 10)
     (fast,) = spoil("wrong_id", FAST, 4, random, 0.0)
     assert isinstance(fast, bytes) and len(fast) == len(FAST[0]) and len(heard([fast])) == 1
-    assert spoil("wrong_crc", PLAIN, 77, random, 0.0) == PLAIN  # a servo that did not answer
+    for frames in (PLAIN, FAST):
+        assert spoil("wrong_crc", frames, 77, random, 0.0) == frames  # a servo that did not answer
 
 
 # -- scripts ---------------------------------------------------------------------------------------------------

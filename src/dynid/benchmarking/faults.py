@@ -24,7 +24,7 @@ from dynid.robot import Robot, load_robot
 from dynid.simulation.servo_trace import ArmTrace
 
 FAULT_COUNTERS = (
-    "timeouts", "stale", "duplicates", "wrong_ids", "status_errors", "crc_errors", "malformed", "skipped", "incomplete",
+    "timeouts", "stale", "late", "duplicates", "wrong_ids", "status_errors", "crc_errors", "malformed", "skipped", "incomplete",
 )  # fmt: skip
 UNDISTURBED = Disturbed(window_s=MOTION_WINDOW_S)
 MOST_FINDINGS = 3
@@ -157,10 +157,6 @@ def outcome(
             axes = disturbed.axes if case.expectation == "servo without current" else every
             found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
             stop_s = judge.current_off_s(trace, fault_s, axes)
-        case "no current while suspended, then arm stops":
-            found += judge.current_left(trace, fault_s, run.watchdog_s, every, disturbed.driver_gone_s)
-            found += judge.unstopped(trace, fault_s + disturbed.driver_gone_s)
-            stop_s = judge.stop_s(trace, fault_s + disturbed.driver_gone_s)
     if case.expectation != "motion goes on" and (run.following or not re.search(case.named, run.text)):
         found.append(f"the driver did not name it, it says: {run.text}")
     if run.reopened:

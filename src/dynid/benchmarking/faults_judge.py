@@ -99,19 +99,9 @@ class ArmJudge:
             f"after the fault"
         ]
 
-    def current_left(
-        self,
-        trace: ArmTrace,
-        fault_s: float,
-        watchdog_s: float,
-        axes: Collection[int],
-        until_s: float = float("inf"),
-    ) -> list[str]:
-        """Which of the axes carried current later than the watchdog time and `AFTER_WATCHDOG_S` after the fault.
-
-        What they carry from `until_s` after the fault on does not count.
-        """
-        after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, fault_s + until_s)
+    def current_left(self, trace: ArmTrace, fault_s: float, watchdog_s: float, axes: Collection[int]) -> list[str]:
+        """Which of the axes carried current later than the watchdog time and `AFTER_WATCHDOG_S` after the fault."""
+        after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, np.inf)
         names = self.robot.joint_names
         return [
             f"{names[axis]} still carried {np.abs(after.current_a[:, axis]).max():.3f} A later than "

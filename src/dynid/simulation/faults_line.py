@@ -57,7 +57,9 @@ def spoil(
 
 def _concerns(frame: bytes, servo_id: int) -> bool:
     """Whether a servo sends this frame or has a block in it."""
-    return frame[4] in (servo_id, BROADCAST_ID)
+    if frame[4] == BROADCAST_ID:
+        return servo_id in [one for one, _, _ in _blocks(frame)]
+    return frame[4] == servo_id
 
 
 def _wrong_crc(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
