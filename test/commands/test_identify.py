@@ -1,0 +1,177 @@
+"""`dynid identify` on CSV files: the same results as from bags, errors in and out of sample, and bad input by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import ConfigurationError, DataError
+from dynid.identification.model_file import load_model
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import load_robot
+
+PLANAR = load_robot("planar_3r")
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["identify", *map(str, arguments), "--robot", "planar_3r"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+@pytest.fixture
+def files(write_run) -> tuple[Path, Path, Path]:
+    fit, other = write_run(PLANAR, "fit.csv"), write_run(PLANAR, "other.csv", seconds=12.0, seed=7)
+    return fit, other, fit.parent / "mapping.yaml"
+
+
+def change(mapping: Path, **changes: Any) -> Path:
+    """A copy of the mapping with other content; a dictionary changes a part."""
+    content = yaml.safe_load(mapping.read_text())
+    for key, value in changes.items():
+        content[key] = {**content[key], **value} if isinstance(value, dict) and key in content else value
+    path = mapping.with_name("changed.yaml")
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_the_truth_comes_back_with_the_files_that_bags_give(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    code, text = run(fit, "--mapping", mapping, "--validate", other, "--out", tmp_path / "model", "--json")
+    found = json.loads(text)
+    assert code == 0 and found["accepted"]
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "model.yaml", "model.urdf", "model.xml", "rotor_inertias.yaml",
+    }  # fmt: skip
+    model = ArmModel.of(PLANAR)
+    stored = load_model(tmp_path / "model" / "model.yaml")
+    truth = model.base_parameters(load_standard(PLANAR.folder / "models" / "nominal.yaml", model.mdh))
+    phi = stored.base_parameters(model)
+    q, dq, ddq = np.random.default_rng(1).uniform(-1, 1, (3, 200, 3))
+    tau = model.inverse_dynamics(q, dq, 3 * ddq, truth)
+    assert np.linalg.norm(model.inverse_dynamics(q, dq, 3 * ddq, phi) - tau) < 0.03 * np.linalg.norm(tau)
+    errors = found["relative_torque_error"]
+    inside, outside = errors["in_sample"], errors["out_of_sample"]
+    assert set(inside["joints"]) == set(outside["joints"]) == set(PLANAR.joint_names)
+    assert 0 < inside["all"] < 0.06 and 0 < outside["all"] < 0.08
+    assert outside["files"].keys() == {"other.csv"}
+    assert outside["files"]["other.csv"]["all"] == pytest.approx(outside["all"])
+    assert "no torque constant was used" in found["torques"]
+    assert stored.provenance["torques"] == found["torques"] and stored.torque_constants_nm_per_a == ()
+    assert [bag["path"] for bag in stored.provenance["bags"]] == [str(fit), str(other)]
+
+
+def test_an_end_is_held_out_and_predicted(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    code, text = run(fit, "--mapping", mapping, "--hold-out", "0.3", "--out", tmp_path / "model", "--json")
+    errors = json.loads(text)["relative_torque_error"]
+    assert code == 0 and errors["out_of_sample"]["files"].keys() == {"last 30 % of fit.csv"}
+    assert "relative torque error, last 30 % of fit.csv" in text
+    whole = json.loads(run(fit, "--mapping", mapping, "--out", tmp_path / "whole", "--json")[1])
+    assert whole["relative_torque_error"]["out_of_sample"] is None
+    assert whole["relative_torque_error"]["in_sample"]["all"] != errors["in_sample"]["all"]
+
+
+def test_in_words(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    code, text = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
+    assert code == 0 and "Torques were recorded as torques" in text and "model.yaml" in text
+    assert "identified by 'ols'" in load_model(tmp_path / "model" / "model.yaml").source
+
+
+def test_other_rows_of_one_file_are_other_data(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    early = change(mapping, rows=[0, 2000])
+    late = mapping.with_name("late.yaml")
+    late.write_text(change(mapping, rows=[2000, 3000]).read_text())
+    early = change(mapping, rows=[0, 2000])
+    arguments = (fit, "--mapping", early, "--validate", fit, "--out", tmp_path / "model")
+    assert run(*arguments, "--validate-mapping", late, "--json")[0] == 0
+    with pytest.raises(DataError, match="is the same data as"):
+        run(fit, "--mapping", early, "--validate", fit, "--out", tmp_path / "other")
+
+
+# -- bad input -------------------------------------------------------------------------------------------------
+
+
+def spoilt(path: Path, line: int, text: str) -> Path:
+    lines = path.read_text().splitlines()
+    lines[line - 1] = text
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_corrupt_rows_are_left_out_only_when_told_to(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    spoilt(fit, 100, "0.98,nan,1,1,1,1,1")
+    with pytest.raises(DataError, match=r"fit\.csv has 1 corrupt rows: line 100: nan in column q_joint_1"):
+        run(fit, "--mapping", mapping, "--out", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    code, text = run(fit, "--mapping", mapping, "--skip-corrupt-rows", "--out", tmp_path / "model", "--json")
+    assert code == 0 and "1 corrupt rows left out: line 100" in json.loads(text)["notes"][0]
+    assert "1 corrupt rows left out" in load_model(tmp_path / "model" / "model.yaml").provenance["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"position": {"columns": ["q_joint_1", "q_joint_2", "nope"]}}, "column 'nope' not; its columns are"),
+        ({"position": {"columns": ["t", "q_joint_2", "q_joint_3"]}}, "joint joint_1 goes from 0 to 29.99 rad"),
+        ({"position": {"unit": "rev"}}, "joint joint_. goes from .* is its column, unit"),
+        ({"torque": {"unit": "N m", "ratio": 1000.0}}, "torque of joint_. reaches .* expected N m"),
+        ({"torque": {"unit": "pound"}}, "torque of joint joint_1 in 'pound'"),
+        ({"mount": "nowhere"}, "unknown mount"),
+    ],
+)
+def test_a_wrong_mapping_is_named(files, tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    fit, _, mapping = files
+    with pytest.raises((DataError, ConfigurationError, LookupError), match=words):
+        run(fit, "--mapping", change(mapping, **changes), "--out", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def columns(path: Path, edit: Any) -> Path:
+    """Rewrite the numbers of a file; edit gets and returns the array (N, 7)."""
+    header = path.read_text().splitlines()[0]
+    values = edit(np.loadtxt(path, delimiter=",", skiprows=1))
+    np.savetxt(path, values, delimiter=",", header=header, comments="", fmt="%.9g")
+    return path
+
+
+def still(values: np.ndarray) -> np.ndarray:
+    values[:, 1:4] = values[0, 1:4]
+    return values
+
+
+def stuck(values: np.ndarray) -> np.ndarray:
+    values[:, 2] = values[0, 2]
+    return values
+
+
+def test_a_still_arm_and_a_still_joint_are_named(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    with pytest.raises(DataError, match=r"fit\.csv: no joint moves"):
+        run(columns(fit, still), "--mapping", mapping, "--out", tmp_path / "model")
+    with pytest.raises(DataError, match="does not excite IA2, FV2, FC2"):
+        run(columns(other, stuck), "--mapping", mapping, "--out", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
+    """A motion that is 57 times too small explains no torque, and there is no gravity in it."""
+    fit, _, mapping = files
+    code, text = run(fit, "--mapping", change(mapping, position={"unit": "deg"}), "--out", tmp_path / "m", "--json")
+    failed = [check["name"] for check in json.loads(text)["checks"] if not check["passed"]]
+    assert code == 1 and "relative torque error, identification" in failed
+
+
+def test_a_csv_without_a_mapping_is_refused(files, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"fit\.csv is a CSV file; say with --mapping"):
+        run(files[0], "--out", tmp_path / "model")

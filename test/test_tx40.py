@@ -1,0 +1,125 @@
+"""A real run of a Staubli TX-40 (public data, not part of this project): the figures of its paper, and better ones.
+
+The data are looked for in the folder that DYNID_TX40 names, else in shared/data/tx40 beside the project's folder; these
+tests are skipped where they are not. Figures are those of a 100 Hz low-pass, every 10th of 5 kHz, 7.5 s of motion.
+"""
+
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.identification.closest_standard import closest_standard, with_identified_drives
+from dynid.identification.essential import essential_parameters
+from dynid.identification.estimator import estimator
+from dynid.identification.feasibility import consistent_projection
+from dynid.identification.held_out import predict
+from dynid.identification.preprocessing import Samples
+from dynid.identification.regression import Regression
+from dynid.identification.sample_sets import hold_out
+from dynid.identification.settings import load_identification
+from dynid.identification.sources import load_source
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import load_standard
+from dynid.recording.csv_mapping import load_mapping
+from dynid.robot import load_robot
+
+ROBOT = load_robot("tx40")
+SETTINGS = load_identification(ROBOT)
+MODEL = ArmModel.of(ROBOT)
+MAPPING = ROBOT.folder / "csv_mapping.yaml"
+FOLDER = Path(os.environ.get("DYNID_TX40") or Path(__file__).resolve().parents[2] / "shared" / "data" / "tx40")
+POSITIONS = FOLDER / "pos_read_data.csv.gz"
+PRIOR = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, MODEL.regrouping.standard)
+
+pytestmark = pytest.mark.skipif(not POSITIONS.is_file(), reason="the public TX-40 run is not there (DYNID_TX40)")
+
+
+@lru_cache
+def run() -> Samples:
+    return load_source(POSITIONS, ROBOT, SETTINGS, load_mapping(MAPPING)).samples(SETTINGS)
+
+
+@lru_cache
+def halves() -> tuple[Samples, Samples]:
+    return hold_out(run(), 0.3, SETTINGS.filter)
+
+
+def error(phi: BaseParameters, samples: Samples) -> float:
+    return predict(MODEL, phi, samples, "").errors.relative
+
+
+def test_counts_of_parameters() -> None:
+    """86 standard; 60 base parameters (the paper counts 61), by the closed form and by singular values alike."""
+    W = MODEL.standard_regressor(run().q, run().dq, run().ddq).reshape(-1, 86)
+    singular = np.linalg.svd(W, compute_uv=False)
+    assert len(MODEL.names) == 60 and MODEL.regrouping.method == "closed form"
+    assert singular[59] > 0.3 and singular[60] < 1e-9
+    assert 27 <= len(essential_parameters(MODEL, run()).kept) <= 34
+
+
+def test_errors_in_sample() -> None:
+    ordinary = estimator("ols").estimate(MODEL, run()).errors.relative
+    essential = essential_parameters(MODEL, run()).errors.relative
+    assert ordinary <= 0.09 and essential <= 0.092
+    assert ordinary < essential < 1.03 * ordinary
+
+
+def test_errors_out_of_sample() -> None:
+    fitted, held = halves()
+    assert error(estimator("ols").estimate(MODEL, fitted).base, held) <= 0.117
+    assert error(essential_parameters(MODEL, fitted).base, held) <= 0.108
+
+
+@pytest.mark.parametrize("method", ["ols", "wls"])
+def test_a_consistent_model_costs_next_to_nothing(method: str) -> None:
+    """At most 3 % more than plain least squares, in and out of sample, whatever estimate is projected."""
+    for fitted, judged in ((run(), run()), halves()):
+        plain = estimator("ols").estimate(MODEL, fitted).base
+        regression = Regression.stack(MODEL, fitted, SETTINGS.coulomb_friction)
+        consistent = consistent_projection(
+            MODEL, estimator(method).estimate(MODEL, fitted).base, ROBOT.file.physical_bounds, prior=PRIOR.values,
+            metric=regression.metric,
+        ).base  # fmt: skip
+        assert error(consistent, fitted) <= 1.03 * error(plain, fitted)
+        assert error(consistent, judged) <= 1.03 * error(plain, judged)
+
+
+def test_friction_of_the_wrist_is_the_papers() -> None:
+    """Their Table II: Fc6 0.41 and 0.42, Fvm6 0.60, Fcm6 1.8, Fv4 1.07; only if the coupling is right."""
+    found = essential_parameters(MODEL, run(), np.inf)
+    assert found.base["FC6"] == pytest.approx(0.41, abs=0.05)
+    assert found.base["FVM6"] == pytest.approx(0.60, abs=0.06)
+    assert found.base["FCM6"] == pytest.approx(1.8, abs=0.25)
+    # theirs count the coupled friction at joint 5, too
+    assert found.base["FC4"] > 1.5 and found.base["FV4"] == pytest.approx(1.07, abs=0.15)
+
+
+def test_standard_parameters_closest_to_a_priori_ones() -> None:
+    """As in their Tables II and III: essential ones move less and leave more links possible than base ones."""
+    essential = essential_parameters(MODEL, run())
+    prior = with_identified_drives(MODEL, PRIOR, essential_parameters(MODEL, run(), np.inf).base)
+    base = closest_standard(MODEL, run(), prior, columns="base")
+    found = closest_standard(MODEL, run(), prior, columns="essential", essential=essential)
+    assert (base.rank, found.rank) == (60, len(essential.kept))
+    assert base.definite_links[0.0] <= 3 < found.definite_links[0.0]
+    assert base.definite_links[-0.04] == found.definite_links[-0.04] == 6
+    assert error(found.base, run()) < 0.092
+
+
+def test_the_command(tmp_path: Path) -> None:
+    arguments = [str(POSITIONS), "--mapping", str(MAPPING), "--robot", "tx40", "--hold-out", "0.3"]
+    done = CliRunner().invoke(app, ["identify", *arguments, "--out", str(tmp_path / "model"), "--json"])
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.exit_code == 0 and found["accepted"]
+    errors = found["relative_torque_error"]
+    assert errors["in_sample"]["all"] <= 0.09 and errors["out_of_sample"]["all"] <= 0.117
+    assert set(errors["in_sample"]["joints"]) == {f"joint_{k}" for k in range(1, 7)}
+    assert (tmp_path / "model" / "model.urdf").is_file()
