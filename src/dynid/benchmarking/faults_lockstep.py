@@ -5,7 +5,7 @@ All faults of one seed share the way to their moment: there the process branches
 
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -17,6 +17,7 @@ from dynid.benchmarking.faults_motion import Commander, Disturbance, JointComman
 from dynid.errors import BusError, DataError
 from dynid.hardware import control_table as table
 from dynid.hardware.cycle import ControlLoop
+from dynid.hardware.diagnostics import line_status, loop_status, state_text
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety import SafetyGuard
@@ -272,15 +273,18 @@ class LockstepChain:
 
     def _report(self) -> tuple[str, Counters, bool]:
         """(text, counters, whether commands are followed) as the diagnostics have it."""
-        error = self.loop.error
-        text = str(error) if error else self.guard.fault_text or self.guard.stop_text or self.guard.state.value
-        return text, self._counters(), self.guard.state is GuardState.ENABLED and error is None
+        following = self.guard.state is GuardState.ENABLED and self.loop.error is None
+        return state_text(self.loop), self._counters(), following
 
     def _counters(self) -> Counters:
-        found: dict[str, Any] = {**asdict(self.loop.statistics()), **asdict(self.driver.counters)}
-        parser = self.driver.bus.parser
-        found |= {"crc_errors": parser.crc_errors, "malformed": parser.malformed, "skipped": parser.skipped_bytes}
-        return {name: int(np.sum(value)) for name, value in found.items() if not isinstance(value, float)}
+        """What the driver counts, by status and name."""
+        statuses = (loop_status(self.loop, 0, 0), line_status(self.loop))
+        return {
+            f"{status.name}: {name}": int(value)
+            for status in statuses
+            for name, value in status.values.items()
+            if value.isdigit()
+        }
 
     def _published(self) -> Published:
         stamps = (np.array(self._log.stamps_ns, dtype=np.int64) - START_NS) * 1e-9
