@@ -9,6 +9,7 @@ def register_all(app: typer.Typer) -> None:
         audit,
         benchmark,
         campaign,
+        doctor,
         identify,
         payload,
         regressor,
@@ -21,6 +22,6 @@ def register_all(app: typer.Typer) -> None:
 
     for module in (
         trajectories, simulate, identify, audit, validate, campaign, robot, regressor, payload, torque_constants,
-        benchmark,
+        doctor, benchmark,
     ):  # fmt: skip
         module.register(app)

@@ -1,0 +1,233 @@
+"""The doctor on the emulated bus: a case for every finding, nothing written unasked, and every fix."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import BusError, UnknownNameError
+from dynid.hardware import control_table as table
+from dynid.hardware.doctor import Diagnosis, examine
+from dynid.hardware.doctor_fixes import apply_fixes
+from dynid.hardware.protocol import Instruction
+from dynid.hardware.servo_checks import Finding
+from dynid.hardware.usb_latency import latency_ms, set_latency
+from dynid.robot import Robot, load_robot
+from dynid.simulation.faults import FactoryFresh, FaultInjector, FaultScript, SameId
+from dynid.simulation.plant_interface import IndependentAxesPlant
+from dynid.simulation.servo import Servo
+from dynid.simulation.servo_bus import EmulatedServoBus
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory: pytest.TempPathFactory) -> Robot:
+    """With a cycle so long that a busy test machine keeps it."""
+    share = tmp_path_factory.mktemp("share")
+    for part in ("config", "urdf"):
+        shutil.copytree(ROOT / part / "crane_x7", share / part / "crane_x7")
+    file = share / "config" / "crane_x7" / "robot.yaml"
+    text = file.read_text()
+    assert text.count("cycle_s: 0.001") == 1
+    file.write_text(text.replace("cycle_s: 0.001", "cycle_s: 1.0"))
+    return load_robot(file.parent)
+
+
+@pytest.fixture
+def healthy(bus: EmulatedServoBus) -> EmulatedServoBus:
+    """Servos set up as the driver needs them."""
+    for servo in bus.chain.servos.values():
+        servo.set(table.RETURN_DELAY_TIME, 0)
+        servo.set(table.OPERATING_MODE, table.CURRENT_MODE)
+    return bus
+
+
+def look(robot: Robot, bus: EmulatedServoBus, **options: object) -> Diagnosis:
+    return examine(robot, bus.port, cycles=20, **options)
+
+
+def finding(found: Diagnosis, check: str) -> Finding:
+    (one,) = (one for one in found.findings if one.check == check)
+    return one
+
+
+def test_a_healthy_arm_needs_nothing_and_nothing_is_written(robot: Robot, healthy: EmulatedServoBus) -> None:
+    before = {servo_id: bytes(servo.bytes[:120]) for servo_id, servo in healthy.chain.servos.items()}
+    instructions: set[int] = set()
+    execute = healthy.chain.execute
+    healthy.chain.execute = (  # type: ignore[method-assign]
+        lambda packet: (instructions.add(packet.instruction), execute(packet))[1]
+    )
+    found = look(robot, healthy)
+    assert not found.must_act and {one.level for one in found.findings} == {"ok"}
+    checks = [one.check for one in found.findings]
+    assert checks == ["port", "USB latency", "servos", "temperature", "limits", "posture", "cycle", "real time"]
+    assert "all 8 servos answer at 3000000 bit/s" in finding(found, "servos").text
+    assert "of 1000000 us (fast sync read)" in finding(found, "cycle").text
+    assert instructions == {Instruction.PING, Instruction.READ, Instruction.FAST_SYNC_READ}
+    assert {servo_id: bytes(servo.bytes[:120]) for servo_id, servo in healthy.chain.servos.items()} == before
+
+
+SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
+    # check, level, words, fix, how servo 4 is spoiled
+    "hardware error": ("hardware error", "error", "reports overheating", "reboot", lambda s: s.raise_hardware_error(4)),
+    "torque on": ("torque", "error", "has its torque on", "torque-off", lambda s: s.set(table.TORQUE_ENABLE, 1)),
+    "homing offset": ("homing offset", "error", "homing offset 7", "", lambda s: s.set(table.HOMING_OFFSET, 7)),
+    "current limit": ("current limit", "error", "limited to 0.27 A", "", lambda s: s.set(table.CURRENT_LIMIT, 100)),
+    "firmware": ("firmware", "error", "knows no bus watchdog", "", lambda s: s.set(table.FIRMWARE_VERSION, 30)),
+    "shutdown": ("shutdown", "warning", "does not switch itself off", "", lambda s: s.set(table.SHUTDOWN, 0)),
+    "voltage": ("voltage", "error", "outside its limits", "", lambda s: s.set(table.PRESENT_INPUT_VOLTAGE, 200)),
+    "hot": ("temperature", "error", "is at 80 deg C", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 80)),
+    "warm": ("temperature", "warning", "current limit is lowered", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 70)),
+    "settings": ("settings", "error", "drive mode is 1 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 1)),
+    "quiet": ("answers", "warning", "do not confirm writes", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 1)),
+    "mute": ("answers", "warning", "answers pings but no reads", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 0)),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_is_wrong_with_a_servo_is_found(robot: Robot, healthy: EmulatedServoBus, name: str) -> None:
+    check, level, words, fix, spoil = SPOILED[name]
+    spoil(healthy.chain.servos[4])
+    one = finding(look(robot, healthy), check)
+    assert (one.level, one.fix, one.servo_ids) == (level, fix, (4,)) and words in one.text and one.remedy
+
+
+def test_servos_that_are_not_the_robots_are_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.chain.servos.pop(5)
+    healthy.chain.servos[12] = Servo(12, 1020, 1193)
+    one = finding(look(robot, healthy), "servos")
+    assert one.level == "error" and "missing servos: 5" in one.text and "unexpected servos: 12" in one.text
+
+
+def test_two_servos_with_one_id_are_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    FaultInjector(FaultScript(faults=(SameId(kind="same_id", of=4),)), healthy.chain)
+    found = look(robot, healthy)
+    assert any("two servos with one id" in one.text and one.level == "error" for one in found.findings)
+
+
+def test_a_posture_outside_the_limits_is_found(
+    robot: Robot, healthy: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    plant.q[3] = robot.upper[3] + 0.2
+    one = finding(look(robot, healthy), "posture")
+    assert one.level == "error" and f"{robot.joint_names[3]} reads 11.4 deg, its limits are -159 to 0 deg" in one.text
+
+
+def test_a_line_that_loses_replies_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.line_fault = lambda frames: [] if len(frames[0]) > 60 and frames[0][4] == 0xFE else frames
+    found = examine(robot, healthy.port, cycles=20)  # without fast reads it is fine
+    assert finding(found, "cycle").level == "ok" and "(sync read)" in finding(found, "cycle").text
+    replies = [0]
+
+    def lose_some(frames: list[bytes]) -> list[bytes]:
+        replies[0] += len(frames) == 8
+        return frames[:-1] if len(frames) == 8 and replies[0] % 3 == 0 else [] if frames[0][4] == 0xFE else frames
+
+    healthy.line_fault = lose_some
+    one = finding(look(robot, healthy), "cycle")
+    assert one.level == "error" and "reads were incomplete" in one.text and "cable" in one.remedy
+
+
+def test_a_line_that_is_too_slow_for_the_cycle_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    quick = robot.file.model_copy(update={"bus": robot.file.bus.model_copy(update={"cycle_s": 1e-6})})
+    one = finding(look(Robot(quick, robot.folder), healthy), "cycle")
+    assert one.level == "error" and "raise the servos' baud rate" in one.remedy
+
+
+@pytest.mark.parametrize(("port", "words"), [("/dev/no_such_port", "does not exist"), ("/dev/null", "not a serial")])
+def test_a_port_that_cannot_be_opened_is_found(robot: Robot, port: str, words: str) -> None:
+    found = examine(robot, port)
+    assert found.must_act and words in finding(found, "port").text
+
+
+def test_a_busy_port_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    from dynid.hardware.port import close_port, open_port
+
+    taken = open_port(healthy.port, 3_000_000)
+    assert "is busy" in finding(look(robot, healthy), "port").text
+    close_port(taken)
+
+
+# -- the latency timer ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def system(tmp_path: Path, bus: EmulatedServoBus) -> Path:
+    """Device files of a port whose adapter waits for 16 ms."""
+    device = tmp_path / "class" / "tty" / Path(bus.port).name / "device"
+    device.mkdir(parents=True)
+    (device / "latency_timer").write_text("16\n")
+    return tmp_path
+
+
+def test_the_latency_timer_is_found_and_fixed(robot: Robot, healthy: EmulatedServoBus, system: Path) -> None:
+    one = finding(look(robot, healthy, system=system), "USB latency")
+    assert one.level == "error" and "latency timer 16 ms" in one.text and "udev" in one.remedy
+    assert apply_fixes(robot, healthy.port, None, ["latency-timer"], system) == ["latency timer 16 ms -> 1 ms"]
+    assert latency_ms(healthy.port, system) == 1
+    assert finding(look(robot, healthy, system=system), "USB latency").level == "ok"
+
+
+def test_a_latency_timer_that_cannot_be_set_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BusError, match="only FTDI adapters have one"):
+        set_latency("/dev/ttyUSB7", tmp_path)
+    file = tmp_path / "class" / "tty" / "ttyUSB7" / "device" / "latency_timer"
+    file.parent.mkdir(parents=True)
+    file.write_text("16")
+
+    def forbidden(*_: object, **__: object) -> int:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "write_text", forbidden)
+    with pytest.raises(BusError, match="sudo tee"):
+        set_latency("/dev/ttyUSB7", tmp_path)
+
+
+# -- fixes ---------------------------------------------------------------------------------------------------------
+
+
+def test_servos_as_delivered_are_brought_to_the_bus(robot: Robot, bus: EmulatedServoBus) -> None:
+    FaultInjector(FaultScript(faults=(FactoryFresh(kind="factory_fresh"),)), bus.chain)
+    one = finding(look(robot, bus), "servos")
+    assert "answer at 57600 bit/s, as delivered" in one.text and (one.fix, one.servo_ids) == (
+        "baud-rate",
+        robot.servo_ids,
+    )
+    lines = apply_fixes(robot, bus.port, None, ["eeprom", "baud-rate"])
+    assert lines[0] == "servo 2: baud rate 57600 -> 3000000 bit/s" and len(lines) == 8 + 16
+    assert not look(robot, bus).must_act
+
+
+def test_torque_and_errors_are_fixed_by_name_only(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.chain.servos[3].set(table.TORQUE_ENABLE, 1)
+    healthy.chain.servos[4].raise_hardware_error(1 << 5)
+    assert apply_fixes(robot, healthy.port, None, ["reboot"]) == [
+        f"servo 4 ({robot.joint_names[2]}): rebooted, it had reported overload"
+    ]
+    assert healthy.chain.servos[3].torque_enabled
+    assert apply_fixes(robot, healthy.port, None, ["torque-off", "reboot"]) == ["servo 3: torque off"]
+    assert not look(robot, healthy).must_act
+    with pytest.raises(UnknownNameError, match="unknown fix 'everything'; known: latency-timer, baud-rate"):
+        apply_fixes(robot, healthy.port, None, ["everything"])
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: EmulatedServoBus) -> None:
+    arguments = ["doctor", bus.port, "--cycles", "20", "--robot", str(robot.folder)]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 1 and "return delay time is 250 instead of 0" in shown.output
+    assert "dynid doctor --fix eeprom" in shown.output and "something must be done" in shown.output
+    told = CliRunner().invoke(app, [*arguments, "--fix", "eeprom", "--json"])
+    content = json.loads(told.output)
+    assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 16
+    assert {one["level"] for one in content["findings"]} == {"ok"}
+    again = CliRunner().invoke(app, [*arguments, "--fix", "eeprom"])
+    assert again.exit_code == 0 and "nothing to fix" in again.output and "the arm can be driven" in again.output
