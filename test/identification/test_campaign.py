@@ -247,11 +247,12 @@ def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monk
     assert rescue(runner, indefinite).names == MODEL.names
 
 
-def test_an_ideal_plant_is_recovered(tmp_path: Path) -> None:
-    """Without nuisances, the delay apart, which the refinement models as a fact of the loop."""
+@pytest.mark.parametrize("late", [(), (DELAY,)])
+def test_an_ideal_plant_is_recovered(tmp_path: Path, late: tuple[str, ...]) -> None:
+    """Without nuisances; with and without the delay, which the refinement reads from the bag."""
     excitation, controller = load_excitation(ROBOT), load_controller(ROBOT)
     stops = default_stops(ROBOT, excitation.limits("paper"))
-    off = [name for name in NUISANCES if name != DELAY]
+    off = [name for name in NUISANCES if name not in late]
     made = simulate(
         ROBOT, excitation.trajectory("PA02", "paper"), FeedforwardPd(controller), mount="hanging", stops=stops,
         switched_off=off, to_rest=False,
