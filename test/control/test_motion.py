@@ -342,7 +342,8 @@ def pushed(arm: Arm, duration: float, window: Window) -> None:
     rest = Standing(np.array(ROBOT.rest_posture))
     rest.duration = duration
     there = approach(arm.q, ROBOT.rest_posture, ROBOT.joint_names)
-    parts = (Part("approach", there), Part("trajectory", rest, Push(), window))
+    back = approach(ROBOT.rest_posture, ROBOT.rest_posture, ROBOT.joint_names)
+    parts = (Part("approach", there), Part("trajectory", rest, Push(), window), Part("rest", back))
     arm.motion.begin(MotionPlan("push", duration, arm.q.copy(), parts), arm.q, arm.stamp)
 
 
@@ -377,6 +378,20 @@ def test_a_part_without_feedback_stops_itself_within_its_window(window: Window, 
         furthest, fastest = max(furthest, arm.q[0]), max(fastest, arm.dq[0])
     assert re.search(rf"stopped itself after \d\.\d\d s: {ROBOT.joint_names[0]} {words}", arm.motion.stopped_itself)
     assert 0.1 < furthest < window.upper[0] and fastest < window.speed[0] + 0.02
+    np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
+
+
+def test_states_that_are_lost_end_a_part_without_feedback() -> None:
+    arm = Arm()
+    pushed(arm, 5.0, WIDE)
+    while arm.motion.phase != "trajectory":
+        arm.run(1)
+    arm.run(300)
+    arm.stamp += 60 * MS
+    arm.run(1)
+    assert "joint states were lost for 0.061 s" in arm.motion.stopped_itself
+    while arm.motion.moving:
+        arm.run(1)
     np.testing.assert_allclose(arm.q, ROBOT.rest_posture, atol=2e-3)
 
 

@@ -11,6 +11,7 @@ def register_all(app: typer.Typer) -> None:
         campaign,
         doctor,
         identify,
+        joint_id,
         payload,
         regressor,
         robot,
@@ -21,7 +22,7 @@ def register_all(app: typer.Typer) -> None:
     )
 
     for module in (
-        trajectories, simulate, identify, audit, validate, campaign, robot, regressor, payload, torque_constants,
-        doctor, benchmark,
+        trajectories, simulate, identify, audit, validate, campaign, robot, joint_id, regressor, payload,
+        torque_constants, doctor, benchmark,
     ):  # fmt: skip
         module.register(app)

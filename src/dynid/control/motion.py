@@ -167,7 +167,7 @@ class MotionExecutor:
         if not self.moving or self.phase == "cancelled":
             return
         if self._parts[0].law is not None:
-            brake = Brake(self._q, self.controller.velocity)
+            brake = self._open_loop_brake(self._q)
             self._feedback_again()
             self._parts = [Part("cancelled", brake)]
             self._enter(stamp_ns)
@@ -200,7 +200,7 @@ class MotionExecutor:
         self._advance(step, stamp_ns)
         error = q - self._reference[0]
         self._refuse_lost(error, q, stamp_ns)
-        if self.phase == "trajectory":
+        if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
         return MotionStep(self.controller.update(dt, q, *self._reference), *self._reference)
 
@@ -213,6 +213,8 @@ class MotionExecutor:
             raise SafetyError(
                 f"no joint states for {dt:.2f} s, at most {GIVE_UP_S:.0f} s are waited: the motion was given up"
             )
+        if self._parts[0].law is not None:
+            self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
         self._began_ns += round((dt - FIRST_DT_S) * 1e9)
         self._pace.slowed(max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S))
         return FIRST_DT_S
@@ -258,18 +260,28 @@ class MotionExecutor:
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
         """End a part without feedback when it is over, or when a joint nears the end of its window."""
-        part, dq = self._parts[0], self.controller.velocity
-        leaving = part.window.leaving(q, dq) if part.window is not None else None
-        if leaving is None and self.elapsed(stamp_ns) < part.path.duration:
-            return
+        part = self._parts[0]
+        leaving = part.window.leaving(q, self.controller.velocity) if part.window is not None else None
         if leaving is not None:
-            self.stopped_itself = f"stopped itself after {self.elapsed(stamp_ns):.2f} s: "
-            self.stopped_itself += f"{self.robot.joint_names[leaving[0]]} {leaving[1]}"
+            self._leave_open_loop(q, stamp_ns, f"{self.robot.joint_names[leaving[0]]} {leaving[1]}")
+        elif self.elapsed(stamp_ns) >= part.path.duration:
+            self._leave_open_loop(q, stamp_ns, "")
+
+    def _leave_open_loop(self, q: FloatArray, stamp_ns: int, reason: str) -> None:
+        """Feedback again: brake, return to the posture of the part, and go on with the next one."""
+        if reason:
+            self.stopped_itself = f"stopped itself after {self.elapsed(stamp_ns):.2f} s: {reason}"
+        brake = self._open_loop_brake(q)
+        back = approach(brake.end, self._reference[0], self.robot.joint_names, name="return")
         self._feedback_again()
-        brake = Brake(q, dq)
-        back = approach(brake.end, self.robot.rest_posture, self.robot.joint_names, name="rest")
-        self._parts = [Part("rest", brake), Part("rest", back)]
+        phase = self._parts[0].phase
+        self._parts[:1] = [Part(phase, brake), Part(phase, back)]
         self._enter(stamp_ns)
+
+    def _open_loop_brake(self, q: FloatArray) -> Brake:
+        window = self._parts[0].window
+        dq = self.controller.velocity
+        return Brake(q, dq) if window is None else Brake(q, dq, window.brake_rad_s2)
 
     def _stop_at(self, q: FloatArray, stamp_ns: int) -> None:
         """Give the motion up and hold the arm where it is."""

@@ -54,10 +54,10 @@ class Standing:
 class Brake:
     """From a moving posture to rest: all joints slow down linearly and stop together."""
 
-    def __init__(self, q: FloatArray, dq: FloatArray) -> None:
+    def __init__(self, q: FloatArray, dq: FloatArray, deceleration_rad_s2: float = BRAKE_RAD_S2) -> None:
         self._q, self._dq = np.array(q), np.array(dq)
         self.peak_velocities = read_only(np.abs(dq))
-        self.duration = float(self.peak_velocities.max()) / BRAKE_RAD_S2
+        self.duration = float(self.peak_velocities.max()) / deceleration_rad_s2
         self.end = read_only(self._q + self._dq * self.duration / 2)
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -72,15 +72,19 @@ class Brake:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What a motion without feedback must keep: positions (n,) [rad] and speeds (n,) [rad/s]."""
+    """What a motion without feedback must keep: positions (n,) [rad] and speeds (n,) [rad/s].
+
+    `brake_rad_s2` is the deceleration with which it is stopped.
+    """
 
     lower: FloatArray
     upper: FloatArray
     speed: FloatArray
+    brake_rad_s2: float = BRAKE_RAD_S2
 
     def leaving(self, q: FloatArray, dq: FloatArray) -> tuple[int, str] | None:
         """The joint that could not stop in time any more, braking from now on, and why; None where all could."""
-        ahead = q + dq * np.abs(dq) * (0.5 * STOPPING_MARGIN / BRAKE_RAD_S2)
+        ahead = q + dq * np.abs(dq) * (0.5 * STOPPING_MARGIN / self.brake_rad_s2)
         inside = (ahead >= self.lower) & (ahead <= self.upper)
         slow = np.abs(dq) <= self.speed
         if inside.all() and slow.all():

@@ -25,6 +25,7 @@ from dynid.control.control_model import ControlModel, from_model_file
 from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, model_torques, nominal_torques, robot_limits
+from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
@@ -53,7 +54,7 @@ class ExecutorNode(Node):
     def __init__(self) -> None:
         super().__init__("executor")
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
-        declare(self, "trajectory", "", "what ~/execute runs: a name, or a YAML file")
+        declare(self, "trajectory", "", "what ~/execute runs: a name, a YAML file, or joint_excitation_<number>")
         declare(self, "profile", "limited", "excitation profile: limited keeps the real joint limits")
         mount = declare(
             self, "mount", "", "how the arm is mounted; '' is robot.yaml's default, or the hardware's", fixed=True
@@ -63,7 +64,7 @@ class ExecutorNode(Node):
         self._collision = SelfCollision(self.robot)
         self._limits = robot_limits(self.robot, excitation.acceleration_limits)
         self._motion = MotionExecutor(self.robot, self._selection.controller, self._check())
-        self._requests = MotionRequests(excitation, self._motion)
+        self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits)
         self._report = ExperimentReport(self, self._motion)
         self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
@@ -208,7 +209,7 @@ class ExecutorNode(Node):
 
     def _on_execute(self, answer: Answer) -> None:
         name, profile = string(self, "trajectory"), string(self, "profile")
-        origin = FROM_FILE if is_file_name(name) else profile
+        origin = PROFILE if name.startswith(PREFIX) else FROM_FILE if is_file_name(name) else profile
 
         def done(plan: MotionPlan | DynidError) -> None:
             refusal = self._begin(plan, origin, "")
@@ -250,7 +251,9 @@ class ExecutorNode(Node):
             self._motion.begin(plan, self._q, self._stamp_ns)
         except DynidError as error:
             return str(error)
-        self._report.begin(plan.name, origin, plan.duration, self._motion.controller.law, identifier)
+        own = next((part.law for part in plan.parts if part.law is not None), None)
+        law = own or self._motion.controller.law
+        self._report.begin(plan.name, origin, plan.duration, law, identifier)
         return ""
 
     def _on_cancel(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -1,4 +1,7 @@
-"""Motions that somebody asks for: by name, from a file, or as JointTrajectory; built and checked beside the control."""
+"""Motions that somebody asks for, built and checked beside the control.
+
+By name (a trajectory, or the excitation of one joint), from a file, or as JointTrajectory.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +9,10 @@ from pathlib import Path
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
+from dynid.control.controller import ControllerSettings
 from dynid.control.motion import MotionExecutor
+from dynid.control.motion_check import MotionLimits
+from dynid.control.open_loop import PREFIX, excited_joint, plan_excitation
 from dynid.control.plan import MotionPlan, plan_motion
 from dynid.errors import ConfigurationError, DynidError
 from dynid.nodes.preparation import Preparation
@@ -25,19 +31,27 @@ class MotionRequests:
     Args:
         excitation: the robot's named trajectories.
         motion: gives the check and the posture at which a motion begins.
+        controller: M_hat and D_hat size the excitation of a joint.
+        limits: what such an excitation must keep.
     """
 
-    def __init__(self, excitation: Excitation, motion: MotionExecutor) -> None:
+    def __init__(
+        self, excitation: Excitation, motion: MotionExecutor, controller: ControllerSettings, limits: MotionLimits
+    ) -> None:
         self._excitation, self._motion = excitation, motion
+        self._controller, self._limits = controller, limits
         self.preparation: Preparation[MotionPlan] = Preparation()
 
     def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome) -> None:
-        """A trajectory of excitation.yaml, or of a file; `done` gets the plan, or why there is none.
+        """A trajectory of excitation.yaml or of a file, or joint_excitation_<number>; `done` gets plan or error.
 
         Raises:
             NodeError: another motion is being checked.
         """
         start = self._motion.start_posture(q)
+        if name.startswith(PREFIX):
+            self.preparation.start(lambda: self._excite(name, start), done)
+            return
 
         def build() -> Motion:
             if is_file_name(name):
@@ -45,6 +59,13 @@ class MotionRequests:
             return self._excitation.trajectory(name, profile)
 
         self._prepare(build, start, done)
+
+    def _excite(self, name: str, start: FloatArray) -> MotionPlan:
+        robot, check = self._excitation.robot, self._motion.check
+        if check.torques is None:
+            raise ConfigurationError(f"'{name}' needs the torques that carry the arm, and nothing predicts them here")
+        joint = excited_joint(robot, name)
+        return plan_excitation(robot, self._controller, joint, start, check, self._limits, check.torques)
 
     def from_message(self, message: JointTrajectory, q: FloatArray, done: Outcome) -> None:
         """A trajectory_msgs/JointTrajectory; arguments and errors as of `by_name`."""

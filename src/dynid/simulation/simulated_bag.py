@@ -54,6 +54,7 @@ def write_bag(
     folder: Path | str,
     *,
     profile: str,
+    law: str = "ff_pd",
     storage: Storage = "mcap",
     start_ns: int = START_NS,
 ) -> None:
@@ -65,6 +66,7 @@ def write_bag(
         controller: the settings of the controller that moved it.
         folder: the bag's folder; it must not exist yet.
         profile: the trajectory's profile.
+        law: name of the control law that moved it.
         storage: "mcap" or "sqlite3".
         start_ns: time of the first state [ns since the epoch].
 
@@ -77,7 +79,7 @@ def write_bag(
     try:
         writer.write("/hardware_settings", start_ns, encode_string(_hardware(run, robot).model_dump_json()))
         writer.write("/robot_description", start_ns, encode_string(read_urdf_text(robot.urdf_path)))
-        for stamp_ns, settings in _experiments(run, controller, profile, start_ns):
+        for stamp_ns, settings in _experiments(run, controller, profile, law, start_ns):
             writer.write("/experiment", stamp_ns, encode_string(settings.model_dump_json()))
         stamps = run.stamps_ns + start_ns
         for index in np.flatnonzero(np.diff(run.stamps_ns // REPORT_NS)).tolist():
@@ -128,13 +130,13 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
 
 
 def _experiments(
-    run: SimulatedRun, controller: ControllerSettings, profile: str, start_ns: int
+    run: SimulatedRun, controller: ControllerSettings, profile: str, law: str, start_ns: int
 ) -> Iterator[tuple[int, ExperimentSettings]]:
     """The experiment's settings as they are published: at every new phase, with all phases so far."""
     settings = ExperimentSettings(
         trajectory=run.trajectory,
         profile=profile,
-        controller="ff_pd",
+        controller=law,
         gains=controller.gains(),
         duration_s=run.trajectory_duration,
     )

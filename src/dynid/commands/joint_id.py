@@ -1,0 +1,241 @@
+"""`dynid joint-id`: a first-order lag with dead time per joint (eq. 1 of the paper), and a controller.yaml from it."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption, WithoutOption
+from dynid.commands.progress import progress_bar
+from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.parallel import in_processes
+
+if TYPE_CHECKING:
+    from dynid.identification.joint_excitation import JointLevel
+    from dynid.robot import Robot
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One joint: a bag to make on the simulated arm unless it is there, and to fit."""
+
+    robot: str
+    joint: int
+    bags: tuple[Path, ...]
+    mount: str | None = None
+    seed: int = 0
+    without: tuple[str, ...] = ()
+    simulate: bool = False
+    kept: bool = True
+
+
+def _simulate(job: _Job) -> None:
+    from dynid.control.controller import load_controller
+    from dynid.control.open_loop import PROFILE, OpenLoopJoint
+    from dynid.robot import load_robot
+    from dynid.simulation.excited_arm import simulate_excitation
+    from dynid.simulation.simulated_bag import write_bag
+    from dynid.trajectory.families import load_excitation
+
+    robot = load_robot(job.robot)
+    controller, limits = load_controller(robot), load_excitation(robot).acceleration_limits
+    run = simulate_excitation(
+        robot, controller, job.joint, limits, mount=job.mount, seed=job.seed, switched_off=job.without
+    )
+    write_bag(run, robot, controller, job.bags[0], profile=PROFILE, law=OpenLoopJoint.name)
+
+
+def _identify(job: _Job) -> "JointLevel":
+    """Fit one joint from all excitations of it in the job's bags."""
+    from dynid.control.controller import load_controller
+    from dynid.identification.joint_excitation import excited_joints, identify_joint
+    from dynid.recording.recording import load_recording
+    from dynid.robot import load_robot
+
+    if job.simulate:
+        _simulate(job)
+    robot = load_robot(job.robot)
+    excited = [one for bag in job.bags for one in excited_joints(load_recording(bag, robot))]
+    found = identify_joint([one for one in excited if one.joint == job.joint], robot, load_controller(robot))
+    return replace(found, source=f"simulated arm, seed {job.seed}") if job.simulate and not job.kept else found
+
+
+def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
+    """Indices of joints given by number (counted from 1) or name; all of them if none is given.
+
+    Raises:
+        UnknownNameError: no such joint.
+    """
+    names = robot.joint_names
+    indices = []
+    for text in wanted:
+        if text in names:
+            indices.append(names.index(text))
+        elif text.isdigit() and 1 <= int(text) <= robot.size:
+            indices.append(int(text) - 1)
+        else:
+            raise UnknownNameError("joint", text, (f"1 to {robot.size}", *names))
+    return list(dict.fromkeys(indices)) or list(range(robot.size))
+
+
+def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Sequence[str]) -> list[_Job]:
+    """One job for every joint that the bags excite, or for those that are wanted."""
+    from dynid.identification.joint_excitation import excited_joints
+    from dynid.recording.recording import load_recording
+
+    where: dict[int, list[Path]] = {}
+    for bag in bags:
+        for one in excited_joints(load_recording(bag, robot)):
+            where.setdefault(one.joint, []).append(bag)
+    joints = chosen_joints(robot, wanted) if wanted else sorted(where)
+    missing = [str(joint + 1) for joint in joints if joint not in where]
+    if missing:
+        raise UnknownNameError("excited joint", missing[0], [str(joint + 1) for joint in sorted(where)])
+    return [_Job(name, joint, tuple(dict.fromkeys(where[joint]))) for joint in joints]
+
+
+def joint_id(
+    bags: Annotated[
+        list[Path] | None, typer.Argument(help="Bags of joint excitations; without any, the simulated arm is excited.")
+    ] = None,
+    robot: RobotOption = DEFAULT_ROBOT,
+    joint: Annotated[list[str] | None, typer.Option(help="Joint by number or name; repeatable. Else all.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New controller.yaml with M_hat = Tp1/Kp and D_hat = 1/Kp.")] = None,
+    record: Annotated[Path | None, typer.Option(help="New folder for the bags of the arm that is excited.")] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Excite the simulated arm in real time, through all nodes.")
+    ] = False,
+    real_arm: Annotated[
+        str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
+    ] = None,
+    mount: MountOption = None,
+    without: WithoutOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="New figure (.png, .svg or .pdf) of the frequency responses.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify joints one by one: gain, time constant and dead time with confidence bounds, and a fourth-order model.
+
+    Joints are excited without feedback by square waves and binary sequences of current about the rest posture; a run
+    ends by itself where a joint nears its limits. On an arm of your own: executor parameter `trajectory` =
+    joint_excitation_<number>, record, then give the bags here.
+    """
+    from dynid.control.controller import load_controller
+    from dynid.identification.joint_excitation import write_controller
+    from dynid.reporting.joint_figure import check_output, write_joint_figure
+    from dynid.resources import refuse_existing
+    from dynid.robot import load_robot
+    from dynid.simulation.nuisances import magnitudes
+
+    if bags and (live or real_arm or record or without or mount):
+        raise ConfigurationError(
+            "bags were given: --live, --real-arm, --record, --mount and --without are for excitation"
+        )
+    for path in (out, record):
+        if path is not None:
+            refuse_existing(path)
+    if plot is not None:
+        check_output(plot)
+    loaded, wanted = load_robot(robot), joint or []
+    loaded.gravity(mount)
+    magnitudes(loaded, without or ())
+    with tempfile.TemporaryDirectory(prefix="dynid-joint-id-") as work:
+        folder = record or Path(work)
+        if bags:
+            jobs = _jobs_of_bags(loaded, robot, bags, wanted)
+        else:
+            jobs = [
+                _Job(
+                    robot, index, (folder / f"joint_{index + 1}",), mount, seed, tuple(without or ()),
+                    simulate=not (live or real_arm), kept=record is not None,
+                )
+                for index in chosen_joints(loaded, wanted)
+            ]  # fmt: skip
+            folder.mkdir(parents=True, exist_ok=True)
+        if live or real_arm:
+            _excite_live(loaded, jobs, folder, real_arm)
+        found: dict[int, JointLevel] = {}
+        with progress_bar("identifying joints", len(jobs)) as advance:
+            for index, result in in_processes(_identify, jobs):
+                found[jobs[index].joint] = result
+                advance(f"identified joint {jobs[index].joint + 1}")
+    results = [found[key] for key in sorted(found)]
+    if out is not None:
+        write_controller(out, results, load_controller(loaded))
+    if plot is not None:
+        write_joint_figure(results, plot)
+    if as_json:
+        print(json.dumps({one.name: one.as_dict() for one in results}))
+    else:
+        _print(Console(), results, [path for path in (out, plot, record) if path is not None])
+
+
+def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None) -> None:
+    """Excite joints one after the other through the running nodes, one bag each."""
+    from dynid.control.open_loop import PREFIX, PROFILE
+    from dynid.nodes.chain import Chain, ChainOptions
+
+    first = jobs[0]
+    options = ChainOptions(first.robot, port, first.mount, first.without, first.seed)
+    with (
+        progress_bar("exciting joints", len(jobs)) as advance,
+        Chain(robot, options, folder / "logs") as chain,
+    ):
+        chain.bring_up()
+        for job in jobs:
+            name = f"{PREFIX}{job.joint + 1}"
+            chain.run_trajectory(name, PROFILE, job.bags[0], lambda *_: None)
+            advance(f"excited joint {job.joint + 1}")
+        chain.supervisor.set_enabled("hardware", False)
+        chain.supervisor.trigger("executor/release")
+
+
+def _print(console: Console, results: Sequence["JointLevel"], written: Sequence[Path]) -> None:
+    table = Table(title="joints: G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity", title_justify="left")
+    for heading in (
+        "joint",
+        "Kp [rad/s/N m]",
+        "Tp1 [s]",
+        "Td [ms]",
+        "M_hat [kg m^2]",
+        "D_hat [N m s/rad]",
+        "friction [N m]",
+    ):
+        table.add_column(heading, justify="right")
+    for one in results:
+        fit = one.first_order
+        gain, lag, dead = fit.gain, fit.time_constant, fit.dead_time
+        table.add_row(
+            str(one.joint + 1),
+            f"{gain.value:.4g} ({gain.lower:.4g} to {gain.upper:.4g})",
+            f"{lag.value:.4g} ({lag.lower:.4g} to {lag.upper:.4g})",
+            f"{1e3 * dead.value:.2f} ({1e3 * dead.lower:.2f} to {1e3 * dead.upper:.2f})",
+            f"{fit.inertia:.4g}",
+            f"{fit.damping:.4g}",
+            f"{fit.coulomb.value:.3g}",
+        )
+    console.print(table)
+    hertz = results[0].as_dict()["response"]["frequency_hz"]
+    responses = Table(title="magnitude of eq. 1 / of the fourth-order model [dB]", title_justify="left")
+    for heading in ("joint", *(f"{value:g} Hz" for value in hertz)):
+        responses.add_column(heading, justify="right")
+    for one in results:
+        shown = one.as_dict()["response"]
+        pairs = zip(shown["first_order"]["magnitude_db"], shown["arx"]["magnitude_db"], strict=True)
+        responses.add_row(str(one.joint + 1), *(f"{first:.1f} / {fourth:.1f}" for first, fourth in pairs))
+    console.print(responses)
+    for path in written:
+        console.print(f"  {path}", soft_wrap=True, highlight=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("joint-id")(joint_id)

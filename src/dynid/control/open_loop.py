@@ -1,0 +1,202 @@
+"""One joint without feedback, driven by a switching torque while the others are held: joint-level excitation.
+
+The law is FF+PD with the excited joint's feedback taken out, so that of its command only M_hat ddq_ref is left (the
+reference's acceleration carries the signal) and what carries the arm against gravity. The plan keeps a window: the
+run ends by itself before a joint leaves it (arXiv:2605.15949, section III-B).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.control.controller import ControllerSettings, Gains
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.motion_check import MotionCheck, MotionLimits, Torques
+from dynid.control.plan import MotionPlan, Part, Window
+from dynid.errors import SafetyError, UnknownNameError
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.trajectory.switching import calm_sequence, square_wave
+from dynid.trajectory.trajectory import approach
+
+PROFILE = "joint"  # what stands in the place of a trajectory's profile
+PREFIX = "joint_excitation_"  # the name of such a motion, followed by the joint's number
+WINDOW_MARGIN_RAD = 0.1  # of the excited joint to its limits
+GIVE_RAD = 0.15  # how far the held joints may give way
+RETURN_S = 4.0  # at most, from the end of one part to the begin of the next
+
+
+class OpenLoopJoint:
+    """A `TorqueLaw` that holds all joints but one; of that one it only carries the weight and feeds M_hat ddq_ref.
+
+    Args:
+        settings: of FF+PD.
+        joint: index of the joint without feedback.
+        gravity: a function q (1, n) -> torques (1, n) that carry the arm, as well as they are known.
+    """
+
+    name = "open_loop_joint"
+    follows_reference = True
+
+    def __init__(self, settings: ControllerSettings, joint: int, gravity: Torques) -> None:
+        self._law, self._gravity, self._joint = FeedforwardPdLaw(settings), gravity, joint
+        self._inertia = settings.inertia_kg_m2[joint]
+        self._still = np.zeros((1, settings.size))
+
+    def torque(
+        self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """Torque (n,) [N m]."""
+        torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
+        torque[self._joint] = self._inertia * ddq_ref[self._joint]
+        torque += self._gravity(q[None], self._still, self._still)[0]
+        return torque
+
+    def gains(self) -> Gains:
+        """The gains of the held joints."""
+        return self._law.gains()
+
+
+def excited_joint(robot: Robot, name: str) -> int:
+    """The index of the joint whose excitation a motion's name means.
+
+    Raises:
+        UnknownNameError: no such joint.
+    """
+    number = name.removeprefix(PREFIX)
+    known = [str(joint + 1) for joint in range(robot.size)]
+    if number not in known:
+        raise UnknownNameError("joint excitation", name, [PREFIX + one for one in known])
+    return int(number) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchingPath:
+    """A posture (n,) [rad] whose reference acceleration at one joint carries a signal (N,) [rad/s^2]."""
+
+    posture: FloatArray
+    joint: int
+    signal: FloatArray
+    step_s: float
+
+    @property
+    def duration(self) -> float:
+        """Length of the signal [s]."""
+        return len(self.signal) * self.step_s
+
+    @property
+    def peak_velocities(self) -> FloatArray:
+        """The reference stands, (n,) [rad/s]."""
+        return read_only(np.zeros_like(self.posture))
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """Posture, no velocity, and the signal at time t [s]."""
+        q[:], dq[:], ddq[:] = self.posture, 0.0, 0.0
+        index = int(t / self.step_s + 1e-9)
+        if 0 <= index < len(self.signal):
+            ddq[self.joint] = self.signal[index]
+
+
+@dataclass(frozen=True)
+class ExcitationSettings:
+    """How a joint is excited.
+
+    Attributes:
+        speed_rad_s: the torque is what this speed takes,
+        acceleration_rad_s2: plus what this acceleration takes, by M_hat and D_hat of controller.yaml,
+        levels: times each of these: friction, which is not known yet, swallows the low ones, and the window ends the
+            high ones early.
+        window_rad: how far the joint may go to either side of the posture, within its limits.
+        fastest_rad_s: speed at which the run ends by itself.
+        brake_rad_s2: deceleration of the joint when the run ends.
+    """
+
+    speed_rad_s: float = 1.0
+    acceleration_rad_s2: float = 6.0
+    levels: tuple[float, ...] = (0.7, 1.3, 2.4)
+    window_rad: float = 1.2
+    fastest_rad_s: float = 4.0
+    brake_rad_s2: float = 12.0
+
+
+def signals(step_s: float, time_constant_s: float) -> list[FloatArray]:
+    """A square wave for the low frequencies, binary sequences for the high ones; -1 and +1 each."""
+    quick, slow = (calm_sequence(order, bit, step_s, time_constant_s) for order, bit in ((7, 0.015), (6, 0.04)))
+    return [square_wave(0.6, 4, step_s), quick, slow]
+
+
+def plan_excitation(
+    robot: Robot,
+    controller: ControllerSettings,
+    joint: int,
+    start: FloatArray,
+    check: MotionCheck,
+    limits: MotionLimits,
+    gravity: Torques,
+    settings: ExcitationSettings | None = None,
+) -> MotionPlan:
+    """The plan that excites one joint about the rest posture.
+
+    Args:
+        robot: the robot.
+        controller: M_hat and D_hat give the size of the torque and the shape of the signals.
+        joint: index.
+        start: where the arm is, (n,) [rad].
+        check: what the approach must keep.
+        limits: of which the excitation must keep positions, speeds and torques.
+        gravity: torques that carry the arm, see `OpenLoopJoint`.
+        settings: None is the defaults.
+
+    Raises:
+        SafetyError: the torque would exceed the joint's, or its posture leaves no room.
+    """
+    chosen = settings or ExcitationSettings()
+    posture, name = _posture(robot, joint, limits, chosen), robot.joint_names[joint]
+    inertia, damping = controller.inertia_kg_m2[joint], controller.damping_nm_s_rad[joint]
+    size = inertia * chosen.acceleration_rad_s2 + damping * chosen.speed_rad_s
+    still = np.zeros((1, robot.size))
+    needed = max(chosen.levels) * size + abs(float(gravity(posture[None], still, still)[0, joint]))
+    if not needed <= limits.torque[joint]:
+        raise SafetyError(
+            f"exciting {name} would take {needed:.3f} N m; allowed is {limits.torque[joint]:.3f} N m: lower its speed "
+            "or acceleration"
+        )
+    there = approach(start, posture, robot.joint_names)
+    window = _window(robot, joint, posture, limits, chosen)
+    step_s = robot.file.bus.cycle_s
+    law = OpenLoopJoint(controller, joint, gravity)
+    parts = [Part("approach", there)]
+    shapes = signals(step_s, inertia / max(damping, 1e-6))
+    for level in chosen.levels:
+        for shape in shapes:
+            path = SwitchingPath(posture, joint, read_only(shape * (level * size / inertia)), step_s)
+            parts.append(Part("trajectory", path, law, window))
+    duration = sum(part.path.duration + RETURN_S for part in parts[1:])
+    back = approach(posture, robot.rest_posture, robot.joint_names, name="rest")
+    check.check([there, back])
+    parts.append(Part("rest", back))
+    return MotionPlan(f"{PREFIX}{joint + 1}", duration, read_only(start), tuple(parts))
+
+
+def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: ExcitationSettings) -> FloatArray:
+    """The rest posture, with the excited joint where it has room to both sides."""
+    low, high = float(limits.lower[joint]), float(limits.upper[joint])
+    room = min(settings.window_rad + WINDOW_MARGIN_RAD, 0.5 * (high - low))
+    posture = np.array(robot.rest_posture)
+    posture[joint] = np.clip(posture[joint], low + room, high - room)
+    return read_only(posture)
+
+
+def _window(
+    robot: Robot, joint: int, posture: FloatArray, limits: MotionLimits, settings: ExcitationSettings
+) -> Window:
+    """The excited joint's room; the held joints may give way a little."""
+    lower, upper = posture - GIVE_RAD, posture + GIVE_RAD
+    lower[joint] = max(posture[joint] - settings.window_rad, limits.lower[joint] + WINDOW_MARGIN_RAD)
+    upper[joint] = min(posture[joint] + settings.window_rad, limits.upper[joint] - WINDOW_MARGIN_RAD)
+    if upper[joint] - lower[joint] < WINDOW_MARGIN_RAD:
+        raise SafetyError(
+            f"{robot.joint_names[joint]} has {np.rad2deg(upper[joint] - lower[joint]):.1f} deg between its "
+            "limits, too little to be excited"
+        )
+    speed = np.minimum(limits.velocity, settings.fastest_rad_s)
+    return Window(read_only(lower), read_only(upper), read_only(speed), settings.brake_rad_s2)

@@ -1,0 +1,79 @@
+"""Signals that switch between -1 and +1: what excites one joint without feedback (arXiv:2605.15949, section III-B)."""
+
+import math
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.robot import FloatArray, read_only
+
+# x^n + x^k + 1 (or with four taps) that make a shift register of n bits run through all 2^n - 1 states
+_TAPS = {4: (4, 3), 5: (5, 3), 6: (6, 5), 7: (7, 6), 8: (8, 6, 5, 4), 9: (9, 5), 10: (10, 7)}
+
+
+def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
+    """A square wave that begins a quarter of a period late, so that a mass comes back to where it began every period.
+
+    Args:
+        period_s: period [s].
+        periods: how many.
+        step_s: time between two samples [s].
+
+    Returns:
+        -1 and +1 at every sample, (N,).
+    """
+    quarter = round(period_s / 4.0 / step_s)
+    if quarter < 1 or periods < 1:
+        raise ConfigurationError(
+            f"a square wave of {periods} periods of {period_s} s; expected at least one, of at least {4 * step_s} s"
+        )
+    half = np.repeat([-1.0, 1.0], 2 * quarter)
+    wave = np.concatenate([np.ones(quarter), np.tile(half, periods)])[: 4 * quarter * periods]
+    return read_only(wave)
+
+
+def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> FloatArray:
+    """A pseudo-random binary sequence of maximal length: 2^order - 1 bits, its spectrum flat up to 0.4 / bit_s.
+
+    Args:
+        order: bits of the shift register, 4 to 10.
+        bit_s: shortest time between two switches [s].
+        step_s: time between two samples [s].
+        start: state of the register at the begin, 1 to 2^order - 1; another one shifts the sequence.
+
+    Returns:
+        -1 and +1 at every sample, (N,).
+    """
+    if order not in _TAPS or not 1 <= start < 2**order:
+        raise ConfigurationError(
+            f"a binary sequence of order {order} from state {start}; expected an order of {min(_TAPS)} to {max(_TAPS)} "
+            "and a state from 1 to 2^order - 1"
+        )
+    length = round(bit_s / step_s)
+    if length < 1:
+        raise ConfigurationError(f"a binary sequence with bits of {bit_s} s; expected at least {step_s} s")
+    state, bits = start, []
+    for _ in range(2**order - 1):
+        bits.append(1.0 if state & 1 else -1.0)
+        fed = 0
+        for tap in _TAPS[order]:
+            fed ^= state >> (order - tap)
+        state = (state >> 1) | ((fed & 1) << (order - 1))
+    return read_only(np.repeat(bits, length))
+
+
+def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> FloatArray:
+    """Where a first-order lag of gain 1 from signal to velocity carries a joint, (N,) [s]; see eq. 1."""
+    decay = math.exp(-step_s / time_constant_s)
+    velocity = np.empty(len(signal))
+    value = 0.0
+    for k, level in enumerate(signal.tolist()):
+        value = decay * value + (1.0 - decay) * level
+        velocity[k] = value
+    return np.asarray(np.cumsum(velocity) * step_s)
+
+
+def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
+    """The binary sequence, or its negative, whose start carries a joint least far from where it began."""
+    candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
+    return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))
