@@ -1,10 +1,14 @@
 """Essential parameters: what the motion does not show goes, what it shows stays where it is."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dynid.errors import DataError
 from dynid.identification.essential import essential_parameters, joint_sigma, relative_deviations
+from dynid.identification.estimator import estimator
+from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard
@@ -70,8 +74,6 @@ def test_noise_alone_has_no_essential_parameter(make_samples) -> None:
 def test_too_few_samples_and_a_still_joint_are_refused(make_samples) -> None:
     with pytest.raises(DataError, match="do not determine"):
         essential_parameters(MODEL, make_samples(ROBOT, TRUTH, count=5))
-    from dataclasses import replace
-
     samples = make_samples(ROBOT, TRUTH, sigma=SIGMA)
     still = [np.where(np.arange(6) == 2, 0.0, values) for values in (samples.q, samples.dq, samples.ddq)]
     with pytest.raises(DataError, match=r"does not excite IA3, FV3, FC3"):
@@ -91,3 +93,26 @@ def test_deviations_of_joints_are_those_of_their_own_fit() -> None:
 
 def test_a_value_of_zero_has_an_infinite_deviation() -> None:
     np.testing.assert_array_equal(relative_deviations(np.array([0.0, -2.0]), np.diag([1.0, 4.0])), [np.inf, 1.0])
+
+
+def test_as_an_estimator_beside_the_others(make_samples) -> None:
+    samples = make_samples(ROBOT, TRUTH, sigma=SIGMA)
+    estimate, found = estimator("essential").estimate(MODEL, samples), essential_parameters(MODEL, samples)
+    np.testing.assert_array_equal(estimate.base.values, found.base.values)
+    assert estimate.settings["essential"] == list(found.kept) and estimate.friction is None
+    assert estimate.errors.relative == pytest.approx(found.errors.relative)
+
+
+def test_friction_that_the_structure_has_not_is_taken_off_first(make_samples) -> None:
+    """CRANE-X7's 39 parameters hold no Coulomb friction; where it is there it must not hide in them."""
+    arm = load_robot("crane_x7")
+    model, settings = ArmModel.of(arm), load_identification(arm)
+    phi = model.base_parameters(load_standard(arm.folder / "models" / "nominal.yaml", model.mdh))
+    clean = make_samples(arm, phi, sigma=0.005, count=600)
+    rubbed = replace(clean, tau=clean.tau + 0.2 * np.tanh(clean.dq / settings.coulomb_friction.transition_rad_s))
+    found = estimator("essential").estimate(model, rubbed, settings.coulomb_friction)
+    assert found.friction is not None
+    np.testing.assert_allclose(found.friction.values, 0.2, atol=0.02)
+    assert found.base["FV3"] == pytest.approx(phi["FV3"], abs=0.02) and found.errors.relative < 0.05
+    ignored = estimator("essential").estimate(model, rubbed)
+    assert ignored.friction is None and ignored.base["FV3"] > phi["FV3"] + 0.05

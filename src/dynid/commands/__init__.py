@@ -9,7 +9,9 @@ def register_all(app: typer.Typer) -> None:
         audit,
         benchmark,
         campaign,
+        compare,
         doctor,
+        essential,
         identify,
         joint_id,
         payload,
@@ -22,7 +24,7 @@ def register_all(app: typer.Typer) -> None:
     )
 
     for module in (
-        trajectories, simulate, identify, audit, validate, campaign, robot, joint_id, regressor, payload,
-        torque_constants, doctor, benchmark,
+        trajectories, simulate, identify, compare, essential, audit, validate, campaign, robot, joint_id, regressor,
+        payload, torque_constants, doctor, benchmark,
     ):  # fmt: skip
         module.register(app)

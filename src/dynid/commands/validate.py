@@ -8,14 +8,24 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption, model_path, parameters_for, read_model
+from dynid.commands.options import (
+    DEFAULT_ROBOT,
+    JsonOption,
+    MappingOption,
+    RobotOption,
+    model_path,
+    parameters_for,
+    read_mapping,
+    read_model,
+)
 
 
 def validate(
     model: Annotated[str, typer.Argument(help="A model.yaml, a result folder, or the name of a shipped model.")],
-    bags: Annotated[list[Path], typer.Argument(help="Bags to predict.")],
+    bags: Annotated[list[Path], typer.Argument(metavar="BAG_OR_CSV...", help="Recordings to predict.")],
     robot: RobotOption = DEFAULT_ROBOT,
     interval: Annotated[float | None, typer.Option(help="Sampling interval [s]; else identification.yaml's.")] = None,
+    mapping: MappingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the torques of recorded motions; exit code 1 if a check fails."""
@@ -28,6 +38,7 @@ def validate(
     found = validate_bags(
         loaded, bags, lambda arm: parameters_for(arm, content, loaded), interval,
         torque_constants=content.torque_constants_nm_per_a, friction=content.friction(),
+        mapping=read_mapping(mapping),
     )  # fmt: skip
     if as_json:
         print(json.dumps(found.as_dict()))

@@ -5,15 +5,18 @@ standard deviation of a parameter (their eq. 12) says whether the motion shows i
 cancelled one at a time, the worst first, and the rest is estimated anew each time: what is left is essential.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from dynid.errors import DataError
-from dynid.identification.estimator import TorqueErrors, torque_errors
+from dynid.identification.coulomb import CoulombFriction
+from dynid.identification.estimator import Estimate, TorqueErrors, estimator, register, torque_errors
 from dynid.identification.preprocessing import Samples
+from dynid.identification.regression import Regression
+from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import is_silent
 from dynid.model.parameters import BaseParameters
@@ -175,3 +178,50 @@ def _outcome(
         limit=limit,
         errors=torque_errors(samples.tau, W @ phi),
     )
+
+
+def without_friction(
+    model: ArmModel, samples: Samples, coulomb: CoulombSettings | None
+) -> tuple[Samples, CoulombFriction | None]:
+    """Samples whose torques are free of the Coulomb friction that the model's structure has not, and that friction.
+
+    Where the structure has it, or friction is ignored, nothing is taken off.
+    """
+    if coulomb is None or coulomb.treatment != "estimated" or model.structure.coulomb_friction:
+        return samples, None
+    friction = estimator("wls").estimate(model, samples, coulomb).friction
+    if friction is None:
+        return samples, None
+    return replace(samples, tau=samples.tau - friction.torque(samples.dq)), friction
+
+
+@dataclass(frozen=True)
+class EssentialLeastSquares:
+    """Essential parameters as an estimator: cancelled parameters are zero, without deviation."""
+
+    name: str = "essential"
+    limit: float = DEVIATION_LIMIT
+
+    def estimate(self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> Estimate:
+        """See `Estimator.estimate`."""
+        plain, friction = without_friction(model, samples, coulomb)
+        found = essential_parameters(model, plain, self.limit)
+        regression = Regression.of(model, samples, coulomb)
+        kappa, weakest = regression.conditioning()
+        residual = plain.tau - model.inverse_dynamics(samples.q, samples.dq, samples.ddq, found.base)
+        return Estimate(
+            base=found.base,
+            errors=torque_errors(samples.tau, samples.tau - residual),
+            residual_sigma=read_only(regression.axis_sigma(residual)),
+            condition_number=kappa,
+            weakest=weakest,
+            rank=len(model.names),
+            method=self.name,
+            settings={
+                "limit": self.limit, "essential": list(found.kept), "cancelled": [one.name for one in found.cancelled],
+            },
+            friction=friction,
+        )  # fmt: skip
+
+
+register(EssentialLeastSquares().name, EssentialLeastSquares)

@@ -124,15 +124,21 @@ def register(name: str, make: Callable[[], Estimator]) -> None:
     _REGISTRY[name] = make
 
 
+def registered() -> tuple[str, ...]:
+    """Names of all estimators."""
+    # estimators register themselves when their module is imported
+    import dynid.identification.essential
+    import dynid.identification.least_squares  # noqa: F401
+
+    return tuple(sorted(_REGISTRY))
+
+
 def estimator(name: str) -> Estimator:
     """The estimator of this name.
 
     Raises:
         UnknownNameError: not registered.
     """
-    # estimators register themselves when their module is imported
-    import dynid.identification.least_squares  # noqa: F401
-
-    if name not in _REGISTRY:
-        raise UnknownNameError("estimator", name, tuple(sorted(_REGISTRY)))
+    if name not in registered():
+        raise UnknownNameError("estimator", name, registered())
     return _REGISTRY[name]()

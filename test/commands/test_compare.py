@@ -1,0 +1,128 @@
+"""`dynid compare`, `dynid essential` and `dynid validate` on CSV files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import ConfigurationError, OutputExistsError, UnknownNameError
+from dynid.identification.comparison import Comparison
+from dynid.identification.settings import load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import load_standard
+from dynid.robot import load_robot
+
+PLANAR = load_robot("planar_3r")
+MODEL = ArmModel.of(PLANAR)
+TRUTH = load_standard(PLANAR.folder / "models" / "nominal.yaml", MODEL.mdh)
+
+
+def run(command: str, *arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [command, *map(str, arguments), "--robot", "planar_3r"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout
+
+
+def as_json(command: str, *arguments: object) -> dict[str, Any]:
+    return json.loads(run(command, *arguments, "--json")[1])
+
+
+@pytest.fixture
+def files(write_run) -> tuple[Path, Path, Path]:
+    fit, other = write_run(PLANAR, "fit.csv"), write_run(PLANAR, "other.csv", seconds=12.0, seed=7)
+    return fit, other, fit.parent / "mapping.yaml"
+
+
+def test_all_estimators_side_by_side(files) -> None:
+    fit, other, mapping = files
+    found = as_json("compare", fit, "--mapping", mapping, "--validate", other)
+    rows = found["estimators"]
+    assert rows.keys() == {"essential", "huber", "ols", "wls", "closest", "closest-essential", "consistent"}
+    assert found["base_parameters"] == 17 and "no torque constant" in found["torques"]
+    inside = {name: row["relative_torque_error"]["in_sample"]["all"] for name, row in rows.items()}
+    assert inside["ols"] == min(inside.values()) and max(inside.values()) < 1.1 * inside["ols"]
+    for name, row in rows.items():
+        assert row["feasible"] and row["lambda_min_kg_m2"] > 0 and row["seconds"] > 0, name
+        assert 0 < row["relative_torque_error"]["out_of_sample"]["all"] < 0.05
+        assert row["consistent"] or name != "consistent"
+    assert rows["ols"]["definite_links"] is None and rows["consistent"]["definite_links"] == 3
+    code, text = run("compare", fit, "--mapping", mapping, "--hold-out", "0.3", "--estimator", "ols")
+    assert code == 0 and "ols" in text and "wls" not in text and "M definite" in text
+
+
+def test_what_cannot_be_compared_is_refused(files) -> None:
+    fit, other, mapping = files
+    with pytest.raises(UnknownNameError, match="unknown estimator 'best'"):
+        run("compare", fit, "--mapping", mapping, "--estimator", "best")
+    with pytest.raises(ConfigurationError, match="choose one"):
+        run("compare", fit, "--mapping", mapping, "--validate", other, "--hold-out", "0.3")
+
+
+def test_an_indefinite_model_and_a_failure_are_lines_of_the_table(make_run) -> None:
+    """A model with negative inertias is told from a possible one; an estimator that fails does not end the others."""
+    samples = make_run(MODEL.base_parameters(TRUTH))
+    good = Comparison(PLANAR, MODEL, samples, None, load_identification(PLANAR)).rows(["ols"])[0]
+    assert good.feasible and good.out_of_sample is None
+    wrong = MODEL.base_parameters(TRUTH).values * np.where([n.startswith(("ZZ", "IA")) for n in MODEL.names], -1.0, 1.0)
+    bad = Comparison(
+        PLANAR, MODEL, make_run(BaseParameters(MODEL.names, wrong)), None, load_identification(PLANAR)
+    ).rows(["ols", "consistent"])
+    assert not bad[0].feasible and bad[0].lambda_min < 0 and bad[1].feasible
+    few = make_run(MODEL.base_parameters(TRUTH), count=5)
+    rows = Comparison(PLANAR, MODEL, few, None, load_identification(PLANAR)).rows(["ols", "essential"])
+    assert all(row.outcome is None and "record longer" in row.failure for row in rows)
+    assert rows[0].as_dict(PLANAR.joint_names)["failure"]
+
+
+@pytest.fixture
+def make_run():
+    from dynid.identification.preprocessing import Samples, SampleSettings
+    from dynid.identification.verdict import Verdict
+
+    record = SampleSettings(
+        interval_s=0.02, grid_s=0.001, filter_order=4, cutoff_hz=20, torque_source="present", torque_delay_s=0,
+        window_s=(0, 1), trimmed_s=(0, 0), missed_cycles=0, dropped_samples=0, samples=1,
+    )  # fmt: skip
+
+    def make(phi: BaseParameters, count: int = 200) -> Samples:
+        q, dq, ddq = np.random.default_rng(1).uniform(-2, 2, (3, count, 3))
+        tau = MODEL.inverse_dynamics(q, dq, ddq, phi)
+        return Samples(PLANAR.joint_names, 0.02 * np.arange(count), q, dq, ddq, tau, record, Verdict(()))
+
+    return make
+
+
+# -- essential parameters --------------------------------------------------------------------------------------
+
+
+def test_essential_parameters_and_the_standard_ones_behind_them(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    out = tmp_path / "standard.yaml"
+    found = as_json("essential", fit, "--mapping", mapping, "--out", out)
+    assert {"MXR1", "ZZR1", "FV1"} <= found["essential"].keys() and {"MY1", "MY2", "MY3"} <= found["cancelled"].keys()
+    assert len(found["essential"]) + len(found["cancelled"]) == found["base_parameters"] == 17
+    assert all(row["relative_standard_deviation"] <= 0.1 for row in found["essential"].values())
+    assert found["standard"]["has_prior"] and found["standard"]["definite_links"]["0"] == 3
+    stored = load_standard(out, MODEL.mdh)
+    assert stored["M2"] == pytest.approx(TRUTH["M2"]) and stored["FV1"] == pytest.approx(TRUTH["FV1"], rel=0.05)
+    with pytest.raises(OutputExistsError):
+        run("essential", fit, "--mapping", mapping, "--out", out)
+    code, text = run("essential", fit, "--mapping", mapping, "--limit", "0.02")
+    assert code == 0 and "parameters are essential" in text and "closest to the robot's a-priori ones" in text
+
+
+# -- validation ------------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_validated_on_a_csv(files) -> None:
+    _, other, mapping = files
+    code, text = run("validate", "nominal", other, "--mapping", mapping, "--json")
+    assert code == 0 and 0 < json.loads(text)["bags"]["other.csv"]["relative"] < 0.05
+    with pytest.raises(ConfigurationError, match="say with --mapping"):
+        run("validate", "nominal", other)
