@@ -43,8 +43,9 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
     Raises:
         DataError: the file is of another structure.
     """
-    phi = content.base_parameters(model)
-    return ControlModel(content.robot, content.structure_hash, phi, np.zeros(model.axes), content.accepted)
+    phi, friction = content.base_parameters(model), content.friction()
+    coulomb = np.zeros(model.axes) if friction is None else friction.values
+    return ControlModel(content.robot, content.structure_hash, phi, coulomb, content.accepted)
 
 
 class ModelGate:

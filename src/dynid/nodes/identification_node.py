@@ -186,7 +186,7 @@ class IdentificationNode(Node):
 
 def control_model(result: Identification) -> ControlModel:
     """What controllers get of an identification."""
-    coulomb = np.zeros(result.model.axes)
+    coulomb = np.zeros(result.model.axes) if result.friction is None else result.friction.values
     return ControlModel(result.robot.name, result.model.structure_hash, result.base, coulomb, result.verdict.accepted)
 
 

@@ -1,0 +1,52 @@
+"""`dynid benchmark control`: what the identified model is worth for control, and what a control step costs."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
+
+
+def control(
+    robot: RobotOption = DEFAULT_ROBOT,
+    mount: MountOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Tracking of V01 to V03 on the simulated arm, all nuisances on: FF+PD, computed torque, nominal models [deg].
+
+    Also gravity over static poses, drift of the released arm, and the time of a control step (on an idle machine).
+    """
+    from dynid.benchmarking.control import benchmark_control
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    loaded.gravity(mount)
+    with Console(stderr=True).status("benchmark") as status, tempfile.TemporaryDirectory() as work:
+        figures = benchmark_control(loaded, Path(work), mount=mount, seed=seed, progress=status.update)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    console = Console()
+    console.print(_table(figures))
+
+
+def _table(figures: dict[str, Any]) -> Table:
+    table = Table("figure", "value", title="dynid benchmark control", title_justify="left")
+    for name, value in figures.items():
+        if isinstance(value, float):
+            table.add_row(name, f"{value:.4g}")
+    for name, found in figures["tracking_rms_deg"].items():
+        shown = found if isinstance(found, str) else ", ".join(f"{key} {value:.3f}" for key, value in found.items())
+        table.add_row(f"tracking RMS [deg], {name}", shown)
+    return table
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(control)
