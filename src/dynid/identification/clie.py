@@ -274,7 +274,10 @@ class _Refinement:
             self.expected = promise * min(promise / self.last_promise, 1.0) if foreseeable else np.inf
             self.last_promise = promise
             self._accept(trial, simulation)
-            self.damping = self.damping / 10.0 if gain > 0.5 else self.damping
+            if gain > 0.75:
+                self.damping /= 10.0
+            elif gain < 0.4 and not self.restoring:  # the residual bends the cost more than J'J says: shorter steps
+                self.damping = max(10.0 * self.damping, FIRST_DAMPING)
             self.restoring = False
             return True
         self.damping = max(10.0 * self.damping, FIRST_DAMPING)

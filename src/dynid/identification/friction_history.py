@@ -18,6 +18,7 @@ from scipy.signal import butter, sosfiltfilt
 from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.preprocessing import central_differences
 from dynid.identification.settings import CoulombSettings
+from dynid.model.compile import compile_inverse_dynamics
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
@@ -48,7 +49,7 @@ class KnownFriction:
         low_pass = butter(FILTER_ORDER, settings.motion_cutoff_hz, fs=1.0 / step_s, output="sos")
         smooth, torque = (np.asarray(sosfiltfilt(low_pass, signal, axis=0)) for signal in (q, tau))
         dq, ddq = central_differences(smooth, step_s)
-        balance = torque - self.model.inverse_dynamics(smooth, dq, ddq, self.phi)
+        balance = torque - compile_inverse_dynamics(self.model)(smooth, dq, ddq, self.phi)
         limit = self.friction.values
         sticking = np.abs(dq) < settings.slow_rad_s
         return np.where(sticking, np.clip(balance, -limit, limit), self.friction.torque(dq))
