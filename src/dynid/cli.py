@@ -96,6 +96,7 @@ def simulated_arm(
     mount: Annotated[str | None, typer.Option(help="How the arm is mounted; see robot.yaml.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     link: Annotated[Path | None, typer.Option(help="Symbolic link to make to the port.")] = None,
+    baudrate: Annotated[int | None, typer.Option(help="Of the servos [bit/s]; else robot.yaml's simulation.")] = None,
     without: WithoutOption = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file of what goes wrong and when.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for what the arm really did (.npz).")] = None,
@@ -112,7 +113,7 @@ def simulated_arm(
     plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ())
     script = None if faults is None else load_faults(faults)
     with traced(plant, trace) as arm:
-        serve(loaded, arm, baudrate=loaded.file.simulation.baudrate, link=link, faults=script)
+        serve(loaded, arm, baudrate=baudrate or loaded.file.simulation.baudrate, link=link, faults=script)
 
 
 @app.command("bag")
