@@ -28,6 +28,7 @@ MASS_UNIT_KG = 0.1
 MARGIN_RESERVE = 1.05  # the solver aims a little inside delta, so that its tolerance cannot leave delta
 FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
 MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2
+SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
 BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
 
 
@@ -152,7 +153,8 @@ def consistent_projection(
     first = problem.solve(cp.norm(error), [], "first stage")
     phi = regrouping.K @ first
     near = prior_from_bounds(model, bounds) if prior is None else prior
-    fixed = cp.multiply(1 / base_units, regrouping.K @ problem.pi - phi) == 0
+    # not exactly: where the first stage ends on its bounds, the second one would have no interior to move in
+    fixed = cp.abs(cp.multiply(1 / base_units, regrouping.K @ problem.pi - phi)) <= SECOND_STAGE_FREEDOM
     free = [k for k, name in enumerate(regrouping.standard) if k < 10 * model.chain_size or name.startswith("IA")]
     second = problem.solve(cp.norm(problem.x[free] - near[free] / problem.units[free]), [fixed], "second stage")
     return _outcome(model, phi0, second, bounds)
