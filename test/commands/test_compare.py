@@ -123,6 +123,9 @@ def test_essential_parameters_and_the_standard_ones_behind_them(files, tmp_path:
 def test_a_model_is_validated_on_a_csv(files) -> None:
     _, other, mapping = files
     code, text = run("validate", "nominal", other, "--mapping", mapping, "--json")
-    assert code == 0 and 0 < json.loads(text)["bags"]["other.csv"]["relative"] < 0.05
+    found = json.loads(text)
+    assert code == 0 and 0 < found["bags"]["other.csv"]["relative"] < 0.05
+    assert "no torque constant was used" in found["torques"][0]
+    assert "no torque constant was used" in run("validate", "nominal", other, "--mapping", mapping)[1]
     with pytest.raises(ConfigurationError, match="say with --mapping"):
         run("validate", "nominal", other)

@@ -79,6 +79,34 @@ def test_an_end_is_held_out_and_predicted(files, tmp_path: Path) -> None:
     assert whole["relative_torque_error"]["in_sample"]["all"] != errors["in_sample"]["all"]
 
 
+@pytest.mark.parametrize(
+    ("name", "rate_hz", "seconds"),
+    [("tx40", 500.0, 20.0), ("puma560", 100.0, 60.0), ("aloha_class", 100.0, 40.0)],
+)
+def test_other_robots_need_no_python(write_run, tmp_path: Path, name: str, rate_hz: float, seconds: float) -> None:
+    """Geared and coupled, classical, low-cost with a hand: a folder and two files are all that it takes."""
+    robot = load_robot(name)
+    fit = write_run(robot, "fit.csv", seconds=seconds, rate_hz=rate_hz)
+    other = write_run(robot, "other.csv", seconds=10.0, rate_hz=rate_hz, seed=3)
+    arguments = [
+        fit,
+        "--mapping",
+        fit.parent / "mapping.yaml",
+        "--validate",
+        other,
+        "--out",
+        tmp_path / "model",
+        "--json",
+    ]
+    done = CliRunner().invoke(app, ["identify", *map(str, arguments), "--robot", name])
+    found = json.loads(done.stdout)
+    assert done.exit_code == 0 and found["accepted"], found
+    assert found["relative_torque_error"]["out_of_sample"]["all"] < 0.1
+    assert set(found["relative_torque_error"]["in_sample"]["joints"]) == set(robot.joint_names)
+    again = ["validate", str(tmp_path / "model"), str(other), "--mapping", str(mapping)]
+    assert CliRunner().invoke(app, [*again, "--robot", name, "--json"]).exit_code == 0
+
+
 def test_in_words(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")

@@ -191,6 +191,16 @@ def test_kernels_are_the_reference_model(kinds: str) -> None:
         np.testing.assert_allclose(M[:, :, j], model.inverse_dynamics(q, dq, step, phi) - tau, atol=1e-9)
 
 
+def test_units_of_sliding_axes_are_those_of_forces() -> None:
+    model = arm("rp", structure=DRIVEN)
+    units = {name: model.unit(name) for name in ("IA1", "IA2", "FV1", "FV2", "FC2", "OF1", "OF2", "FS2", "ZZR1", "M2")}
+    assert units == {
+        "IA1": "kg*m^2", "IA2": "kg", "FV1": "N*m*s/rad", "FV2": "N*s/m", "FC2": "N", "OF1": "N*m", "OF2": "N",
+        "FS2": "N", "ZZR1": "kg*m^2", "M2": "kg",
+    }  # fmt: skip
+    assert model.unit("MX2") == "kg*m" and model.unit("IAR2") == "kg"
+
+
 def test_what_shapes_the_torques_is_in_the_hash() -> None:
     plain = arm("rrr", structure=DRIVEN)
     other = DRIVEN.model_copy(update={"stribeck": Stribeck(velocity_rad_s=0.2)})

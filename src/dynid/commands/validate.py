@@ -45,7 +45,9 @@ def validate(
     else:
         console = Console()
         console.print(_table(found.as_dict()["bags"], loaded.joint_names))
-        print_verdict(console, found.verdict, f"{model} on {len(bags)} bag(s)")
+        print_verdict(console, found.verdict, f"{model} on {len(bags)} recording(s)")
+        for sentence in found.torques:
+            console.print(sentence, soft_wrap=True, highlight=False)
     raise typer.Exit(0 if found.verdict.accepted else 1)
 
 

@@ -13,6 +13,7 @@ from dynid.identification.coulomb import with_friction
 from dynid.identification.held_out import errors_as_dict
 from dynid.identification.model_file import ModelFile, accepted_by, friction_block, parameter_rows, save_model
 from dynid.identification.representative import PathRescue
+from dynid.identification.sources import torque_sentence
 from dynid.identification.verdict import Verdict
 from dynid.model.standard import to_file
 from dynid.resources import whole_folder, write_whole
@@ -44,6 +45,7 @@ def campaign_model_file(campaign: Campaign) -> ModelFile:
             "dynid_version": __version__,
             "bags": [{"path": name, "sha256": digest} for name, digest in bags.items()],
             "settings": campaign.settings.model_dump(mode="json"),
+            "torques": torque_sentence(run.torque_constants_nm_per_a, robot.joint_names),
             "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},
             "projection_distance": study.consistent.distance,
             "failures": dict(campaign.failures),
@@ -78,6 +80,7 @@ def summary(campaign: Campaign) -> dict[str, Any]:
         },
         "checks": _checks(campaign.verdict),
         "processing": _checks(campaign.processing),
+        "torques": torque_sentence(run.torque_constants_nm_per_a, campaign.robot.joint_names),
         "seconds": campaign.seconds,
     }
 

@@ -13,7 +13,7 @@ from dynid.identification.coulomb import CoulombFriction, friction_shape
 from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples, preprocess_recording
 from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
-from dynid.identification.sources import load_source
+from dynid.identification.sources import load_source, torque_sentence
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -33,7 +33,10 @@ class Validation:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Torque errors of a model on bags, the named checks of data and errors, and the bags with their hashes."""
+    """Torque errors of a model on bags, the named checks of data and errors, and the bags with their hashes.
+
+    `torques` says in words which torque constants the recorded torques rest on.
+    """
 
     joint_names: tuple[str, ...]
     interval_s: float
@@ -41,6 +44,7 @@ class HeldOut:
     verdict: Verdict
     sources: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    torques: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values: errors per bag and axis, then the checks."""
@@ -49,6 +53,7 @@ class HeldOut:
             "interval_s": self.interval_s,
             "bags": {one.name: errors_as_dict(one, self.joint_names) for one in self.validations},
             "checks": [one.model_dump(mode="json") | {"passed": one.passed} for one in self.verdict.checks],
+            "torques": list(self.torques),
         }
 
 
@@ -120,10 +125,12 @@ def validate_bags(
     checks: list[Check] = []
     sources: list[tuple[str, str]] = []
     notes: list[str] = []
+    torques: dict[str, None] = {}
     for bag in bags:
         source = load_source(bag, robot, settings, mapping)
         sources.append((str(source.path), source.sha256))
         notes += [f"{source.name}: {note}" for note in source.notes]
+        torques[torque_sentence(source.torque_constants, robot.joint_names)] = None
         if torque_constants and torque_constants != source.torque_constants:
             raise DataError(
                 f"{bag} was recorded with torque constants {source.torque_constants} N m/A, the model identified with "
@@ -142,8 +149,9 @@ def validate_bags(
         checks.append(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit))
     interval = interval_s or settings.sampling_interval_s
     return HeldOut(
-        robot.joint_names, interval, tuple(validations), Verdict(tuple(checks)), tuple(sources), tuple(notes)
-    )
+        robot.joint_names, interval, tuple(validations), Verdict(tuple(checks)), tuple(sources), tuple(notes),
+        tuple(torques),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from dynid.errors import DataError
 from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
+from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import StandardFile, from_file
 from dynid.resources import load_validated, write_whole
 from dynid.robot import NonNegative, Positive, Strict
@@ -109,7 +109,7 @@ def parameter_rows(model: ArmModel, phi: BaseParameters) -> tuple[ParameterRow, 
     return tuple(
         ParameterRow(
             name=name,
-            unit=parameter_unit(name),
+            unit=model.unit(name),
             value=float(phi.values[k]),
             standard_deviation=None if deviations is None else float(deviations[k]),
             grouping=model.regrouping.formula(name).split(" = ", 1)[1],

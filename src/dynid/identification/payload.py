@@ -10,7 +10,7 @@ rows weighted by each joint's deviation, so delta is the change that both runs t
 the uncertainty of both. Only what the second motion shows of delta comes out; the rest is named.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,8 +83,10 @@ class Payload:
         return None
 
 
-def parameter_changes(before: BaseParameters, after: BaseParameters) -> tuple[Change, ...]:
-    """Differences of two sets of base parameters that were identified from different data.
+def parameter_changes(
+    before: BaseParameters, after: BaseParameters, unit: Callable[[str], str] = parameter_unit
+) -> tuple[Change, ...]:
+    """Differences of two sets of base parameters that were identified from different data; `unit` by name.
 
     Raises:
         DataError: of two models, or without covariances.
@@ -96,13 +98,13 @@ def parameter_changes(before: BaseParameters, after: BaseParameters) -> tuple[Ch
         raise DataError("a set of parameters has no covariance, so its change has no uncertainty")
     deviations = np.hypot(first, second).tolist()
     rows = zip(before.names, before.values.tolist(), after.values.tolist(), deviations, strict=True)
-    return tuple(Change(name, parameter_unit(name), a, b, deviation) for name, a, b, deviation in rows)
+    return tuple(Change(name, unit(name), a, b, deviation) for name, a, b, deviation in rows)
 
 
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
     """Changes of all base parameters between two runs, each identified on its own by weighted least squares."""
     found = [essential_parameters(model, samples, np.inf).base for samples in (before, after)]
-    return parameter_changes(*found)
+    return parameter_changes(found[0], found[1], model.unit)
 
 
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:

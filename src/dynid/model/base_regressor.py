@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import parameter_unit
 from dynid.robot import FloatArray, Robot, load_robot, read_only
 
 
@@ -68,6 +67,6 @@ def base_regressor(
             for name, row in zip(names, regrouping.K, strict=True)
         }
     return BaseRegressor(
-        joint_names=loaded.joint_names, names=names, units=tuple(parameter_unit(name) for name in names),
+        joint_names=loaded.joint_names, names=names, units=tuple(map(model.unit, names)),
         regressor=read_only(W), groupings=groupings, structure_hash=model.structure_hash,
     )  # fmt: skip

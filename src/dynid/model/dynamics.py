@@ -16,7 +16,7 @@ from dynid.model.base_parameters import PRODUCTS, Regrouping, regroup
 from dynid.model.chain import SerialChain
 from dynid.model.drive import SMOOTH, DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain, derive_mdh
-from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
 from dynid.model.regressor import link_columns, link_motions, standard_regressor
 from dynid.robot import FloatArray, Robot, Structure, read_only
 
@@ -30,11 +30,14 @@ class ArmModel:
         structure: which terms the model has.
         gravity: (3,) in the URDF base link [m/s^2].
         coupling: C of motors that move several joints, (n, n); None where each moves its own, see `DriveTerms`.
+        sliding: which axes slide, (n,); None: those of the chain that do.
     """
 
     def __init__(
-        self, mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray, coupling: FloatArray | None = None
-    ) -> None:
+        self, mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray, coupling: FloatArray | None = None,
+        sliding: tuple[bool, ...] | None = None,
+    ) -> None:  # fmt: skip
+        self.sliding = mdh.prismatic if sliding is None else sliding
         self.mdh, self.axes, self.structure = mdh, axes, structure
         self.gravity = read_only(gravity)
         self.drive = DriveTerms.of(axes, structure, coupling)
@@ -54,7 +57,8 @@ class ArmModel:
             if says != is_so:
                 kinds = ("revolute, with lower_deg and upper_deg", "prismatic, with lower_m and upper_m")
                 raise ConfigurationError(f"joint {name} is {kinds[is_so]} by the URDF; robot.yaml has it the other way")
-        return cls(mdh, robot.size, structure or robot.file.structure, robot.gravity(mount), robot.coupling)
+        chosen = structure or robot.file.structure
+        return cls(mdh, robot.size, chosen, robot.gravity(mount), robot.coupling, robot.prismatic)
 
     @property
     def chain_size(self) -> int:
@@ -70,6 +74,10 @@ class ArmModel:
     def names(self) -> tuple[str, ...]:
         """Base parameter names, (p,)."""
         return self.regrouping.names
+
+    def unit(self, name: str) -> str:
+        """SI unit of a base or standard parameter of this arm."""
+        return parameter_unit(name, self.sliding)
 
     @cached_property
     def structure_hash(self) -> str:

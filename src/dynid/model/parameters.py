@@ -1,5 +1,6 @@
 """Parameter vectors that carry their names: base parameters phi with covariance, standard parameters pi."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,21 @@ _UNITS = (
 )  # fmt: skip
 
 
-def parameter_unit(name: str) -> str:
-    """SI unit of a base or standard parameter of a turning axis, from its name."""
-    if name.rstrip("0123456789") in ("M", "MR"):
+_SLIDING_UNITS = {"IA": "kg", "FV": "N*s/m", "FVM": "N*s/m", "FC": "N", "FCM": "N", "OF": "N", "FS": "N"}
+
+
+def parameter_unit(name: str, sliding: Sequence[bool] = ()) -> str:
+    """SI unit of a base or standard parameter, from its name.
+
+    Args:
+        name: of the parameter.
+        sliding: which axes slide, (n,), whose drive terms are forces; () where all turn.
+    """
+    kind = name.rstrip("0123456789")
+    axis = int(name[len(kind) :] or 1) - 1
+    if axis < len(sliding) and sliding[axis] and kind.removesuffix("R") in _SLIDING_UNITS:
+        return _SLIDING_UNITS[kind.removesuffix("R")]
+    if kind in ("M", "MR"):
         return "kg"
     return next((unit for prefix, unit in _UNITS if name.startswith(prefix)), "kg*m^2")
 
