@@ -88,16 +88,8 @@ def test_other_robots_need_no_python(write_run, tmp_path: Path, name: str, rate_
     robot = load_robot(name)
     fit = write_run(robot, "fit.csv", seconds=seconds, rate_hz=rate_hz)
     other = write_run(robot, "other.csv", seconds=10.0, rate_hz=rate_hz, seed=3)
-    arguments = [
-        fit,
-        "--mapping",
-        fit.parent / "mapping.yaml",
-        "--validate",
-        other,
-        "--out",
-        tmp_path / "model",
-        "--json",
-    ]
+    mapping = fit.parent / "mapping.yaml"
+    arguments = [fit, "--mapping", mapping, "--validate", other, "--out", tmp_path / "model", "--json"]
     done = CliRunner().invoke(app, ["identify", *map(str, arguments), "--robot", name])
     found = json.loads(done.stdout)
     assert done.exit_code == 0 and found["accepted"], found
