@@ -12,17 +12,21 @@ from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.progress import progress_bar
+from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
     from dynid.benchmarking.faults import FaultRow, Outcome
 
-LOCKSTEP_RUNS = 100
+LOCKSTEP_RUNS, PROCESS_RUNS = 100, 20
 QUICK_RUNS = 3
 
 
 def faults(
     robot: RobotOption = DEFAULT_ROBOT,
-    runs: Annotated[int, typer.Option(min=1, help="How often each fault happens in lock-step.")] = LOCKSTEP_RUNS,
+    runs: Annotated[int, typer.Option(min=0, help="How often each fault happens in lock-step.")] = LOCKSTEP_RUNS,
+    process_runs: Annotated[
+        int, typer.Option(min=0, help="How often each fault of a process happens, in real time.")
+    ] = PROCESS_RUNS,
     quick: Annotated[bool, typer.Option("--quick", help="Each fault three times.")] = False,
     fault: Annotated[list[str] | None, typer.Option(help="Only this fault; repeatable.")] = None,
     seed: Annotated[int, typer.Option(help="Of the first run; every further one adds one.")] = 0,
@@ -30,31 +34,75 @@ def faults(
     out: Annotated[Path | None, typer.Option(help="Also write the table as a new Markdown file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Inject every fault at random moments of a motion; exit code 1 if the arm ever did what it must not."""
-    from dynid.benchmarking.faults import chosen_cases, lockstep_outcomes, rows
+    """Inject every fault at random moments of a motion; exit code 1 if the arm ever did what it must not.
+
+    Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and a machine that has nothing else to do.
+    """
+    from dynid.benchmarking.faults import rows
     from dynid.benchmarking.faults_table import fault_document
     from dynid.resources import refuse_existing, write_whole
 
     if out is not None:
         refuse_existing(out)
-    names = tuple(fault or ())
-    chosen_cases(names)
-    count = QUICK_RUNS if quick else runs
+    lockstep, processes = _chosen(tuple(fault or ()))
+    lockstep_runs = min(runs, QUICK_RUNS) if quick else runs
+    real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
     outcomes: list[Outcome] = []
     began = time.monotonic()
-    with progress_bar("in lock-step", count) as advance:
-        for found in lockstep_outcomes(robot, count, names, seed, cores):
-            outcomes += found
-            advance(f"in lock-step, seed {found[0].seed}")
+    if lockstep and lockstep_runs:
+        outcomes += _in_lockstep(robot, lockstep_runs, lockstep, seed, cores)
+    if processes and real_runs:
+        outcomes += _against_processes(robot, real_runs, processes, seed)
     table = rows(outcomes)
     seconds = time.monotonic() - began
     if out is not None:
-        write_whole(out, fault_document(table, f"Seeds {seed} to {seed + count - 1}", seconds))
+        what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
+        write_whole(out, fault_document(table, what, seconds))
     if as_json:
         print(json.dumps([row.as_dict() for row in table]))
     else:
         _print(table, seconds)
     raise typer.Exit(1 if any(row.violations for row in table) else 0)
+
+
+def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The faults to run in lock-step and against processes; all without any names."""
+    from dynid.benchmarking.faults import case_names
+    from dynid.benchmarking.faults_processes import PROCESS_CASES
+
+    known = case_names(), tuple(case.name for case in PROCESS_CASES)
+    for name in names:
+        if name not in (*known[0], *known[1]):
+            raise UnknownNameError("fault", name, (*known[0], *known[1]))
+    lockstep, processes = (tuple(name for name in kind if not names or name in names) for kind in known)
+    return lockstep, processes
+
+
+def _in_lockstep(robot: str, runs: int, names: tuple[str, ...], seed: int, cores: int | None) -> "list[Outcome]":
+    from dynid.benchmarking.faults import lockstep_outcomes
+
+    outcomes: list[Outcome] = []
+    with progress_bar("in lock-step", runs) as advance:
+        for found in lockstep_outcomes(robot, runs, names, seed, cores):
+            outcomes += found
+            advance(f"in lock-step, seed {found[0].seed}")
+    return outcomes
+
+
+def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int) -> "list[Outcome]":
+    try:
+        from dynid.nodes.fault_chain import process_outcomes
+    except ImportError as error:
+        raise DynidError(
+            f"faults of processes need ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or leave "
+            "them out with --process-runs 0"
+        ) from error
+    outcomes: list[Outcome] = []
+    with progress_bar("against processes", runs * len(names)) as advance:
+        for one in process_outcomes(robot, runs, names, seed):
+            outcomes.append(one)
+            advance(f"{one.fault}, seed {one.seed}")
+    return outcomes
 
 
 def _print(table: "Sequence[FaultRow]", seconds: float) -> None:

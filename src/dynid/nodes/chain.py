@@ -35,6 +35,10 @@ class ChainOptions:
         mount: a mount of robot.yaml; None is its default.
         switched_off: nuisances of the simulated arm that are switched off.
         seed: of the simulated arm's noise.
+        link: path of the simulated arm's port; None is whatever it gets.
+        trace: new file for what the simulated arm really did.
+        identification: whether the identification node is started.
+        driver: module of the hardware node.
     """
 
     robot: str
@@ -42,6 +46,10 @@ class ChainOptions:
     mount: str | None = None
     switched_off: tuple[str, ...] = ()
     seed: int = 0
+    link: Path | None = None
+    trace: Path | None = None
+    identification: bool = True
+    driver: str = "hardware_node"
 
 
 def private_domain() -> str:
@@ -71,6 +79,8 @@ class Chain:
         self._group = ProcessGroup(logs, {})
         self.arm: Process | None = None
         self.hardware: Process | None = None
+        self.executor: Process | None = None
+        self.recorder: Process | None = None
         self._supervisor: Supervisor | None = None
 
     @property
@@ -98,23 +108,25 @@ class Chain:
         robot = self.options.robot
         if self.options.real_port is None:
             self.arm = self._group.start("simulated_arm", self._simulated_arm_arguments())
-        self._group.start_node("recorder_node", "recorder", {"robot": robot})
-        self._group.start_node("identification_node", "identification", {"robot": robot})
-        self._group.start_node("executor_node", "executor", {"robot": robot})
+        self.recorder = self._group.start_node("recorder_node", "recorder", {"robot": robot})
+        if self.options.identification:
+            self._group.start_node("identification_node", "identification", {"robot": robot})
+        self.executor = self._group.start_node("executor_node", "executor", {"robot": robot})
         port = self.options.real_port or self._simulated_port()
         parameters = {"robot": robot, "port_name": port, "mount": self.options.mount or self.robot.file.default_mount}
         if self.options.real_port is None:
             parameters["baudrate"] = str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
         else:
             parameters["allow_real_port"] = "true"
-        self.hardware = self._group.start_node("hardware_node", "hardware", parameters)
+        self.hardware = self._group.start_node(self.options.driver, "hardware", parameters)
         self._supervisor = Supervisor(self._group.check)
 
     def _simulated_arm_arguments(self) -> list[str]:
         options = self.options
         arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
-        if options.mount:
-            arguments += ["--mount", options.mount]
+        named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace}
+        for name, value in named.items():
+            arguments += [name, str(value)] if value else []
         return arguments + [text for name in options.switched_off for text in ("--without", name)]
 
     def _simulated_port(self) -> str:
@@ -127,6 +139,11 @@ class Chain:
                 raise NodeError(f"the simulated arm did not start within {PORT_TIMEOUT_S:.0f} s")
             time.sleep(0.05)
         return text.splitlines()[0]
+
+    def kill(self, process: Process) -> None:
+        """End one process at once; the chain goes on without it."""
+        self._group.processes.remove(process)
+        process.kill()
 
     def bring_up(self) -> None:
         """Configure and activate the lifecycle nodes, then switch torque on.

@@ -98,9 +98,9 @@ class EmulatedServoBus:
         self._late: list[tuple[float, bytes]] = []  # what goes out later: (when, bytes)
         self._trace = plant if isinstance(plant, TracedArm) else None
         self._terminal = ServoTerminal(link)
+        self._pulled = self._stopped = self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        self._closed = False
 
     @property
     def port(self) -> str:
@@ -119,8 +119,10 @@ class EmulatedServoBus:
                 arrival_s = time.monotonic()  # the plant's computing time runs while the bytes are on the wire
                 if not self.lock_step:
                     start_s = self._catch_up(start_s)
-                if self._wake_read in ready:
+                if self._stopped:
                     return
+                if self._wake_read in ready:
+                    os.read(self._wake_read, 64)
                 self._follow_cable(poll)
                 while self._late and self._late[0][0] <= arrival_s:
                     self._transmit(heapq.heappop(self._late)[1])
@@ -129,6 +131,15 @@ class EmulatedServoBus:
 
     def stop(self) -> None:
         """Make `run` return; callable from a signal handler or another thread."""
+        self._stopped = True
+        self._wake()
+
+    def pull(self, pulled: bool = True) -> None:
+        """Pull the cable, or plug it in again; callable from a signal handler or another thread."""
+        self._pulled = pulled
+        self._wake()
+
+    def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError, OSError):
             os.write(self._wake_write, b"x")
 
@@ -148,7 +159,7 @@ class EmulatedServoBus:
     def _follow_cable(self, poll: select.poll) -> None:
         """Pull the cable or plug it in, when it is time to."""
         self.faults.advance()
-        if self.faults.plugged == self._terminal.plugged:
+        if (self.faults.plugged and not self._pulled) == self._terminal.plugged:
             return
         if self._terminal.plugged:
             poll.unregister(self._terminal.descriptor)

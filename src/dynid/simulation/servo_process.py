@@ -35,6 +35,8 @@ def serve(
 ) -> None:
     """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
+    Where there is a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again.
+
     Writes two lines to `stream` (standard output by default): the port's path when it can be opened, and at the end
     a JSON object with what `ServoChain.summary` says, by which a caller proves that currents are zero.
 
@@ -56,6 +58,9 @@ def serve(
         robot, plant, baudrate=baudrate, wire_time=wire_time, lock_step=lock_step, link=link, faults=faults
     )
     signal.signal(signal.SIGTERM, lambda *_: bus.stop())
+    if link is not None:
+        signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
+        signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))
     signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: bus.stop())
     try:
         print(bus.port, file=output, flush=True)

@@ -80,7 +80,9 @@ class ServoTerminal:
 
     def read(self) -> bytes:
         """What clients have written."""
-        return os.read(self._master, 4096)
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self._master, 4096)
+        return b""
 
     def write(self, data: bytes) -> int:
         """Send to the client; how many bytes went, fewer than given if nobody reads."""

@@ -1,0 +1,60 @@
+"""Faults of processes, against the real chain: one run of one of them, and the clock that steps."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from dynid.benchmarking.faults_processes import PROCESS_CASES, UNPLUGGED
+from dynid.errors import NodeError
+from dynid.nodes import fault_chain
+from dynid.nodes.fault_chain import INJECTIONS, process_outcomes
+from dynid.nodes.stepped_clock import VARIABLE
+
+STEPPED = """
+import os, signal, time
+from dynid.nodes import hardware_node, stepped_clock
+real = time.time_ns
+def look():
+    for _ in range(3):
+        print(round((time.time_ns() - real()) * 1e-9), round(time.time() - real() * 1e-9))
+        os.kill(os.getpid(), signal.SIGUSR1)
+hardware_node.main = look
+stepped_clock.main()
+"""
+
+
+def test_every_case_has_its_injection() -> None:
+    assert set(INJECTIONS) == set(PROCESS_CASES)
+
+
+def test_the_clock_of_the_driver_steps_when_told() -> None:
+    environment = {**os.environ, VARIABLE: "-3600"}
+    done = subprocess.run(
+        [sys.executable, "-c", STEPPED], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["0", "0", "-3600", "-3600", "-7200", "-7200"]
+
+
+@pytest.mark.timeout(300)
+def test_a_pulled_cable_leaves_no_current_and_is_found_again(domain: str) -> None:
+    try:
+        (found,) = process_outcomes("crane_x7", 1, (UNPLUGGED.name,), first_seed=2)
+    except NodeError as error:
+        if "nothing else to do" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert found.violations == () and 0.0 < found.stop_ms < 120.0
+
+
+def test_a_host_that_keeps_standing_still_is_told(domain: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Disturbed:
+        longest_standstill_s = 0.5
+
+    monkeypatch.setattr(fault_chain, "run_process_case", lambda *_: Disturbed())
+    with pytest.raises(NodeError, match=r"in 5 runs .* 0\.500 s"):
+        list(process_outcomes("crane_x7", 1, (UNPLUGGED.name,)))
