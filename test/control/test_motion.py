@@ -264,6 +264,17 @@ def test_tracking_progress_and_statistics() -> None:
     assert 0.4 < progress[len(progress) // 2] or 0.4 < np.median(progress)
 
 
+def test_without_the_way_back_the_arm_is_held_where_the_motion_ends() -> None:
+    arm = Arm()
+    plan = plan_motion(ROBOT, short_move(), arm.motion.start_posture(arm.q), arm.motion.check, to_rest=False)
+    arm.motion.begin(plan, arm.q, arm.stamp)
+    while arm.motion.moving:
+        arm.run(10)
+    assert [name for name, _ in arm.motion.phases] == ["approach", "trajectory", "done"]
+    np.testing.assert_allclose(arm.run(500), np.tile(short_move().end, (500, 1)), atol=1e-12)
+    np.testing.assert_allclose(arm.q, short_move().end, atol=2e-3)
+
+
 def test_a_plan_for_an_arm_that_moved_since_is_refused() -> None:
     arm = Arm()
     plan = plan_motion(ROBOT, short_move(), arm.motion.start_posture(arm.q), arm.motion.check)

@@ -12,17 +12,18 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from builtin_interfaces.msg import Duration, Time
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, Header
+from std_msgs.msg import Float64MultiArray, Header, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
-from dynid.nodes.common import STREAM
+from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.model_parameters import as_values
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
+from dynid.recording.settings import HardwareSettings
 from dynid.robot import load_robot
 from dynid.simulation.plant import nominal_standard
 
@@ -291,3 +292,28 @@ def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_p
         process = group.start_node("executor_node", f"executor{number}", parameters)
         assert process._child.wait(60) == 1 and words in process.last_words()
         group.processes.remove(process)
+
+
+def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    client.set_parameters("executor", handed_over())
+    publisher = client.node.create_publisher(String, "hardware_settings", LATCHED)
+    x, y, z = ROBOT.gravity("hanging")
+    settings = HardwareSettings(
+        robot=ROBOT.name, joint_names=ROBOT.joint_names, torque_constants_nm_per_a=tuple(ROBOT.torque_constants),
+        mount="hanging", gravity_m_s2=(x, y, z), current_unit_a=0.00269, cycle_s=0.001, simulated=True, port="-",
+        dynid_version="0",
+    )  # fmt: skip
+    wrong = settings.model_copy(update={"gravity_m_s2": (x, y, -z)})
+    publisher.publish(String(data=wrong.model_dump_json()))
+    arm.wait(lambda: "is not that of mount 'hanging'" in node.last_error(), "the refusal")
+    publisher.publish(String(data=settings.model_dump_json()))
+    client.set_parameters("executor", {"controller": "gravity_compensation"})
+    client.trigger("executor/hold")
+    model = ArmModel.of(ROBOT, mount="hanging")
+    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    expected = model.inverse_dynamics(*np.array([[ROBOT.rest_posture], np.zeros((1, 8)), np.zeros((1, 8))]), phi)[0]
+    arm.wait(
+        lambda: bool(arm.commands) and np.allclose(arm.commands[-1].effort, expected, atol=1e-6), "hanging gravity"
+    )

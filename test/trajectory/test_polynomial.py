@@ -3,6 +3,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from dynid.control.pace import Pace
+from dynid.control.plan import Brake, Standing
 from dynid.errors import ConfigurationError, DataError
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
@@ -93,14 +95,22 @@ def test_sampling_into_buffers_allocates_no_array():
     names = tuple(f"j{k}" for k in range(size))
     points = np.random.default_rng(0).normal(size=(3, size))
     limits = np.ones(size)
-    for motion in (
-        through_points("p", names, [0.0, 1.0, 2.0], points),
-        through("t", names, points, limits, limits),
-    ):
+    motions = (through_points("p", names, [0.0, 1.0, 2.0], points), through("t", names, points, limits, limits))
+    stops = (Brake(points[0], points[1]), Standing(points[0].copy()))
+    pace = Pace(size)
+    pace.slowed(0.5)
+    for path in (*motions, *stops):
         q, dq, ddq = np.empty((3, size))
-        times = np.linspace(-0.1, motion.duration + 0.1, 100).tolist()
-        assert largest_allocation(lambda t: motion.sample_into(t, q, dq, ddq), times) < 8 * size  # noqa: B023
-        assert largest_allocation(lambda t: motion.sample_all(np.array([t])), times) > 8 * size  # noqa: B023
+
+        def paced(t, path=path, q=q, dq=dq, ddq=ddq):
+            path.sample_into(t, q, dq, ddq)
+            pace.scale(0.1, dq, ddq)
+
+        times = np.linspace(0.0, path.duration + 0.1, 100).tolist()
+        path.sample_into(path.duration + 0.1, q, dq, ddq)
+        assert largest_allocation(paced, times) < 8 * size
+    for motion in motions:
+        assert largest_allocation(lambda t: motion.sample_all(np.array([t])), [0.0, 0.5]) > 8 * size  # noqa: B023
 
 
 def test_sampling_into_buffers_is_the_other_sampling():

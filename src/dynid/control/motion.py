@@ -12,7 +12,7 @@ from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.pace import Pace
-from dynid.control.plan import Activity, Brake, MotionPlan, Part, Phase, Standing, plan_motion
+from dynid.control.plan import Activity, Brake, MotionPlan, Part, Phase, Standing, plan_motion, warm_up
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
@@ -64,7 +64,8 @@ class MotionExecutor:
         self.phases: list[tuple[Phase, int]] = []
         self.stopped_itself = ""
         self._parts: list[Part] = []
-        self._pace = Pace()
+        self._pace = Pace(robot.size)
+        warm_up(robot.size)
         self._meter = TrackingMeter(robot.size)
         self._chosen: TorqueLaw = controller.law
         self._began_ns = self._last_ns = self._stopped_ns = 0
@@ -229,11 +230,13 @@ class MotionExecutor:
                 break
             self._parts.pop(0)
             self._enter(self._began_ns + round(length * 1e9))
-        if self.phase == "rest" and len(self._parts) == 1 and self.elapsed(stamp_ns) >= self._parts[0].path.duration:
-            self._parts = [Part("done", Standing(np.array(self.robot.rest_posture)))]
-            self._enter(stamp_ns)
         q_ref, dq_ref, ddq_ref = self._reference
         self._parts[0].path.sample_into(self.elapsed(stamp_ns), q_ref, dq_ref, ddq_ref)
+        last = self.phase in ("trajectory", "rest") and len(self._parts) == 1
+        if last and self.elapsed(stamp_ns) >= self._parts[0].path.duration:
+            self._parts = [Part("done", Standing(q_ref.copy()))]
+            self._enter(stamp_ns)
+            dq_ref[:], ddq_ref[:] = 0.0, 0.0
         self._pace.scale(slope, dq_ref, ddq_ref)
 
     def _lead(self, q: FloatArray) -> None:

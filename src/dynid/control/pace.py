@@ -3,7 +3,10 @@
 Braking along the path instead of beside it keeps a cancelled or paused motion where it was checked to be safe.
 """
 
+import numpy as np
+
 from dynid.robot import FloatArray
+from dynid.trajectory.sampling import pace_reference
 
 BRAKE_RAD_S2 = 4.0  # what braking and getting under way again may add to the acceleration of the fastest joint
 SLOWEST_PEAK_RAD_S = 0.4  # a slower motion is not braked more sharply than one with this peak velocity
@@ -12,9 +15,10 @@ SLOWEST_PEAK_RAD_S = 0.4  # a slower motion is not braked more sharply than one 
 class Pace:
     """The rate at which the time of a path passes, between 0 (standing) and 1 (as planned)."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
         self.value = self._target = 1.0
         self._rate = 1.0
+        pace_reference(1.0, 0.0, np.zeros(size), np.zeros(size))  # compiled now, not when the arm must brake
 
     @property
     def standing(self) -> bool:
@@ -46,6 +50,4 @@ class Pace:
     def scale(self, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
         """Velocities and accelerations by path time (n,) as those by time, in place."""
         if self.value != 1.0 or slope != 0.0:
-            ddq *= self.value**2
-            ddq += slope * dq
-            dq *= self.value
+            pace_reference(self.value, slope, dq, ddq)

@@ -10,7 +10,7 @@ from dynid.control.motion_check import MotionCheck
 from dynid.control.pace import BRAKE_RAD_S2
 from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, Robot, read_only
-from dynid.trajectory.sampling import at_rest
+from dynid.trajectory.sampling import at_rest, sample_brake
 from dynid.trajectory.trajectory import Motion, approach
 
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
@@ -59,15 +59,25 @@ class Brake:
         self.peak_velocities = read_only(np.abs(dq))
         self.duration = float(self.peak_velocities.max()) / deceleration_rad_s2
         self.end = read_only(self._q + self._dq * self.duration / 2)
+        sample_brake(
+            0.0, 1.0, self._q, self._dq, *np.zeros((3, len(self._q)))
+        )  # compiled or loaded before it is needed
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
         """The reference at time t [s]."""
         if t >= self.duration:
             at_rest(self.end, q, dq, ddq)
-            return
-        ddq[:] = self._dq * (-1.0 / self.duration)
-        dq[:] = self._dq + ddq * t
-        q[:] = self._q + 0.5 * t * (self._dq + dq)
+        else:
+            sample_brake(t, self.duration, self._q, self._dq, q, dq, ddq)
+
+
+def warm_up(size: int) -> None:
+    """Compile what stops a motion of n axes now, not in the control cycle in which it must stop."""
+    q, dq, ddq = np.zeros((3, size))
+    standing, brake = Standing(np.zeros(size)), Brake(np.zeros(size), np.ones(size))
+    standing.sample_into(0.0, q, dq, ddq)
+    for t in (0.0, brake.duration):
+        brake.sample_into(t, q, dq, ddq)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +126,9 @@ class MotionPlan:
     parts: tuple[Part, ...]
 
 
-def plan_motion(robot: Robot, motion: Motion, start: FloatArray, check: MotionCheck) -> MotionPlan:
+def plan_motion(
+    robot: Robot, motion: Motion, start: FloatArray, check: MotionCheck, *, to_rest: bool = True
+) -> MotionPlan:
     """Approach, motion and way to the rest posture, checked as a whole; touches nothing that runs.
 
     Args:
@@ -124,6 +136,7 @@ def plan_motion(robot: Robot, motion: Motion, start: FloatArray, check: MotionCh
         motion: for all its axes.
         start: where the arm is, (n,) [rad].
         check: what must be kept.
+        to_rest: return to the rest posture; otherwise the arm is held where the motion ends.
 
     Raises:
         DataError: the motion is of other joints.
@@ -137,7 +150,11 @@ def plan_motion(robot: Robot, motion: Motion, start: FloatArray, check: MotionCh
     if not np.isfinite(start).all():
         raise SafetyError(f"the arm's posture is {start} rad; expected finite angles")
     there = approach(start, motion.start, names)
-    back = approach(motion.end, robot.rest_posture, names, name="rest")
-    check.check([there, motion, back])
-    parts = (Part("approach", there), Part("trajectory", motion), Part("rest", back))
-    return MotionPlan(motion.name, motion.duration, read_only(start), parts)
+    parts = [Part("approach", there), Part("trajectory", motion)]
+    motions: list[Motion] = [there, motion]
+    if to_rest:
+        back = approach(motion.end, robot.rest_posture, names, name="rest")
+        motions.append(back)
+        parts.append(Part("rest", back))
+    check.check(motions)
+    return MotionPlan(motion.name, motion.duration, read_only(start), tuple(parts))

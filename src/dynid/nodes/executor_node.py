@@ -1,10 +1,10 @@
 """Node that executes motions: joint_states in, torques and reference out, one for each state.
 
-`~/execute` runs the trajectory of parameters `trajectory` (a name, or a YAML file) and `profile`; a message on
-`joint_trajectory` runs that one: smooth approach, the trajectory, a smooth way to the rest posture, then hold. Every
-motion is checked whole before the first current flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is,
-`~/release` stops commanding (disable the arm first). Parameter `controller` chooses the law; a model comes by
-`model_file` or, whole, as the parameters `model.*`.
+`~/execute` runs the trajectory of parameters `trajectory` (a name, or a YAML file) and `profile`: smooth approach, the
+trajectory, a smooth way to the rest posture, then hold. A message on `joint_trajectory` runs that one and holds the arm
+at its end. Every motion is checked whole before the first current flows. `~/cancel` brakes and holds, `~/hold` holds
+where the arm is, `~/release` stops commanding (disable the arm first). Parameter `controller` chooses the law; a model
+comes by `model_file` or, whole, as the parameters `model.*`.
 """
 
 import sys
@@ -22,9 +22,9 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.control.control_model import ControlModel, from_model_file
-from dynid.control.controller import TorqueLaw, load_controller
+from dynid.control.controller import load_controller
 from dynid.control.motion import MotionExecutor
-from dynid.control.motion_check import MotionCheck, model_torques, nominal_torques, robot_limits
+from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
 from dynid.control.selection import CONTROLLERS, ControllerSelection
@@ -39,7 +39,7 @@ from dynid.nodes.model_parameters import declare_model, from_parameters
 from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests
 from dynid.nodes.outputs import declare_output
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
-from dynid.recording.settings import HardwareSettings, parse_settings
+from dynid.recording.settings import mount_told
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name
@@ -56,6 +56,7 @@ class ExecutorNode(Node):
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         declare(self, "trajectory", "", "what ~/execute runs: a name, a YAML file, or joint_excitation_<number>")
         declare(self, "profile", "limited", "excitation profile: limited keeps the real joint limits")
+        declare(self, "return_to_rest", True, "whether ~/execute goes to the rest posture behind the trajectory")
         mount = declare(
             self, "mount", "", "how the arm is mounted; '' is robot.yaml's default, or the hardware's", fixed=True
         )
@@ -125,7 +126,7 @@ class ExecutorNode(Node):
 
     def _exchange(self, name: str | None, model: ControlModel | None) -> None:
         before = self._motion.controller.law
-        self._selection.exchange(name=name, model=model, switch=self._switch)
+        self._selection.exchange(name=name, model=model, switch=self._motion.switch_to)
         if model is not None:
             self._motion.check = self._check()
         law = self._motion.controller.law
@@ -133,14 +134,15 @@ class ExecutorNode(Node):
             self._report.law_changed(law)
             self.get_logger().info(f"controller {law.name}{' with another model' if model else ''}")
 
-    def _switch(self, law: TorqueLaw) -> None:
-        self._motion.switch_to(law)
-
     def _check(self) -> MotionCheck:
         """The check of motions: with the model that there is, else with the robot's nominal parameters."""
         model, mount = self._selection.model, self._selection.mount
         if model is None:
-            torques = nominal_torques(self.robot, mount)
+            try:
+                torques: Torques | None = nominal_torques(self.robot, mount)
+            except DynidError as error:
+                self.get_logger().warning(f"currents of motions are not predicted until there is a model: {error}")
+                torques = None
         else:
             torques = model_torques(self._selection.arm_model, model.phi, model.coulomb)
         return MotionCheck(self.robot, self._limits, torques, self._collision)
@@ -148,17 +150,11 @@ class ExecutorNode(Node):
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
         try:
-            settings = parse_settings("hardware_settings", message.data, HardwareSettings)
-            if settings.robot != self.robot.name:
-                raise SafetyError(f"hardware_settings are of robot '{settings.robot}', this is '{self.robot.name}'")
-            if not np.allclose(self.robot.gravity(settings.mount), settings.gravity_m_s2, atol=1e-6):
-                raise SafetyError(f"the hardware's gravity {settings.gravity_m_s2} is not that of its mount")
-            if settings.mount != self._selection.mount:
+            mount = mount_told(message.data, self.robot)
+            if mount != self._selection.mount:
                 if self._motion.active:
-                    raise SafetyError(
-                        f"the mount became '{settings.mount}' while the arm is commanded; release it first"
-                    )
-                self._selection.set_mount(settings.mount)
+                    raise SafetyError(f"the mount became '{mount}' while the arm is commanded; release it first")
+                self._selection.set_mount(mount)
                 self._motion.check = self._check()
         except DynidError as error:
             self.get_logger().error(str(error))
@@ -218,7 +214,8 @@ class ExecutorNode(Node):
 
         try:
             self._refuse_busy()
-            self._requests.by_name(name, profile, self._q, done)
+            to_rest = bool(self.get_parameter("return_to_rest").value)
+            self._requests.by_name(name, profile, self._q, done, to_rest=to_rest)
         except DynidError as error:
             answer.give(False, str(error))
 
@@ -257,8 +254,11 @@ class ExecutorNode(Node):
         return ""
 
     def _on_cancel(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._motion.moving
+        checked = self._requests.preparation.busy
+        self._requests.preparation.withdraw(SafetyError("cancelled while it was being checked"))
+        response.success = self._motion.moving or checked
         response.message = "braking, then holding" if self._motion.moving else "nothing is moving"
+        response.message += ", and what was being checked does not begin" if checked else ""
         self._motion.cancel(self._stamp_ns)
         return response
 
@@ -275,6 +275,8 @@ class ExecutorNode(Node):
     def _on_release(self, answer: Answer) -> None:
         if self._motion.moving and self._motion.phase != "cancelled":
             answer.give(False, f"a motion is under way (phase {self._motion.phase}); cancel it first")
+        elif self._requests.preparation.busy:
+            answer.give(False, "a motion is being checked; cancel it first")
         elif self._motion.moving and self._fresh():
             self._waiting.append(answer)  # it brakes; let go of it when it stands
         else:

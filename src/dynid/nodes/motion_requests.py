@@ -42,7 +42,7 @@ class MotionRequests:
         self._controller, self._limits = controller, limits
         self.preparation: Preparation[MotionPlan] = Preparation()
 
-    def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome) -> None:
+    def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome, *, to_rest: bool = True) -> None:
         """A trajectory of excitation.yaml or of a file, or joint_excitation_<number>; `done` gets plan or error.
 
         Raises:
@@ -58,7 +58,7 @@ class MotionRequests:
                 return load_trajectory_file(Path(name), self._excitation, start)
             return self._excitation.trajectory(name, profile)
 
-        self._prepare(build, start, done)
+        self._prepare(build, start, done, to_rest)
 
     def _excite(self, name: str, start: FloatArray) -> MotionPlan:
         robot, check = self._excitation.robot, self._motion.check
@@ -68,14 +68,15 @@ class MotionRequests:
         return plan_excitation(robot, self._controller, joint, start, check, self._limits, check.torques)
 
     def from_message(self, message: JointTrajectory, q: FloatArray, done: Outcome) -> None:
-        """A trajectory_msgs/JointTrajectory; arguments and errors as of `by_name`."""
+        """A trajectory_msgs/JointTrajectory, at whose end the arm is held; arguments and errors as of `by_name`."""
         start = self._motion.start_posture(q)
         name = message.header.frame_id or "joint_trajectory"
-        self._prepare(lambda: message_motion(name, message, self._excitation.robot.joint_names, start), start, done)
+        joints = self._excitation.robot.joint_names
+        self._prepare(lambda: message_motion(name, message, joints, start), start, done, to_rest=False)
 
-    def _prepare(self, build: Callable[[], Motion], start: FloatArray, done: Outcome) -> None:
+    def _prepare(self, build: Callable[[], Motion], start: FloatArray, done: Outcome, to_rest: bool) -> None:
         robot, check = self._excitation.robot, self._motion.check
-        self.preparation.start(lambda: plan_motion(robot, build(), start, check), done)
+        self.preparation.start(lambda: plan_motion(robot, build(), start, check, to_rest=to_rest), done)
 
 
 def message_motion(name: str, message: JointTrajectory, joints: tuple[str, ...], hold: FloatArray) -> Motion:

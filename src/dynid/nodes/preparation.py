@@ -15,6 +15,7 @@ class Preparation(Generic[Result]):
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._outcome: Result | DynidError | None = None
+        self._withdrawn: DynidError | None = None
         self._done: Callable[[Result | DynidError], None] = lambda _: None
 
     @property
@@ -42,11 +43,15 @@ class Preparation(Generic[Result]):
         except Exception as error:  # a defect must reach the caller as an answer, not hang it
             self._outcome = NodeError(f"internal error: {error!r}")
 
+    def withdraw(self, reason: DynidError) -> None:
+        """Whatever comes of the job under way, `done` gets this reason instead; does nothing where there is no job."""
+        self._withdrawn = reason if self.busy else None
+
     def poll(self) -> None:
         """Hand the outcome over if there is one; costs nothing while there is no job."""
         if self._thread is None or self._thread.is_alive():
             return
         self._thread = None
-        outcome = self._outcome
+        outcome, self._withdrawn = self._withdrawn or self._outcome, None
         assert outcome is not None, "a job has an outcome"
         self._done(outcome)

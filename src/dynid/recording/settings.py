@@ -92,6 +92,23 @@ class ExperimentSettings(Strict):
         return None
 
 
+def mount_told(text: str, robot: Robot) -> str:
+    """The mount that a driver tells in `hardware_settings`.
+
+    Raises:
+        DataError: not valid, of another robot, or with a gravity that is not the mount's in robot.yaml.
+        UnknownNameError: no such mount.
+    """
+    settings = parse_settings("hardware_settings", text, HardwareSettings)
+    if settings.robot != robot.name:
+        raise DataError(f"hardware_settings are of robot '{settings.robot}', this one is '{robot.name}'")
+    if not np.allclose(robot.gravity(settings.mount), settings.gravity_m_s2, atol=1e-6):
+        raise DataError(
+            f"the driver's gravity {settings.gravity_m_s2} is not that of mount '{settings.mount}' in robot.yaml"
+        )
+    return settings.mount
+
+
 def refuse_other_gravity(settings: HardwareSettings, robot: Robot, bag: Path) -> None:
     """Raise DataError where a mount of robot.yaml is not any more what it was when a bag was recorded."""
     today = robot.gravity(settings.mount)

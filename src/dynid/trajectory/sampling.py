@@ -13,6 +13,25 @@ def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray)
 
 
 @numba.njit(cache=True)
+def sample_brake(
+    t: float, duration: float, origin: FloatArray, speed: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
+) -> None:
+    """From `origin` (n,) at `speed` (n,) linearly to rest within `duration`, at 0 <= t < duration."""
+    for j in range(len(q)):
+        ddq[j] = -speed[j] / duration
+        dq[j] = speed[j] + ddq[j] * t
+        q[j] = origin[j] + 0.5 * t * (speed[j] + dq[j])
+
+
+@numba.njit(cache=True)
+def pace_reference(pace: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
+    """Velocities and accelerations by path time (n,) as those by time, in place; see `dynid.control.pace`."""
+    for j in range(len(dq)):
+        ddq[j] = pace * pace * ddq[j] + slope * dq[j]
+        dq[j] *= pace
+
+
+@numba.njit(cache=True)
 def segment_at(knots: FloatArray, t: float) -> int:
     """The segment that holds time t, knots (k,) with k >= 2 and knots[0] <= t < knots[-1]."""
     low, high = 0, len(knots) - 1
