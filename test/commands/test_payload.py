@@ -80,7 +80,7 @@ def test_a_known_mass_tells_wrong_torque_constants(write_run) -> None:
     assert shoulder["doubtful"] and shoulder["scale"] == pytest.approx(1 / 1.2, abs=0.02)
     assert shoulder["corrected_nm_per_a"] == pytest.approx(1.2 * 4.818, rel=0.02)
     assert found["by_torque_constant"]["4.818"]["scale"] == pytest.approx(1 / 1.2, abs=0.02)
-    assert "shoulder 4.818" in found["torques"] and "gripper" not in found["joints"]
+    assert "4.818 (shoulder, elbow)" in found["torques"] and "gripper" not in found["joints"]
     code, text = run("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
     assert code == 1 and "N m/A asked for" in text
 

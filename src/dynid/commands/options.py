@@ -21,7 +21,7 @@ WithoutOption = Annotated[
     list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
 ]
 MappingOption = Annotated[
-    Path | None, typer.Option("--mapping", help="what the columns of CSV files are; see README.")
+    Path | None, typer.Option("--mapping", help="What the columns of CSV files are; see README.")
 ]
 SkipOption = Annotated[
     bool, typer.Option("--skip-corrupt-rows", help="Leave out CSV rows that cannot be read, instead of refusing them.")

@@ -54,13 +54,18 @@ class Source:
 
 
 def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
-    """Which torque constants a result rests on, in words."""
+    """Which torque constants a result rests on, in words; () are torques that were recorded as such."""
     if not torque_constants:
         return (
             "Torques were recorded as torques, no torque constant was used: every parameter has the scale that the "
             "recorded torques have."
         )
-    listed = ", ".join(f"{name} {value:g}" for name, value in zip(joint_names, torque_constants, strict=True))
+    by_value: dict[float, list[str]] = {}
+    for name, value in zip(joint_names, torque_constants, strict=True):
+        by_value.setdefault(value, []).append(name)
+    usual = max(by_value, key=lambda value: len(by_value[value]))
+    others = [f"{value:g} ({', '.join(names)})" for value, names in by_value.items() if value != usual]
+    listed = ", ".join([*others, f"{usual:g} (all {'others' if others else 'joints'})"])
     return (
         f"Torques are currents times these torque constants [N m/A]: {listed}. Every parameter scales with them; "
         "published values of one servo differ by up to 30 %, a run with a known mass tells (dynid torque-constants)."

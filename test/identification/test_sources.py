@@ -1,0 +1,50 @@
+"""Which torque constants a result rests on is said in words, whatever the recording was."""
+
+from pathlib import Path
+
+import pytest
+
+from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.identification.settings import load_identification
+from dynid.identification.sources import load_source, load_sources, torque_sentence
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.robot import load_robot
+
+ROBOT = load_robot("planar_3r")
+SETTINGS = load_identification(ROBOT)
+MAPPING = CsvMapping.model_validate(
+    {
+        "schema_version": 1,
+        "rate_hz": 100,
+        "position": {"columns": [1, 2, 3], "unit": "rad"},
+        "torque": {"columns": [4, 5, 6], "unit": "N m"},
+    }
+)
+
+
+def test_constants_are_grouped_by_value() -> None:
+    assert "3 (b), 2 (all others)." in torque_sentence((2.0, 3.0, 2.0), ("a", "b", "c"))
+    assert "2 (all joints)." in torque_sentence((2.0, 2.0), ("a", "b"))
+    assert "no torque constant was used" in torque_sentence((), ("a", "b"))
+
+
+def test_sources_of_two_settings_are_not_mixed(tmp_path: Path) -> None:
+    rows = "".join(f"{0.01 * k},{0.02 * k},0,1,2,3\n" for k in range(50))
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_text(rows)
+    one = load_source(tmp_path / "one.csv", ROBOT, SETTINGS, MAPPING)
+    assert (one.name, one.mount, one.both_currents, one.torque_constants) == ("one.csv", "upright", False, ())
+    both = load_sources([tmp_path / "one.csv", tmp_path / "two.csv"], ROBOT, SETTINGS, MAPPING)
+    assert [source.sha256 for source in both] == [one.sha256, one.sha256]
+    flat = MAPPING.model_copy(update={"mount": "flat"})
+    assert load_source(tmp_path / "one.csv", ROBOT, SETTINGS, flat).mount == "flat"
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="say with --mapping"):
+        load_source(tmp_path / "run.csv", ROBOT, SETTINGS)
+    with pytest.raises(InputNotFoundError, match=r"run\.csv"):
+        load_source(tmp_path / "run.csv", ROBOT, SETTINGS, MAPPING)
+    (tmp_path / "short.csv").write_text("0,0,0,1,1,1\n" * 20)
+    with pytest.raises(DataError, match=r"short\.csv: no joint moves"):
+        load_source(tmp_path / "short.csv", ROBOT, SETTINGS, MAPPING).samples(SETTINGS)
