@@ -46,7 +46,7 @@ class PerfectArm:
         self._publisher = node.create_publisher(JointState, "joint_states", STREAM)
         node.create_subscription(JointState, "joint_commands", self.commands.append, STREAM)
         node.create_subscription(JointTrajectory, "reference", self._follow, STREAM)
-        self.follows = True
+        self.follows, self.silent = True, False
         node.create_timer(0.005, self._publish)
 
     def _follow(self, reference: JointTrajectory) -> None:
@@ -55,6 +55,8 @@ class PerfectArm:
             self.speed = np.array(reference.points[0].velocities)
 
     def _publish(self) -> None:
+        if self.silent:
+            return
         self.stamp_ns += 5_000_000
         sec, nanosec = divmod(self.stamp_ns, 10**9)
         zero = [0.0] * len(self.names)
@@ -127,6 +129,17 @@ def test_a_motion_begins_where_the_arm_is_and_ends_when_it_is_cancelled(client: 
     client.reports.clear()
     arm.wait(lambda: "executor" in client.reports, "another second")
     assert len(arm.commands) == seen >= last
+
+
+def test_an_arm_that_falls_silent_during_a_motion_is_named(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    arm.silent = True
+    arm.wait(lambda: client.reports["executor"].message.startswith("no joint_states for"), "the diagnosis")
+    arm.silent = False
+    arm.wait(lambda: client.reports["executor"].message in ("approach", "trajectory"), "the motion going on")
 
 
 def test_an_arm_that_does_not_follow_is_held_where_it_is(client: Supervisor, node: Process) -> None:

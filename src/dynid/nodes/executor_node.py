@@ -300,7 +300,9 @@ class ExecutorNode(Node):
         values |= {
             f"tracking_{key}": str(value) for key, value in motion.tracking.summary(self.robot.joint_names).items()
         }
-        status = DiagnosticStatus("executor", 0, phase, "", values)
+        lost = motion.active and not self._fresh()
+        text = f"no joint_states for {age:.1f} s: has the hardware node ended?" if lost else phase
+        status = DiagnosticStatus("executor", 2 if lost else 0, text, "", values)
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
 
