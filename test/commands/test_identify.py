@@ -195,3 +195,18 @@ def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
 def test_a_csv_without_a_mapping_is_refused(files, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"fit\.csv is a CSV file; say with --mapping"):
         run(files[0], "--out", tmp_path / "model")
+
+
+def test_from_a_urdf_to_a_model(write_run, tmp_path: Path) -> None:
+    """A robot that was drafted a minute ago, undecided still, without a-priori parameters: it is identified."""
+    arm = load_robot("puma560")
+    folder = tmp_path / "mine"
+    CliRunner().invoke(app, ["robot", "new", "mine", "--urdf", str(arm.urdf_path), "--out", str(folder)])
+    fit = write_run(arm, "fit.csv", seconds=60.0)
+    common = ["--mapping", str(fit.parent / "mapping.yaml"), "--robot", str(folder), "--json"]
+    done = CliRunner().invoke(app, ["identify", str(fit), *common, "--out", str(tmp_path / "model")])
+    found = json.loads(done.stdout)
+    assert done.exit_code == 0 and found["relative_torque_error"]["in_sample"]["all"] < 0.05
+    assert any("leaves joints, mounts_gravity_m_s2" in note and "undecided" in note for note in found["notes"])
+    essential = json.loads(CliRunner().invoke(app, ["essential", str(fit), *common]).stdout)
+    assert not essential["standard"]["has_prior"] and essential["standard"]["distance"] is None

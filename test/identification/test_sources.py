@@ -28,7 +28,7 @@ def test_constants_are_grouped_by_value() -> None:
     assert "no torque constant was used" in torque_sentence((), ("a", "b"))
 
 
-def test_sources_of_two_settings_are_not_mixed(tmp_path: Path) -> None:
+def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
     rows = "".join(f"{0.01 * k},{0.02 * k},0,1,2,3\n" for k in range(50))
     for name in ("one.csv", "two.csv"):
         (tmp_path / name).write_text(rows)

@@ -210,8 +210,14 @@ def identify(
         + held_out.verdict,
         sources=(*((str(one.path), one.sha256) for one in sources), *held_out.sources),
         torque_constants=first.torque_constants,
-        notes=(*(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
+        notes=(*_undecided(robot), *(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
     )  # fmt: skip
+
+
+def _undecided(robot: Robot) -> list[str]:
+    """A note where robot.yaml still holds questions, for the result rests on their proposals."""
+    fields = ", ".join(robot.file.undecided)
+    return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
 
 
 def _samples(
