@@ -139,7 +139,7 @@ def test_a_late_reply_is_not_taken_for_the_next(
 @pytest.fixture
 def slow_wire(cycle: StateCycle, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wire so slow that every reply comes too early for it."""
-    monkeypatch.setattr(cycle, "_wire_s", lambda fast: 10.0)
+    monkeypatch.setattr(cycle, "_wire_s", {False: 10.0, True: 10.0})
     cycle.wire_timed = True
 
 

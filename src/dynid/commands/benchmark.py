@@ -12,8 +12,14 @@ def benchmark() -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the group with every benchmark."""
-    from dynid.commands import benchmark_clie, benchmark_control, benchmark_faults, benchmark_parser
+    from dynid.commands import (
+        benchmark_bus,
+        benchmark_clie,
+        benchmark_control,
+        benchmark_faults,
+        benchmark_parser,
+    )
 
-    for module in (benchmark_clie, benchmark_control, benchmark_faults, benchmark_parser):
+    for module in (benchmark_bus, benchmark_clie, benchmark_control, benchmark_faults, benchmark_parser):
         module.register(group)
     app.add_typer(group, name="benchmark")

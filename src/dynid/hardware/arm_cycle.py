@@ -17,6 +17,7 @@ Handed = Callable[[ArmSample, FloatArray], None]
 HELD_UP_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
 CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
 DIFFERENT_SHARE = 0.02  # of the torque limit
+SUSPECTED_EVERY = 4
 LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
 
 
@@ -200,7 +201,7 @@ class ArmCycle:
             self.guard.fault(text)
             if not np.count_nonzero(sample.valid):
                 self.guard.abandon_stop()  # currents that answer to nothing do no good: torque off
-        elif self._last is not None and sample.complete:
+        elif self._last is not None and sample.complete and self._meter.cycles % SUSPECTED_EVERY == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:
                 self.arm.poll_torque(undriven)

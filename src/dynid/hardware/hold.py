@@ -8,6 +8,7 @@ from dynid.robot import FloatArray, Robot
 
 LONGEST_STEP_CYCLES = 5  # a longer cycle counts as one of so many
 ROUNDING_S = 1e-9  # of times that are sums of cycles
+TRACKED_EVERY = 4  # means over a hundred cycles do not need every one
 SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
 ENOUGH_WEIGHT = 0.9  # after some two averaging times
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
@@ -26,7 +27,8 @@ class DriveEstimate:
         self._inertia = np.array(settings.inertia_kg_m2 or none) / constants / average_s
         self._viscous = np.array(settings.viscous_friction_nm_s_rad or none) / constants
         self._coulomb = np.array(settings.coulomb_friction_nm or none) / constants
-        self._step = robot.file.bus.cycle_s / average_s
+        self._step = TRACKED_EVERY * robot.file.bus.cycle_s / average_s
+        self._calls = 0
         self._current, self._dq = np.zeros(robot.size), np.zeros(robot.size)
         self._weight = 0.0  # of what was tracked in the means
 
@@ -37,6 +39,9 @@ class DriveEstimate:
 
     def track(self, current: FloatArray, dq: FloatArray) -> None:
         """One cycle more: current (n,) [A], velocity (n,) [rad/s]."""
+        self._calls += 1
+        if self._calls % TRACKED_EVERY:
+            return
         self._current += self._step * (current - self._current)
         self._dq += self._step * (dq - self._dq)
         self._weight += self._step * (1.0 - self._weight)

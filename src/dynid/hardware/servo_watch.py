@@ -9,7 +9,7 @@ from dynid.robot import FloatArray, Robot
 
 DRIVEN_A = 0.15
 UNDRIVEN_SHARE = 0.2
-SUSPICIOUS_CYCLES = 5
+SUSPICIOUS_CYCLES = 3
 FEWEST_READS = 3  # a process that was held up in one read says nothing of the servo
 
 
@@ -78,7 +78,7 @@ class ServoWatch:
         return slow.watchdog == table.WATCHDOG_TRIPPED
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
-        """Servos (n,) that have not carried what they were told for some cycles, None without one.
+        """Servos (n,) that have not carried what they were told in some calls in a row, None without one.
 
         Either has currents (n,) [A]: what was written last, and what was read since. It is no fault yet, but a reason
         to ask the servo at once whether its torque is on and its watchdog quiet.

@@ -29,6 +29,7 @@ PLAIN_READS_AFTER_FAST_FAILURE = 20
 LONGEST_QUARANTINE_S = 0.016
 LEFT_OUT_AFTER = 3
 USUAL_LATENCY_S = 0.001
+LINGER_S = 0.0002
 OLDEST_REPLY_S = 0.020  # what this process, held up, finds later than that is of another moment
 ASKED_AGAIN_EVERY = 200
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
@@ -79,6 +80,7 @@ class StateCycle:
             valid=np.zeros(size, dtype=np.bool_),
         )
         self._quarantine_until_ns = 0
+        self._unanswered_ns = -int(OLDEST_REPLY_S * 1e9)
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = 0
 
     def _ask(self, asked: NDArray[np.bool_]) -> None:
@@ -91,6 +93,9 @@ class StateCycle:
         self._reply_sizes = {
             False: len(ids) * (STATUS_OVERHEAD + table.STATE_SIZE),
             True: FAST_REPLY_OVERHEAD + len(ids) * (table.STATE_SIZE + FAST_BLOCK_OVERHEAD),
+        }
+        self._wire_s = {
+            fast: self.bus.wire_s(len(self._requests[fast]), self._reply_sizes[fast]) for fast in (False, True)
         }
 
     def probe(self) -> bool:
@@ -110,7 +115,7 @@ class StateCycle:
                 started_ns = clock.monotonic_ns()
                 if self._exchange(port, self.fast_read):
                     shortest_s = min(shortest_s, (clock.monotonic_ns() - started_ns) * 1e-9)
-            self.wire_timed = EARLY_FRACTION * self._wire_s(self.fast_read) <= shortest_s < float("inf")
+            self.wire_timed = EARLY_FRACTION * self._wire_s[self.fast_read] <= shortest_s < float("inf")
         self._new_counters()
         self._misses[:] = 0
         self._quarantine_until_ns = 0
@@ -162,9 +167,6 @@ class StateCycle:
     def _new_counters(self) -> None:
         self.counters = CycleCounters.of(len(self.bus.servo_ids))
 
-    def _wire_s(self, fast: bool) -> float:
-        return self.bus.wire_s(len(self._requests[fast]), self._reply_sizes[fast])
-
     def _exchange(self, port: WaitingPortHandler, fast: bool, meanwhile: Callable[[], None] | None = None) -> bool:
         """One request and its replies into `_reading`; whether every servo's reply was good."""
         reading = self._reading
@@ -179,8 +181,11 @@ class StateCycle:
                 last = last or (not fast and packet.packet_id == self._last_id)
             if len(seen) == self._asked_count or last:
                 break  # servos answer in order: after the last one nothing comes
-        self._judge(fast, seen, started_ns, self.bus.clock.monotonic_ns())
-        reading.complete = bool(reading.valid.all())
+        ended_ns = self.bus.clock.monotonic_ns()
+        if started_ns < self._unanswered_ns + OLDEST_REPLY_S * 1e9:
+            self._linger(port, fast, seen)
+        self._judge(fast, seen, started_ns, ended_ns)
+        reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
         if not reading.complete:
             self.counters.missing_by_servo += ~reading.valid
         reading.repeated = self._is_repeated() if reading.complete else False
@@ -189,14 +194,22 @@ class StateCycle:
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
 
+    def _linger(self, port: WaitingPortHandler, fast: bool, seen: set[int]) -> None:
+        """A reply to an earlier request may still come, and be taken for this one's: then this one's comes as well."""
+        deadline_ns = self.bus.clock.monotonic_ns() + int(LINGER_S * 1e9)
+        while (left_ns := deadline_ns - self.bus.clock.monotonic_ns()) > 0:
+            for packet in self.bus.parser.feed(port.receive(left_ns * 1e-6)):
+                self._accept(packet, fast, seen)
+
     def _judge(self, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
         """Stamp a read, and refuse what its timing says is of another moment."""
-        reading, wire_s, took_s = self._reading, self._wire_s(fast), (ended_ns - started_ns) * 1e-9
+        reading, wire_s, took_s = self._reading, self._wire_s[fast], (ended_ns - started_ns) * 1e-9
         # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
         late_s = took_s - wire_s - USUAL_LATENCY_S
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
         if len(seen) < self._asked_count:
             self.counters.timeouts += 1
+            self._unanswered_ns = started_ns
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._quarantine(ended_ns)
             if seen and not fast:

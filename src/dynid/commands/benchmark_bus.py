@@ -1,0 +1,79 @@
+"""`dynid benchmark bus`: does the control cycle keep 1 kHz, alone with the chain, and with a bad line?"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+
+CHAIN_S, SOAK_S = 600.0, 60.0
+
+
+def bus(
+    robot: RobotOption = DEFAULT_ROBOT,
+    seconds: Annotated[float | None, typer.Option(min=3.0, help="Measured time; 600 s, of a soak 60 s.")] = None,
+    soak: Annotated[bool, typer.Option("--soak", help="Instead: the cycle alone, with random line faults.")] = False,
+    probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="Of a fault per reply, of a soak.")] = 0.01,
+    seed: Annotated[int, typer.Option(help="Of a soak's faults.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Keep logs and bag in this new folder.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the control cycle on the emulated bus at the robot's baud rate, in real time, and time it.
+
+    The whole chain publishes and records one motion after the other (the bag takes some 2 MB a second while it runs).
+    With --soak the cycle runs alone while replies are spoiled, and every sample is compared with when it was read.
+    """
+    from dynid.hardware.realtime import prefer_latency
+    from dynid.resources import refuse_existing
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    duration_s = seconds or (SOAK_S if soak else CHAIN_S)
+    if out is not None:
+        refuse_existing(out)
+    if soak:
+        from dynid.benchmarking.soak import soak as run_soak
+
+        prefer_latency()
+        figures = _with_bar(
+            "soak", duration_s, lambda progress: run_soak(loaded, duration_s, probability, seed, progress)
+        )
+    else:
+        figures = _with_bar("the chain", duration_s, lambda progress: _chain(robot, duration_s, out, progress))
+    found = asdict(figures)
+    if as_json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        Console().print(f"{name:24} {value}", highlight=False)
+
+
+def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[float], None]) -> Any:
+    from dynid.errors import DynidError
+
+    try:
+        from dynid.nodes.bus_benchmark import measure
+    except ImportError as error:
+        raise DynidError(
+            f"this benchmark needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or take --soak"
+        ) from error
+    return measure(robot, seconds, out, progress)
+
+
+def _with_bar(text: str, seconds: float, run: Callable[[Callable[[float], None]], Any]) -> Any:
+    """Run with a progress bar on standard error, which a pipe of the figures does not see."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=seconds)
+        return run(lambda elapsed_s: bar.update(task, completed=elapsed_s))
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(bus)

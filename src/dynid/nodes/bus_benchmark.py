@@ -1,0 +1,132 @@
+"""The chain on the emulated bus at the real line's rate, publishing and recording: does the cycle keep its time?"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynid.errors import NodeError
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.completeness import DRIVER, completeness
+from dynid.recording.messages import decode_diagnostics
+from dynid.recording.recording import DIAGNOSTICS, JOINT_STATES, find_topics
+from dynid.recording.series import joint_series
+from dynid.robot import Robot, load_robot
+
+MOTION, PROFILE = "demo_identification", "limited"
+LATE_CYCLES = 20  # a loop that is late at the last report may still make up so many
+Progress = Callable[[float], None]  # seconds recorded so far
+
+
+@dataclass(frozen=True)
+class BusFigures:
+    """What a run came to.
+
+    Attributes:
+        rate_hz: states published and recorded per second.
+        cycle_p50_us: median duration of a control cycle (read, guard, write, publish) since the driver's start.
+        cycle_p99_us: 99th percentile of the same.
+        cycle_p999_us: 99.9th percentile.
+        missed_states: planned states that the driver counted as missed.
+        uncounted_missed_states: states that are neither in the bag nor counted.
+        seconds: recorded time.
+    """
+
+    rate_hz: float
+    cycle_p50_us: float
+    cycle_p99_us: float
+    cycle_p999_us: float
+    missed_states: int
+    uncounted_missed_states: int
+    seconds: float
+
+
+class _BusChain(Chain):
+    """The chain, with the simulated servos at the robot's own baud rate instead of the simulation's."""
+
+    def __init__(self, robot_name: str, logs: Path) -> None:
+        robot = load_robot(robot_name)
+        rate = {"baudrate": robot.file.bus.baudrate}
+        file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
+        super().__init__(Robot(file, robot.folder), ChainOptions(robot_name), logs)
+
+    def _simulated_arm_arguments(self) -> list[str]:
+        return [*super()._simulated_arm_arguments(), "--baudrate", str(self.robot.file.bus.baudrate)]
+
+
+def measure(robot: str, seconds: float, output: Path | None, progress: Progress) -> BusFigures:
+    """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
+
+    Args:
+        robot: robot name or folder.
+        seconds: recorded time [s].
+        output: new folder for logs and bag; None keeps neither.
+        progress: called now and then.
+
+    Raises:
+        NodeError: a node refused, ended, or gave the motion up.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = output or Path(temporary)
+        with _BusChain(robot, folder / "logs") as chain:
+            chain.bring_up()
+            _record(chain, folder / "bag", seconds, progress)
+            values = {pair.key: pair.value for pair in chain.supervisor.reports["hardware"].values}
+            chain.supervisor.set_enabled("hardware", False)
+        return _figures(chain.robot, folder / "bag", values)
+
+
+def _record(chain: Chain, bag: Path, seconds: float, progress: Progress) -> None:
+    """Keep the arm moving and its states recorded for so long [s]."""
+    call = chain.supervisor
+    call.set_parameters("recorder", {"output": str(bag)})
+    call.set_parameters("executor", {"trajectory": MOTION, "profile": PROFILE})
+    call.trigger("recorder/start")
+    began_s = time.monotonic()
+    elapsed_s = 0.0
+    while elapsed_s < seconds:
+        call.experiment = None
+        call.trigger("executor/execute")
+
+        def over() -> bool:
+            nonlocal elapsed_s
+            elapsed_s = time.monotonic() - began_s
+            progress(elapsed_s)
+            state = call.experiment.state if call.experiment else None
+            if state == "cancelled":
+                raise NodeError(f"the motion {MOTION} was cancelled; the logs of the executor say why")
+            return state == "done" or elapsed_s >= seconds
+
+        call.wait(over, seconds + 300.0, f"the end of {MOTION}")
+    call.trigger("recorder/stop")
+
+
+def _figures(robot: Robot, bag: Path, driver: Mapping[str, str]) -> BusFigures:
+    found = completeness(bag)
+    topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS))
+    stamps = joint_series(topics[JOINT_STATES]).stamp_ns
+    recorded_s = float(stamps[-1] - stamps[0]) * 1e-9
+    planned = round(_reported_s(topics[DIAGNOSTICS].messages) / robot.file.bus.cycle_s)
+    uncounted = max(0, planned - found.published - found.missed - LATE_CYCLES)
+    return BusFigures(
+        rate_hz=round((len(stamps) - 1) / recorded_s, 3),
+        cycle_p50_us=float(driver["run_p50_us"]),
+        cycle_p99_us=float(driver["run_p99_us"]),
+        cycle_p999_us=float(driver["run_p999_us"]),
+        missed_states=found.missed,
+        uncounted_missed_states=found.lost + uncounted,
+        seconds=round(recorded_s, 3),
+    )
+
+
+def _reported_s(messages: Iterable[bytes]) -> float:
+    """Time from the last state before the driver's first report to the last state before its last one [s]."""
+    stamps = [
+        int(status.values["last_state_stamp_ns"])
+        for raw in messages
+        for status in decode_diagnostics(raw)[1]
+        if status.name == DRIVER and status.values.get("states_published", "0") != "0"
+    ]
+    return (stamps[-1] - stamps[0]) * 1e-9
