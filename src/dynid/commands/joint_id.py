@@ -229,9 +229,13 @@ def _print(console: Console, results: Sequence["JointLevel"], written: Sequence[
         responses.add_column(heading, justify="right")
     for one in results:
         shown = one.as_dict()["response"]
-        pairs = zip(shown["first_order"]["magnitude_db"], shown["arx"]["magnitude_db"], strict=True)
-        responses.add_row(str(one.joint + 1), *(f"{first:.1f} / {fourth:.1f}" for first, fourth in pairs))
+        first = shown["first_order"]["magnitude_db"]
+        fourth = [f"{value:.1f}" for value in shown["arx"]["magnitude_db"]] if "arx" in shown else ["-"] * len(first)
+        responses.add_row(str(one.joint + 1), *(f"{a:.1f} / {b}" for a, b in zip(first, fourth, strict=True)))
     console.print(responses)
+    for one in results:
+        if isinstance(one.arx, str):
+            console.print(f"[yellow]joint {one.joint + 1}: no fourth-order model: {one.arx}[/yellow]", soft_wrap=True)
     for path in written:
         console.print(f"  {path}", soft_wrap=True, highlight=False)
 

@@ -6,7 +6,7 @@ moving one way are used: there Coulomb friction and play are constants, and what
 be taken off. The paper uses the comparison in the same sense (arXiv:2605.15949, figure 2b).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,8 @@ def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) 
         DataError: the joint does not keep moving for long enough anywhere.
     """
     size = max(1, round(AVERAGE_S / dt))
-    blocks = [_rows(*_averages(one, dt, size, first_order)) for one in segments if len(one.q) >= SHORTEST]
+    whole = [piece for one in segments for piece in _complete(one) if len(piece.q) >= SHORTEST]
+    blocks = [_rows(*_averages(one, dt, size, first_order)) for one in whole]
     count = sum(len(v) for _, v in blocks)
     if count < FEWEST_ROWS:
         raise DataError(
@@ -73,6 +74,14 @@ def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) 
     regressor, v = (np.concatenate(part) for part in zip(*blocks, strict=True))
     solution = np.linalg.lstsq(regressor, v, rcond=None)[0]
     return ArxFit(read_only(solution[:ORDER]), read_only(solution[ORDER:]), size * dt, count)
+
+
+def _complete(segment: Segment) -> Iterator[Segment]:
+    """The pieces of a segment without a missing reading."""
+    read = np.concatenate([[False], np.isfinite(segment.q), [False]])
+    edges = np.flatnonzero(np.diff(read.astype(np.int8))).tolist()
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        yield Segment(segment.q[begin:end], segment.torque[begin : end + LEAD])
 
 
 def _averages(

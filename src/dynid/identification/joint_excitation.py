@@ -1,7 +1,7 @@
 """Recorded joint excitations as segments for the joint-level fit, and its results for all joints."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from dynid.robot import FloatArray, Robot
 
 GAP_CYCLES = 1.5
 SAME_STAMP_OF_CYCLE = 0.25
+HELD_S = 0.02
 RESPONSE_HZ = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 
@@ -54,12 +55,15 @@ class ExcitedJoint:
 
 @dataclass(frozen=True, eq=False)
 class JointLevel:
-    """What was found of one joint: eq. 1, the fourth-order model, and where from."""
+    """What was found of one joint: eq. 1, the fourth-order model, and where from.
+
+    Where the data are too little for the fourth-order model, `arx` is the reason in words.
+    """
 
     name: str
     joint: int
     first_order: FirstOrderFit
-    arx: ArxFit
+    arx: ArxFit | str
     source: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,7 +73,11 @@ class JointLevel:
             "gain_rad_s_per_nm": fit.gain, "time_constant_s": fit.time_constant, "dead_time_s": fit.dead_time,
             "coulomb_friction_nm": fit.coulomb,
         }  # fmt: skip
-        responses = {"first_order": fit.response(hertz), "arx": self.arx.response(hertz)}
+        responses = {"first_order": fit.response(hertz)}
+        fourth: dict[str, Any] = {"refused": self.arx}
+        if isinstance(self.arx, ArxFit):
+            responses["arx"] = self.arx.response(hertz)
+            fourth = {"a": self.arx.a.tolist(), "b": self.arx.b.tolist(), "interval_s": self.arx.interval_s}
         return {
             key: {"value": one.value, "lower_95": one.lower, "upper_95": one.upper} for key, one in bounded.items()
         } | {
@@ -78,7 +86,7 @@ class JointLevel:
             "play_deg": float(np.rad2deg(fit.play)),
             "samples": fit.samples,
             "normalised_error": fit.normalised_error,
-            "arx": {"a": self.arx.a.tolist(), "b": self.arx.b.tolist(), "interval_s": self.arx.interval_s},
+            "arx": fourth,
             "response": {
                 "frequency_hz": list(RESPONSE_HZ),
                 **{
@@ -157,20 +165,26 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
     load = nominal_torques(robot, excited.mount)(excited.q, still, still)[:, j]
     net = np.clip(np.rint(excited.command[:, j] / unit) * unit, -limit, limit) - load
     driven = (excited.dq_ref[:, j] == 0.0) & (excited.ddq_ref[:, j] != 0.0)
-    whole = np.concatenate([[True], np.diff(excited.time) < GAP_CYCLES * dt])
+    # a servo holds its current while states are missing; after a longer time the driver lets it fade
+    cycles = np.concatenate([[1], np.rint(between / dt).astype(int)])
     found = []
-    for begin, end in _stretches(driven, whole):
-        if begin >= LEAD:
-            found.append(Segment(excited.q[begin:end, j].copy(), net[begin - LEAD : end].copy()))
+    for begin, end in _stretches(driven, cycles * dt > HELD_S):
+        if begin < LEAD or cycles[begin - LEAD + 1 : begin + 1].sum() != LEAD:
+            continue
+        places = np.cumsum(cycles[begin:end]) - cycles[begin]
+        q, torque = np.full(places[-1] + 1, np.nan), np.empty(places[-1] + 1)
+        q[places] = excited.q[begin:end, j]
+        torque = net[begin:end][np.searchsorted(places, np.arange(places[-1] + 1), side="right") - 1]
+        found.append(Segment(q, np.concatenate([net[begin - LEAD : begin], torque])))
     return found, dt
 
 
-def _stretches(driven: NDArray[np.bool_], whole: NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
-    """Begin and end of the stretches in which `driven` holds and no state is missing; a gap starts a new one."""
-    starts = driven & (~np.concatenate([[False], driven[:-1]]) | ~whole)
-    for begin in np.flatnonzero(starts).tolist():
-        rest = np.flatnonzero(~driven[begin + 1 :] | ~whole[begin + 1 :])
-        yield begin, begin + 1 + (int(rest[0]) if len(rest) else len(driven) - begin - 1)
+def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Begin and end of the stretches in which `driven` holds, up to the first state that is too late."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], driven.astype(np.int8), [0]]))).tolist()
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        gaps = np.flatnonzero(late[begin + 1 : end])
+        yield begin, begin + 1 + int(gaps[0]) if len(gaps) else end
 
 
 def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: ControllerSettings) -> JointLevel:
@@ -192,9 +206,12 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
     start = (controller.inertia_kg_m2[joint], max(controller.damping_nm_s_rad[joint], 1e-4))
     try:
         first = fit_first_order(parts, dt, POSITION_RAD_PER_COUNT, start)
-        arx = fit_arx(parts, dt, first)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
+    try:
+        arx: ArxFit | str = fit_arx(parts, dt, first)
+    except DataError as error:
+        arx = str(error)
     return JointLevel(name, joint, first, arx, ", ".join(dict.fromkeys(one.source for one in excited)))
 
 

@@ -40,7 +40,7 @@ class Segment:
     """A stretch of one joint without feedback.
 
     Attributes:
-        q: measured positions, (N,) [rad].
+        q: measured positions, (N,) [rad]; NaN where a reading is missing, neither first nor last.
         torque: commanded torques less the known load, (LEAD + N,) [N m]; the last N belong to q.
     """
 
@@ -52,6 +52,13 @@ class Segment:
             raise DataError(
                 f"a segment of {len(self.q)} positions has {len(self.torque)} torques; expected {LEAD} more"
             )
+        if len(self.q) and not np.isfinite(self.q[[0, -1]]).all():
+            raise DataError("a segment begins or ends with a missing reading; cut it off")
+
+    @property
+    def way(self) -> float:
+        """From the smallest to the largest angle [rad]."""
+        return float(np.nanmax(self.q) - np.nanmin(self.q)) if len(self.q) else 0.0
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,7 @@ class _Problem:
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
         self.segments, self.dt = segments, dt
-        self.centre = float(np.mean(np.concatenate([one.q for one in segments])))
+        self.centre = float(np.nanmean(np.concatenate([one.q for one in segments])))
         self.noise = np.array([0.01, max(position_step, 1e-7) / np.sqrt(12.0), START_SPEED_RAD_S])
 
     def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -126,7 +133,8 @@ class _Problem:
         for one in self.segments:
             error, spread = np.empty((2, len(one.q)))
             predict_errors(one.q, one.torque, self.dt, model, self.noise, error, spread)
-            found.append((error, spread))
+            read = np.isfinite(one.q)
+            found.append((error[read], spread[read]))
         error, spread = (np.concatenate(part) for part in zip(*found, strict=True))
         return error, spread
 
@@ -160,9 +168,9 @@ def fit_first_order(
         DataError: no segment is long enough, the joint hardly moved, or no parameters fit.
     """
     enough = MOVED_COUNTS * position_step
-    usable = [one for one in segments if len(one.q) >= SHORTEST_SEGMENT and np.ptp(one.q) >= enough > 0.0]
+    usable = [one for one in segments if len(one.q) >= SHORTEST_SEGMENT and one.way >= enough > 0.0]
     if not usable:
-        furthest = max((float(np.ptp(one.q)) for one in segments), default=0.0)
+        furthest = max((one.way for one in segments), default=0.0)
         raise DataError(
             f"of {len(segments)} stretches without feedback none has {SHORTEST_SEGMENT} states and a motion of "
             f"{np.rad2deg(enough):.1f} deg (the largest is {np.rad2deg(furthest):.2f} deg): record a joint excitation "

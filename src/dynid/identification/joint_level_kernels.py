@@ -40,13 +40,13 @@ def predict_errors(
     The encoder sees the joint through a play: it rests until the joint has crossed the gap, and tells nothing then.
 
     Args:
-        y: measured positions, (N,) [rad].
+        y: measured positions, (N,) [rad]; NaN where a reading is missing, the first one is there.
         u: commanded torques, each held for dt, (N + lead,); the last N belong to y, those before precede it [N m].
         dt: time between two samples [s].
         model: M, D, delay, F, c, k, q0, half of the play.
         noise: standard deviations of the torque [N m] (per sample) and of a measured position [rad], and of the speed
             at the begin [rad/s].
-        error: results, (N,): measured minus predicted position [rad].
+        error: results, (N,): measured minus predicted position [rad]; NaN where a reading is missing.
         spread: results, (N,): standard deviations that the noise gives the errors [rad].
     """
     inertia, damping, delay, friction, offset, stiffness, centre, gap = model
@@ -60,7 +60,7 @@ def predict_errors(
         shown = min(max(shown, state[0] - gap), state[0] + gap)
         variance = state[2] + seen if engaged else seen
         error[k], spread[k] = y[k] - shown, math.sqrt(variance)
-        if engaged:
+        if engaged and not math.isnan(y[k]):
             gain_q, gain_v = state[2] / variance, state[3] / variance
             state[0] += gain_q * error[k]
             state[1] += gain_v * error[k]
