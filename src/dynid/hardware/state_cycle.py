@@ -81,6 +81,7 @@ class StateCycle:
         )
         self._quarantine_until_ns = 0
         self._unanswered_ns = -int(OLDEST_REPLY_S * 1e9)
+        self._took_s = 0.0
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = 0
 
     def _ask(self, asked: NDArray[np.bool_]) -> None:
@@ -107,14 +108,12 @@ class StateCycle:
         Raises:
             BusError: the port is lost.
         """
-        clock = self.bus.clock
         with self.bus.line() as port:
             self.fast_read = any(self._exchange(port, True) for _ in range(ATTEMPTS))
             shortest_s = float("inf")
             for _ in range(TIMING_PROBES):
-                started_ns = clock.monotonic_ns()
                 if self._exchange(port, self.fast_read):
-                    shortest_s = min(shortest_s, (clock.monotonic_ns() - started_ns) * 1e-9)
+                    shortest_s = min(shortest_s, self._took_s)
             self.wire_timed = EARLY_FRACTION * self._wire_s[self.fast_read] <= shortest_s < float("inf")
         self._new_counters()
         self._misses[:] = 0
@@ -203,7 +202,8 @@ class StateCycle:
 
     def _judge(self, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
         """Stamp a read, and refuse what its timing says is of another moment."""
-        reading, wire_s, took_s = self._reading, self._wire_s[fast], (ended_ns - started_ns) * 1e-9
+        reading, wire_s = self._reading, self._wire_s[fast]
+        took_s = self._took_s = (ended_ns - started_ns) * 1e-9
         # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
         late_s = took_s - wire_s - USUAL_LATENCY_S
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
