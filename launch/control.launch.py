@@ -17,13 +17,19 @@ from launch_ros.parameter_descriptions import ParameterValue
 def generate_launch_description() -> LaunchDescription:
     """Arguments, bringup, executor."""
     bringup = PathJoinSubstitution([ThisLaunchFileDir(), "bringup.launch.py"])
-    names = ("robot", "trajectory", "profile")
+    names = ("robot", "trajectory", "profile", "controller", "model_file")
     return LaunchDescription(
         [
             DeclareLaunchArgument("trajectory", default_value="", description="Motion that executor/execute runs."),
             DeclareLaunchArgument(
                 "profile", default_value="limited", description="Excitation profile; limited keeps the real limits."
             ),
+            DeclareLaunchArgument(
+                "controller",
+                default_value="ff_pd",
+                description="ff_pd, gravity_compensation or computed_torque; the last two need a model.",
+            ),
+            DeclareLaunchArgument("model_file", default_value="", description="model.yaml of an accepted model."),
             IncludeLaunchDescription(PythonLaunchDescriptionSource(bringup)),
             Node(
                 package="dynid",

@@ -11,6 +11,7 @@ PACKAGE = ROOT / "src" / "dynid"
 ROS = {
     "ament_index_python",
     "builtin_interfaces",
+    "control_msgs",
     "diagnostic_msgs",
     "launch",
     "launch_ros",
