@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
-from dynid.benchmarking.faults import Outcome, chosen_cases, rows, run_lockstep, start_outcome
+from dynid.benchmarking.faults import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
 from dynid.benchmarking.faults_cases import FaultCase, StartCase
 from dynid.benchmarking.faults_judge import ArmJudge, Published
+from dynid.benchmarking.faults_table import fault_document
 from dynid.cli import app
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.hardware.safety import GuardResult, SafetyGuard
 from dynid.robot import FloatArray, Robot, load_robot
+from dynid.simulation.faults import FaultScript
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.plant import ArmPlant
 from dynid.simulation.servo_trace import ArmTrace
@@ -227,3 +230,9 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
     assert "| overload | off | 3 | 3 | 12 |" in text and "- overload, seed 0: bad" in text and "6 runs" in text
     assert isinstance(CliRunner().invoke(app, [*call, "--out", str(out)]).exception, OutputExistsError)
     assert isinstance(CliRunner().invoke(app, [*call, "--fault", "boredom"]).exception, UnknownNameError)
+
+
+def test_the_script_in_the_document_is_one() -> None:
+    text = fault_document([FaultRow("overload", 1, 0, 1.0)], "one", 1.0)
+    script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
+    assert len(script.faults) == 5 and script.random is not None

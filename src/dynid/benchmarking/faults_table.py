@@ -14,6 +14,9 @@ from dynid.benchmarking.faults_judge import (
     STANDSTILL_RAD_S,
     STANDSTILL_S,
 )
+from dynid.simulation.faults_line import LINE_FAULTS
+
+START_FAULTS = ("baud_rate", "same_id", "factory_fresh")
 
 INTRODUCTION = """# Faults injected
 
@@ -30,15 +33,38 @@ What must hold is measured at the arm, not in the driver:
 - The current of a motor never exceeds its limit.
 - No published state is older than {read_age} ms or none of the arm's.
 - *Motion goes on*: the arm stays within {follows} rad of the motion without the fault, and the fault is counted.
-- *Arm stops*: from {damping} ms after the fault on the arm gains no speed (kinetic energy, measured on the joints that
-  can be seen), every joint is slower than {speed} rad/s after {standstill} s and still is {hold} s later, and no joint
-  touches its stop.
+- *Arm stops*: from {damping} ms after the fault on the arm gains no speed (kinetic energy), every joint is slower than
+  {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*: the
+  same, but for the joint whose servo cannot be read any more; nothing is asked of that one but its current limit.
 - *Without current*: the servos concerned carry none later than {watchdog} ms after their bus watchdog's time (100 ms).
+- *Fault named*: of an arm of which nothing can be read any more nothing else is asked.
+- *Start refused*: with words that name the cause, and without torque.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag so far can be read, and holds every state that was published.
 
 `stop` is the longest time from the fault to standstill, or to zero current where that is what must be.
 """
+SCRIPTS = """
+## Faults of your own
+
+`dynid simulated-arm --link /tmp/arm --faults faults.yaml --trace arm.npz` serves a simulated arm that goes wrong as a
+script says, for dynid's driver or any other; the trace is what the arm really did (times on the monotonic clock,
+angles, velocities, currents). SIGUSR1 pulls the cable, SIGUSR2 plugs it in again.
+
+```yaml
+schema_version: 1
+seed: 7
+clock: first_current  # times count from the first current; `start` is from the start of the bus
+faults:
+  - {kind: missing_reply, at_s: 2.0, servo: 4, replies: 3}  # replies, or for_s; without servo it is all of them
+  - {kind: late_reply, at_s: 2.5, delay_s: 0.008}
+  - {kind: hardware_error, at_s: 3.0, servo: 3, error: overload}
+  - {kind: reboot, at_s: 3.5, servo: 5}
+  - {kind: unplugged, at_s: 4.0, for_s: 1.0}
+random: {probability: 0.01}  # of every reply
+```
+
+Also: """
 
 
 def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
@@ -69,4 +95,5 @@ def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
     if findings:
         text += "\n## Violations, some of each fault\n\n"
         text += "".join(f"- {fault}, {finding}\n" for fault, finding in findings)
+    text += SCRIPTS + ", ".join(f"`{kind}`" for kind in (*LINE_FAULTS, *START_FAULTS)) + ".\n"
     return text
