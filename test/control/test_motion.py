@@ -126,22 +126,24 @@ def test_an_arm_that_does_not_follow_is_held_where_it_is() -> None:
         arm.run(1)
     where = arm.q.copy()
     references = arm.run(3000)
-    np.testing.assert_array_equal(references, np.tile(where, (3000, 1)))
-    np.testing.assert_allclose(arm.q, where, atol=1e-3)
+    np.testing.assert_allclose(references, np.tile(where, (3000, 1)), atol=1e-3)
+    np.testing.assert_allclose(arm.q, where, atol=2e-3)
     assert arm.motion.phase == "cancelled" and not arm.motion.moving and np.abs(arm.dq).max() < 1e-3
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     arm.run(10)
 
 
-def test_an_arm_that_cannot_be_held_either_is_let_go() -> None:
+def test_an_arm_that_leaves_its_reference_again_is_held_there() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     arm.run(10)
-    for words in ("held where it is", "let go"):
+    for _ in range(3):
         arm.q = arm.q + 0.5
-        with pytest.raises(SafetyError, match=words):
+        with pytest.raises(SafetyError, match="held where it is"):
             arm.run(1)
-    assert not arm.motion.active and arm.motion.update(arm.stamp + MS, arm.q) is None
+        assert arm.motion.active
+    arm.run(1000)
+    np.testing.assert_allclose(arm.run(1)[0], arm.q, atol=1e-3)
 
 
 def test_a_state_that_is_not_a_number_is_given_up_at_once() -> None:

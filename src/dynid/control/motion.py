@@ -27,7 +27,7 @@ FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
 LARGEST_SAG_RAD = 0.12  # a held arm is nearer than this to its reference
 ON_REFERENCE_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
-SECOND_STOP_S = 1.0  # an arm that is not where it was stopped so soon after cannot be held
+STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class MotionExecutor:
         warm_up(robot.size)
         self._meter = TrackingMeter(robot.size)
         self._chosen: TorqueLaw = controller.law
-        self._began_ns = self._last_ns = self._stopped_ns = 0
+        self._began_ns = self._last_ns = 0
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
         self._q = np.zeros(robot.size)
@@ -187,7 +187,8 @@ class MotionExecutor:
 
         Raises:
             SafetyError: the arm is too far from its reference, or its states were lost for too long. The motion is
-                given up; from the next state on the arm is held where it is, as long as that is possible.
+                given up; from the next state on the arm is braked and held where it comes to rest. Where its state
+                is no number, nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None or dt <= 0:
@@ -210,7 +211,7 @@ class MotionExecutor:
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
         """States were lost for dt [s]: the path paused meanwhile and gets under way again; returns the step to take."""
         if dt > GIVE_UP_S and self.moving:
-            self._stop_at(q, stamp_ns)
+            self._stop_at(q, np.zeros_like(q), stamp_ns)
             raise SafetyError(
                 f"no joint states for {dt:.2f} s, at most {GIVE_UP_S:.0f} s are waited: the motion was given up"
             )
@@ -250,9 +251,10 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if abs(error[worst]) <= ON_REFERENCE_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
-        held = np.isfinite(q).all() and stamp_ns - self._stopped_ns > SECOND_STOP_S * 1e9
+        held = bool(np.isfinite(q).all())
         if held:
-            self._stop_at(q, stamp_ns)
+            limits = self.robot.velocity_limits
+            self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
         else:
             self.release()
         raise SafetyError(
@@ -286,13 +288,12 @@ class MotionExecutor:
         dq = self.controller.velocity
         return Brake(q, dq) if window is None else Brake(q, dq, window.brake_rad_s2)
 
-    def _stop_at(self, q: FloatArray, stamp_ns: int) -> None:
-        """Give the motion up and hold the arm where it is."""
+    def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
+        """Give the motion up, brake the arm and hold it where it comes to rest."""
         self._feedback_again()
         self.controller.reset(q)  # what it thinks of velocities is as doubtful as what happened to the arm
-        self._stopped_ns = stamp_ns
         phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"
-        self._parts = [Part(phase, Standing(np.array(q)))]
+        self._parts = [Part(phase, Brake(q, speed, STOP_RAD_S2))]
         self._enter(stamp_ns)
 
     def _feedback_again(self) -> None:
@@ -302,7 +303,7 @@ class MotionExecutor:
 
     def _reset(self, q: FloatArray, stamp_ns: int) -> None:
         self.controller.reset(q)
-        self._last_ns, self._stopped_ns = stamp_ns - round(FIRST_DT_S * 1e9), 0
+        self._last_ns = stamp_ns - round(FIRST_DT_S * 1e9)
 
     def _enter(self, stamp_ns: int) -> None:
         """The first of the parts begins."""

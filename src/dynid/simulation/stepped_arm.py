@@ -89,6 +89,10 @@ class SteppedArm:
         self.plant.push(motor if push is None else motor + push, self._cycle)
         self._count += 1
 
+    def last_command(self) -> FloatArray:
+        """The torques that were sent last, (n,) [N m]: what servos keep where nothing new comes."""
+        return self._rows["command"][max(self._count - 1, 0)].copy()
+
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
         """One cycle under an executor: its torques, or none where it commands nothing; its errors pass through."""
         q = self.measure()
