@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dynid.control.arm_controller import BLEND_S
-from dynid.control.control_model import ControlModel, ModelGate
+from dynid.control.control_model import ControlModel, ModelGate, from_model_file, whole_coulomb
 from dynid.control.controller import load_controller
 from dynid.control.selection import ControllerSelection
 from dynid.errors import SafetyError, UnknownNameError
-from dynid.identification.model_file import ModelFile
+from dynid.identification.model_file import FrictionBlock, FrictionRow, ModelFile
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import from_file
@@ -172,3 +172,15 @@ def test_a_model_that_must_not_move_this_arm_is_refused_and_the_old_one_kept(
 def test_a_good_model_passes_the_gate(gate: ModelGate) -> None:
     gate.check(model())
     gate.check(replace(model(), coulomb=0.1 * np.ones(N)))
+
+
+def test_friction_is_that_of_the_file_beside_and_among_the_base_parameters() -> None:
+    content = load_validated(ROBOT.folder / "models" / "paper.yaml", ModelFile)
+    assert not from_model_file(content, ARM).coulomb.any()
+    rows = tuple(FrictionRow(name=f"FC{k + 1}", value=0.01 * k) for k in range(N))
+    block = FrictionBlock(transition_rad_s=0.02, axes_nm=rows)
+    with_block = from_model_file(content.model_copy(update={"coulomb_friction": block}), ARM)
+    np.testing.assert_allclose(with_block.coulomb, 0.01 * np.arange(N))
+    assert with_block.robot == ROBOT.name and not with_block.accepted and with_block.phi.names == ARM.names
+    among = BaseParameters(("ZZR1", "FC2"), np.array([1.0, 0.3]))
+    np.testing.assert_allclose(whole_coulomb(among, None, 3), [0.0, 0.3, 0.0])

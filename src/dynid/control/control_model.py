@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import SafetyError
+from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.model_file import ModelFile
 from dynid.model.compile import compile_pivots
 from dynid.model.dynamics import ArmModel
@@ -43,9 +44,15 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
     Raises:
         DataError: the file is of another structure.
     """
-    phi, friction = content.base_parameters(model), content.friction()
-    coulomb = np.zeros(model.axes) if friction is None else friction.values
+    phi = content.base_parameters(model)
+    coulomb = whole_coulomb(phi, content.friction(), model.axes)
     return ControlModel(content.robot, content.structure_hash, phi, coulomb, content.accepted)
+
+
+def whole_coulomb(phi: BaseParameters, beside: CoulombFriction | None, axes: int) -> FloatArray:
+    """Coulomb friction of every axis, (n,) [N m]: what stands beside the base parameters, and what is among them."""
+    among = [phi[f"FC{axis + 1}"] if f"FC{axis + 1}" in phi.names else 0.0 for axis in range(axes)]
+    return np.array(among) + (0.0 if beside is None else beside.values)
 
 
 class ModelGate:

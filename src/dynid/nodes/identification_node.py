@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rcl_interfaces.srv import SetParametersAtomically
@@ -23,7 +22,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from dynid.control.control_model import ControlModel
+from dynid.control.control_model import ControlModel, whole_coulomb
 from dynid.errors import DynidError
 from dynid.hardware.realtime import prefer_throughput
 from dynid.identification.pipeline import Identification, identify, write_result
@@ -186,7 +185,7 @@ class IdentificationNode(Node):
 
 def control_model(result: Identification) -> ControlModel:
     """What controllers get of an identification."""
-    coulomb = np.zeros(result.model.axes) if result.friction is None else result.friction.values
+    coulomb = whole_coulomb(result.base, result.friction, result.model.axes)
     return ControlModel(result.robot.name, result.model.structure_hash, result.base, coulomb, result.verdict.accepted)
 
 
