@@ -22,6 +22,7 @@ from dynid.hardware.state_reading import CycleCounters
 from dynid.robot import FloatArray, Robot
 
 CONFIRM_ATTEMPTS = 3
+NOBODY_ANSWERS = "any servo (is the cable plugged in, and the power on?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +200,9 @@ class DynamixelArm:
                 self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
                 self._torque_is_ours = False
                 return
+        who = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
         raise BusError(
-            f"torque off was not confirmed by {', '.join(unconfirmed)}; their watchdog stops them after "
+            f"torque off was not confirmed by {who}; their watchdog stops them after "
             f"{self.watchdog_s:.2f} s of silence: switch the arm's power off"
         )
 

@@ -49,6 +49,8 @@ class ServoWatch:
         """The fault of servos that were silent for too long, '' without one."""
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
             return ""
+        if not valid.any():
+            return f"no reply for {self._timeout_s} s from any servo: is the cable plugged in, and the power on?"
         return f"no reply for {self._timeout_s} s from {self.names(~valid)}"
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
