@@ -34,8 +34,8 @@ What must hold is measured at the arm, not in the driver:
 - No published state is older than {read_age} ms or none of the arm's.
 - *Motion goes on*: the arm stays within {follows} rad of the motion without the fault, and the fault is counted.
 - *Arm stops*: from {damping} ms after the fault on the arm gains no speed (kinetic energy), every joint is slower than
-  {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*: the
-  same, but for the joint whose servo cannot be read any more; nothing is asked of that one but its current limit.
+  {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
+  the same, but for the joint whose servo cannot be read any more; of that one nothing is asked but its current limit.
 - *Without current*: the servos concerned carry none later than {watchdog} ms after their bus watchdog's time (100 ms).
 - *Fault named*: of an arm of which nothing can be read any more nothing else is asked.
 - *Start refused*: with words that name the cause, and without torque.
