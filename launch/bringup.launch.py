@@ -30,6 +30,7 @@ from lifecycle_msgs.msg import Transition
 TRUE = ("true", "1")
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
+START_OPTIONS = ("write_eeprom", "take_over", "reboot_servos")
 # Time to bring the arm to rest; the simulated one must still answer meanwhile.
 HARDWARE_PATIENCE = {"sigkill_timeout": "10"}
 ARM_PATIENCE = {"sigterm_timeout": "12"}
@@ -53,6 +54,17 @@ def arguments() -> list[DeclareLaunchArgument]:
         ),
         DeclareLaunchArgument(
             "allow_real_port", default_value="false", description="true: yes, a REAL arm may move on port_name."
+        ),
+        DeclareLaunchArgument(
+            "write_eeprom", default_value="false", description="true: may write settings into a real arm's servos."
+        ),
+        DeclareLaunchArgument(
+            "take_over",
+            default_value="false",
+            description="true: torque that is on goes off at the start; hold the arm.",
+        ),
+        DeclareLaunchArgument(
+            "reboot_servos", default_value="false", description="true: servos with a hardware error are rebooted first."
         ),
         DeclareLaunchArgument(
             "realtime_priority", default_value="0", description="SCHED_FIFO priority of the bus thread; 0: none."
@@ -84,6 +96,8 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
         "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
         "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
     }
+    for name in START_OPTIONS:
+        parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
     if given["baudrate"]:
         parameters["baudrate"] = int(given["baudrate"])
     if given["mount"]:
