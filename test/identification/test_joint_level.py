@@ -120,6 +120,18 @@ def test_missing_readings_do_not_hurt(bag):
     assert found.gain.value == pytest.approx(1.0 / damping, rel=0.1)
     assert found.time_constant.value == pytest.approx(inertia / damping, rel=0.1)
     assert found.dead_time.value == pytest.approx(0.0015, abs=0.0005)
+    assert found.missing == pytest.approx(0.03, abs=0.01) and found.doubts == ()
+
+
+def test_a_fit_that_must_not_be_relied_on_says_so_and_is_not_written(bag, tmp_path):
+    folder = bag[1]
+    (excited,) = excited_joints(load_recording(folder, ROBOT))
+    kept = np.sort(np.random.default_rng(0).choice(len(excited.time), len(excited.time) * 80 // 100, replace=False))
+    found = identify_joint([some(excited, kept)], ROBOT, SETTINGS)
+    assert any("of the cycles have no reading, at most 0.05 is trusted" in one for one in found.first_order.doubts)
+    with pytest.raises(DataError, match=r"controller\.yaml is not written: joint 7: 0\.\d+ of the cycles"):
+        write_controller(tmp_path / "controller.yaml", [found], SETTINGS)
+    assert not (tmp_path / "controller.yaml").exists()
 
 
 def synthetic(gain, lag, dead, torque, noise=0.0, seed=0):

@@ -126,7 +126,8 @@ def joint_id(
 
     Joints are excited without feedback by square waves and binary sequences of current about the rest posture; a run
     ends by itself where a joint nears its limits. On an arm of your own: executor parameter `trajectory` =
-    joint_excitation_<number>, record, then give the bags here.
+    joint_excitation_<number>, record, then give the bags here. Exit code 1, and no controller.yaml, if a result must
+    not be relied on.
     """
     from dynid.control.controller import load_controller
     from dynid.identification.joint_excitation import write_controller
@@ -168,14 +169,16 @@ def joint_id(
                 found[jobs[index].joint] = result
                 advance(f"identified joint {jobs[index].joint + 1}")
     results = [found[key] for key in sorted(found)]
-    if out is not None:
+    trusted = not any(one.first_order.doubts for one in results)
+    if out is not None and trusted:
         write_controller(out, results, load_controller(loaded))
     if plot is not None:
         write_joint_figure(results, plot)
     if as_json:
         print(json.dumps({one.name: one.as_dict() for one in results}))
     else:
-        _print(Console(), results, [path for path in (out, plot, record) if path is not None])
+        _print(Console(), results, [path for path in (out if trusted else None, plot, record) if path is not None])
+    raise typer.Exit(0 if trusted else 1)
 
 
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None) -> None:
@@ -234,6 +237,8 @@ def _print(console: Console, results: Sequence["JointLevel"], written: Sequence[
         responses.add_row(str(one.joint + 1), *(f"{a:.1f} / {b}" for a, b in zip(first, fourth, strict=True)))
     console.print(responses)
     for one in results:
+        for doubt in one.first_order.doubts:
+            console.print(f"[bold red]joint {one.joint + 1}: {doubt}[/bold red]", soft_wrap=True)
         if isinstance(one.arx, str):
             console.print(f"[yellow]joint {one.joint + 1}: no fourth-order model: {one.arx}[/yellow]", soft_wrap=True)
     for path in written:

@@ -85,6 +85,8 @@ class JointLevel:
             "damping_nm_s_rad": fit.damping,
             "play_deg": float(np.rad2deg(fit.play)),
             "samples": fit.samples,
+            "missing_share": fit.missing,
+            "doubts": list(fit.doubts),
             "normalised_error": fit.normalised_error,
             "arx": fourth,
             "response": {
@@ -167,15 +169,15 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
     driven = (excited.dq_ref[:, j] == 0.0) & (excited.ddq_ref[:, j] != 0.0)
     # a servo holds its current while states are missing; after a longer time the driver lets it fade
     cycles = np.concatenate([[1], np.rint(between / dt).astype(int)])
+    places = np.cumsum(cycles)
     found = []
     for begin, end in _stretches(driven, cycles * dt > HELD_S):
-        if begin < LEAD or cycles[begin - LEAD + 1 : begin + 1].sum() != LEAD:
-            continue
-        places = np.cumsum(cycles[begin:end]) - cycles[begin]
-        q, torque = np.full(places[-1] + 1, np.nan), np.empty(places[-1] + 1)
-        q[places] = excited.q[begin:end, j]
-        torque = net[begin:end][np.searchsorted(places, np.arange(places[-1] + 1), side="right") - 1]
-        found.append(Segment(q, np.concatenate([net[begin - LEAD : begin], torque])))
+        if places[begin] - places[0] < LEAD:
+            continue  # what was commanded before is not known
+        q = np.full(places[end - 1] - places[begin] + 1, np.nan)
+        q[places[begin:end] - places[begin]] = excited.q[begin:end, j]
+        instants = np.arange(places[begin] - LEAD, places[end - 1] + 1)
+        found.append(Segment(q, net[np.searchsorted(places, instants, side="right") - 1]))
     return found, dt
 
 
@@ -229,7 +231,11 @@ def write_controller(path: Path, found: Sequence[JointLevel], controller: Contro
 
     Raises:
         OutputExistsError: the file exists.
+        DataError: a joint's fit must not be relied on.
     """
+    for one in found:
+        if one.first_order.doubts:
+            raise DataError(f"{path} is not written: joint {one.joint + 1}: {'; '.join(one.first_order.doubts)}")
     joints = ", ".join(str(one.joint + 1) for one in found)
     head = (
         "# FF+PD with pseudo-differentiation (arXiv:2605.15949, eq. 2), one value per joint, in robot.yaml's order.\n"

@@ -33,6 +33,8 @@ STEPS = (1e-3, 1e-3, 2e-2, 3e-4, 3e-4, 3e-3, 2e-2)
 LOWER = (-np.inf, -np.inf, 0.0, 0.0, -np.inf, -np.inf, 0.0)
 WIDEST_FACTOR = 50.0  # between what M and D were thought to be and what they are
 LARGEST_PLAY = 20.0  # of PLAY_UNIT_RAD
+# What a fit that is relied on keeps: a host that misses more cycles has moved the arm otherwise than it thinks.
+LARGEST_MISSING, LARGEST_ERROR, WIDEST_BOUNDS = 0.05, 1.5, 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,7 @@ class FirstOrderFit:
         play: width of the gap between joint and encoder [rad].
         torque_noise: standard deviation per sample that explains the errors [N m].
         samples: readings that were predicted.
+        missing: share of the cycles without a reading.
         normalised_error: root mean square of the errors over what the noise explains; about 1.
     """
 
@@ -98,7 +101,21 @@ class FirstOrderFit:
     play: float
     torque_noise: float
     samples: int
+    missing: float
     normalised_error: float
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why this must not be relied on, one sentence each; empty for a fit in order."""
+        width = max((one.upper - one.lower) / one.value for one in (self.gain, self.time_constant))
+        limits = (
+            (self.missing, LARGEST_MISSING, "of the cycles have no reading"),
+            (self.normalised_error, LARGEST_ERROR, "times the errors that the noise explains remain"),
+            (width, WIDEST_BOUNDS, "of its value is the width of a confidence interval"),
+        )
+        return tuple(
+            f"{value:.3g} {what}, at most {limit:g} is trusted" for value, limit, what in limits if value > limit
+        )
 
     @property
     def inertia(self) -> float:
@@ -229,5 +246,6 @@ def _result(problem: _Problem, x: FloatArray) -> FirstOrderFit:
         play=PLAY_UNIT_RAD * float(x[6]),
         torque_noise=float(problem.noise[0]),
         samples=len(residuals),
+        missing=1.0 - len(residuals) / sum(len(one.q) for one in problem.segments),
         normalised_error=float(np.sqrt(level)),
     )
