@@ -77,11 +77,25 @@ def test_an_arm_that_moves_too_late_is_found(robot: Robot, judge: ArmJudge, spee
     assert not judge.unstopped(trace(robot, speed), FAULT_S, free=(1,))
 
 
+def test_a_joint_that_is_only_pushed_by_another_is_held(robot: Robot, judge: ArmJudge) -> None:
+    for speed, found in ((0.15, 0), (0.21, 1)):
+        assert len(judge.unstopped(trace(robot, lambda t, v=speed: np.full_like(t, v)), FAULT_S, free=(3,))) == found
+
+
 def test_touching_a_stop_is_found(robot: Robot, judge: ArmJudge) -> None:
     good = trace(robot, braked)
     q = good.q.copy()
     q[5, 3] = default_stops(robot)[0][3]
     assert judge.contact(changed(good, q=q)) == [f"{robot.joint_names[3]} touched its stop"]
+
+
+def test_a_joint_that_drops_onto_its_stop_excuses_the_others_from_then_on(robot: Robot, judge: ArmJudge) -> None:
+    good = trace(robot, braked)
+    q = good.q.copy()
+    q[1500:, 3] = default_stops(robot)[0][3]
+    dropped = changed(good, q=q)
+    assert judge.until_contact(dropped, (3,)).time_s[-1] == good.time_s[1499]
+    assert judge.until_contact(dropped, (2,)) is dropped and judge.until_contact(dropped, ()) is dropped
 
 
 def test_current_beyond_the_limit_is_found(robot: Robot, judge: ArmJudge) -> None:

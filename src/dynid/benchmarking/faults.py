@@ -148,9 +148,10 @@ def outcome(
             found += _must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop":
             free = disturbed.axes if case.expectation == "other joints stop" else ()
-            found += judge.late_damping(trace, fault_s, free) + judge.unstopped(trace, fault_s, free)
-            found += judge.contact(trace, free)
-            stop_s = judge.stop_s(trace, fault_s, free)
+            seen = judge.until_contact(trace, free)
+            found += judge.late_damping(seen, fault_s, free) + judge.unstopped(seen, fault_s, free)
+            found += judge.contact(seen, free)
+            stop_s = judge.stop_s(seen, fault_s, free)
         case "servo without current" | "arm without current":
             axes = disturbed.axes if case.expectation == "servo without current" else every
             found += judge.current_left(trace, fault_s, run.watchdog_s, axes)

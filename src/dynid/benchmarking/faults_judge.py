@@ -14,6 +14,7 @@ from dynid.simulation.servo_trace import ArmTrace
 DAMPING_BEGINS_S = 0.025
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
+PUSHED_RAD_S = 0.2  # slower than this is a joint that is held while another one, which cannot be seen, swings
 AFTER_WATCHDOG_S = 0.020
 HOLD_S = 0.2  # how long after `STANDSTILL_S` the arm is watched for standing still
 ENERGY_GAIN = 1.05
@@ -61,6 +62,13 @@ class ArmJudge:
         names = self.robot.joint_names
         return [f"{names[axis]} touched its stop" for axis, one in enumerate(touched) if one and axis not in free]
 
+    def until_contact(self, trace: ArmTrace, axes: Collection[int]) -> ArmTrace:
+        """The trace up to where one of the axes first touches its stop: the blow moves the others, too."""
+        lower, upper = self._stops
+        chosen = list(axes)
+        touched = np.any((trace.q[:, chosen] <= lower[chosen]) | (trace.q[:, chosen] >= upper[chosen]), axis=1)
+        return trace.between(-np.inf, trace.time_s[int(touched.argmax()) - 1]) if touched.any() else trace
+
     def late_damping(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
         """Whether the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
 
@@ -83,7 +91,8 @@ class ArmJudge:
         """After which time from the fault on every joint, but for the `free` ones, stood still for good [s]."""
         after = trace.between(fault_s, np.inf)
         judged = [axis for axis in range(self.robot.size) if axis not in free]
-        moving = np.flatnonzero((np.abs(after.dq[:, judged]) >= STANDSTILL_RAD_S).any(axis=1))
+        slow = PUSHED_RAD_S if free else STANDSTILL_RAD_S
+        moving = np.flatnonzero((np.abs(after.dq[:, judged]) >= slow).any(axis=1))
         return float(after.time_s[moving[-1]] - fault_s) if len(moving) else 0.0
 
     def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:

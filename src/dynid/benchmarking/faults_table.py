@@ -10,6 +10,7 @@ from dynid.benchmarking.faults_judge import (
     DAMPING_BEGINS_S,
     FOLLOWS_RAD,
     HOLD_S,
+    PUSHED_RAD_S,
     READ_AGE_S,
     STANDSTILL_RAD_S,
     STANDSTILL_S,
@@ -35,7 +36,8 @@ What must hold is measured at the arm, not in the driver:
 - *Motion goes on*: the arm stays within {follows} rad of the motion without the fault, and the fault is counted.
 - *Arm stops*: from {damping} ms after the fault on the arm gains no speed (kinetic energy), every joint is slower than
   {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
-  the same, but for the joint whose servo cannot be read any more; of that one nothing is asked but its current limit.
+  the same, but slower than {pushed} rad/s will do, and nothing is asked of the joint whose servo cannot be read any
+  more but its current limit, nor of the others once it has dropped onto its stop.
 - *Without current*: the servos concerned carry none later than {watchdog} ms after their bus watchdog's time (100 ms).
 - *Fault named*: of an arm of which nothing can be read any more nothing else is asked.
 - *Start refused*: with words that name the cause, and without torque.
@@ -81,6 +83,7 @@ def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
         damping=round(1e3 * DAMPING_BEGINS_S),
         speed=STANDSTILL_RAD_S,
         standstill=STANDSTILL_S,
+        pushed=PUSHED_RAD_S,
         hold=HOLD_S,
         watchdog=round(1e3 * AFTER_WATCHDOG_S),
     )
