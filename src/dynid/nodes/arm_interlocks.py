@@ -104,5 +104,5 @@ class OneCommander:
 
 def _publishers(node: LifecycleNode, topic: str) -> str:
     found = node.get_publishers_info_by_topic(topic)
-    names = sorted(f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found)
+    names = sorted({f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found})
     return f"from {', '.join(names)}" if names else "its publisher is gone"
