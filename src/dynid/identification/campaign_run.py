@@ -53,7 +53,8 @@ class RunRecord(Strict):
     """One run, as it is stored.
 
     sdp and eps_kg_m2 are None where OLS was positive definite already. clie and final are None if the run was refused
-    before; final is the refined set, or the rescued one. closed_loop_rmse_nm is before and after the refinement.
+    before; final is the refined set, or the rescued one. closed_loop_rmse_nm is before and after the refinement,
+    samples weighing as in it.
     """
 
     key: str
@@ -131,6 +132,7 @@ class _Progress:
         self.doing = "preprocessing"
         self.found: dict[str, object] = {}
         self.friction: KnownFriction | None = None
+        self.weights: FloatArray | None = None  # of the closed loop's samples
 
     def complete(self) -> None:
         """All stages, one after the other."""
@@ -182,6 +184,7 @@ class _Progress:
         starts: list[float | None] = [None] if stage.lambda_min > 0.0 else []
         refusals = []
         for eps in (*starts, *sorted(settings.projection.ladder_kg_m2)):
+            self.weights = data.weights
             try:
                 start = ols if eps is None else self._project(ols, eps)
                 self.doing = "closed-loop refinement"
@@ -207,7 +210,7 @@ class _Progress:
         return base
 
     def _note_clie(self, result: ClieResult, route: Route, eps: float | None) -> None:
-        count = result.simulation.tau.size
+        count = result.simulation.tau.size if self.weights is None else float(np.sum(self.weights**2))
         self.found |= {
             "route": route,
             "eps_kg_m2": eps,

@@ -6,8 +6,9 @@ All three solve a row-weighted problem by QR; the normal equations of eq. 7 woul
     wls     rows of an axis are divided by that axis's residual deviation (IDIM-WLS), from a preceding OLS;
     huber   like wls, and rows beyond 1.345 robust deviations count linearly instead of squared (IRLS).
 
-Standard deviations assume uncorrelated residuals, which resampling to the target grid with a cut-off near its
-Nyquist frequency makes about true; unmodelled friction is not white, so they are lower bounds on a real arm.
+Standard deviations assume uncorrelated residuals of one size. Neither is so: where the low-pass cuts off far below the
+target interval's Nyquist frequency neighbouring samples say the same, and sticking is not noise. They rank parameters
+of one motion; against the scatter between motions they are lower bounds, several times too small.
 """
 
 from dataclasses import dataclass

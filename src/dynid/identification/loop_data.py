@@ -47,7 +47,7 @@ class ClosedLoopData:
                 raise DataError(f"closed-loop data: {name} holds values that are not finite")
             object.__setattr__(self, name, values)
         shape = self.q_ref.shape
-        if len(shape) != 2 or (len(shape) and shape[0] < 2 * LANES) or self.dq_ref.shape != shape != self.ddq_ref.shape:
+        if len(shape) != 2 or shape[0] < 2 * LANES or not shape == self.dq_ref.shape == self.ddq_ref.shape:
             raise DataError(f"closed-loop data: the reference must be (K, n) with K >= {2 * LANES}, got {shape}")
         if self.tau.shape != (len(self.sample_times), shape[1]):
             raise DataError(
@@ -63,4 +63,9 @@ class ClosedLoopData:
                 f"closed-loop data: sample times must increase within the reference, 0 to {shape[0] * self.cycle_s} s"
             )
         if self.initial_state is not None:
-            object.__setattr__(self, "initial_state", read_only(self.initial_state))
+            initial = read_only(self.initial_state)
+            if initial.shape != (2, shape[1]) or not np.isfinite(initial).all():
+                raise DataError(f"closed-loop data: initial_state must be finite and (2, {shape[1]}), got {initial}")
+            object.__setattr__(self, "initial_state", initial)
+        if self.delay_cycles < 0:
+            raise DataError(f"closed-loop data: a delay of {self.delay_cycles} cycles; expected 0 or more")

@@ -17,7 +17,7 @@ from dynid.robot import NonNegative, Positive, Strict
 
 
 class ParameterRow(Strict):
-    """One base parameter; `standard_deviation` is that of the unconstrained estimate."""
+    """One base parameter; `standard_deviation` is that of the unconstrained estimate, a lower bound."""
 
     name: str
     unit: str
