@@ -50,7 +50,7 @@ class _BusChain(Chain):
         robot = load_robot(robot_name)
         rate = {"baudrate": robot.file.bus.baudrate}
         file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
-        super().__init__(Robot(file, robot.folder), ChainOptions(robot_name), logs)
+        super().__init__(Robot(file, robot.folder), ChainOptions(robot_name, identification=False), logs)
 
     def _simulated_arm_arguments(self) -> list[str]:
         return [*super()._simulated_arm_arguments(), "--baudrate", str(self.robot.file.bus.baudrate)]
