@@ -250,11 +250,11 @@ def document(
         + "\n\nThe paper's way:\n\n"
         + as_paper.failed(),
         "## Routing (Table III)\n\n" + routing(paper, as_paper.runs, ours.runs),
-        "Where Coulomb friction is ignored it hides in the parameters, and OLS ends indefinite in about as many "
-        "runs as in the paper, though not in the same ones; where it is estimated, OLS is positive definite in the whole domain already. A projection here is "
-        "solved over the whole domain with an adversarial audit, so its smallest margin ends positive definite "
-        "everywhere. The paper's way at 10 ms lets the encoder's noise through: rotor inertias are biased, and no OLS "
-        "set is positive definite.",
+        "Where Coulomb friction is ignored it hides in the parameters, and OLS ends indefinite in about as many runs "
+        "as in the paper, though not in the same ones; where it is estimated, OLS is positive definite in the whole "
+        "domain already. A projection here is solved over the whole domain with an adversarial audit, so its smallest "
+        "margin ends positive definite everywhere. The paper's way at 10 ms lets the encoder's noise through: rotor "
+        "inertias are biased, and no OLS set is positive definite.",
         "## Condition numbers (Appendix A), paper / here\n\n" + conditioning(as_paper.runs, paper),
         "The paper leaves amplitudes and durations open; those in `excitation.yaml` were chosen near its figures.",
         "## Spread of the cloud: trace of the covariance in the common basis\n\n"
