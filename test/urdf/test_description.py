@@ -75,9 +75,7 @@ def test_second_finger_mimics_the_first():
 def test_hand_can_be_left_out_and_the_arm_weighs_the_same():
     without = expand(hand="false")
     assert len(joints(without)) == 7
-    masses = [
-        sum(float(link.attrib["value"]) for link in root.iter("mass")) for root in (without, expand())
-    ]
+    masses = [sum(float(link.attrib["value"]) for link in root.iter("mass")) for root in (without, expand())]
     assert abs(masses[0] - masses[1]) < 1e-8
 
 

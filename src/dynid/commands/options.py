@@ -20,9 +20,7 @@ MountOption = Annotated[str | None, typer.Option("--mount", help="How the arm is
 WithoutOption = Annotated[
     list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
 ]
-MappingOption = Annotated[
-    Path | None, typer.Option("--mapping", help="What the columns of CSV files are; see README.")
-]
+MappingOption = Annotated[Path | None, typer.Option("--mapping", help="What the columns of CSV files are; see README.")]
 SkipOption = Annotated[
     bool, typer.Option("--skip-corrupt-rows", help="Leave out CSV rows that cannot be read, instead of refusing them.")
 ]

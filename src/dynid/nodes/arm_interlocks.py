@@ -13,6 +13,7 @@ from dynid.nodes.common import LATCHED, NEWEST
 
 ESTOP_TOPIC = "estop"
 COMMAND_TOPIC = "joint_commands"
+UNKNOWN = "_UNKNOWN_"  # in what the middleware says while it does not know a node's name
 # A subscription that wants latched messages does not hear a publisher that does not latch, and one that wants reliable
 # ones none that is not: an emergency stop must be heard from all of them.
 HEARING = (
@@ -54,7 +55,7 @@ class EmergencyStop:
     @property
     def text(self) -> str:
         """The fault in words, with who pressed it."""
-        return f"emergency stop: true on topic {ESTOP_TOPIC} ({_publishers(self._node, ESTOP_TOPIC)})"
+        return f"emergency stop: true on topic {ESTOP_TOPIC} ({publishers(self._node, ESTOP_TOPIC)})"
 
     @property
     def refusal(self) -> str:
@@ -92,7 +93,7 @@ class OneCommander:
         """The finding in words, with the publishers' names."""
         return (
             f"{self._count} publishers command the arm on topic {COMMAND_TOPIC} "
-            f"({_publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed one is "
+            f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed one is "
             "forgotten after some 20 s)"
         )
 
@@ -102,7 +103,15 @@ class OneCommander:
         return self.text if self._count > 1 else ""
 
 
-def _publishers(node: LifecycleNode, topic: str) -> str:
+def publishers(node: LifecycleNode, topic: str) -> str:
+    """Who publishes; a publisher may be matched a moment before the middleware knows its node's name."""
     found = node.get_publishers_info_by_topic(topic)
-    names = sorted({f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in found})
+    names = sorted(
+        {
+            "a node that is only joining"
+            if UNKNOWN in one.node_name
+            else f"{one.node_namespace.rstrip('/')}/{one.node_name}"
+            for one in found
+        }
+    )
     return f"from {', '.join(names)}" if names else "its publisher is gone"
