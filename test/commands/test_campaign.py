@@ -28,6 +28,7 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
     names = {path.name for path in out.iterdir()}
     assert names == {
         "model.yaml", "model.xml", "model.urdf", "rotor_inertias.yaml", "campaign.json", "tables", "runs",
+        "predictions.npz", "report.html",
     }  # fmt: skip
     assert not (tmp_path / "result.runs").exists()
     before = (out / "model.yaml").read_bytes()

@@ -48,7 +48,7 @@ def test_the_truth_comes_back_with_the_files_that_bags_give(files, tmp_path: Pat
     found = json.loads(text)
     assert code == 0 and found["accepted"]
     assert {path.name for path in (tmp_path / "model").iterdir()} == {
-        "model.yaml", "model.urdf", "model.xml", "rotor_inertias.yaml",
+        "model.yaml", "model.urdf", "model.xml", "rotor_inertias.yaml", "predictions.npz", "report.html",
     }  # fmt: skip
     model = ArmModel.of(PLANAR)
     stored = load_model(tmp_path / "model" / "model.yaml")

@@ -16,6 +16,7 @@ def register_all(app: typer.Typer) -> None:
         joint_id,
         payload,
         regressor,
+        report,
         robot,
         simulate,
         torque_constants,
@@ -25,6 +26,6 @@ def register_all(app: typer.Typer) -> None:
 
     for module in (
         trajectories, simulate, identify, compare, essential, audit, validate, campaign, robot, joint_id, regressor,
-        payload, torque_constants, doctor, benchmark,
+        payload, torque_constants, report, doctor, benchmark,
     ):  # fmt: skip
         module.register(app)

@@ -32,6 +32,7 @@ def campaign(
     from dynid.identification.campaign import campaign as run
     from dynid.identification.campaign_files import summary, write_campaign
     from dynid.identification.settings import IdentificationSettings
+    from dynid.reporting.beside_result import Recorded, add_report
     from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot
 
@@ -44,14 +45,18 @@ def campaign(
             loaded, bags, runs, validation_bags=validate or [], settings=chosen, processes=processes, advance=advance
         )
     write_campaign(result, out, runs)
+    chosen_run = result.representative
+    fitted = next(bag for bag in bags if bag.name == chosen_run.bag)
+    used = [Recorded(fitted, "fitted", interval_s=chosen_run.interval_s)]
+    report = add_report(loaded, out, used + [Recorded(bag, "held out") for bag in validate or []])
     if as_json:
         print(json.dumps(summary(result)))
     else:
-        _print(Console(), result, out)
+        _print(Console(), result, (out / "model.yaml", report))
     raise typer.Exit(0 if result.verdict.accepted else 1)
 
 
-def _print(console: Console, result: "Campaign", out: Path) -> None:
+def _print(console: Console, result: "Campaign", written: tuple[Path, ...]) -> None:
     """Routing, failures, the representative, and the verdicts."""
     from dynid.reporting.tables import print_verdict
 
@@ -75,7 +80,8 @@ def _print(console: Console, result: "Campaign", out: Path) -> None:
         "[yellow]a URDF cannot hold rotor inertias, which dominate the wrist: simulate with model.xml, or add "
         "rotor_inertias.yaml[/yellow]"
     )
-    console.print(f"  {out / 'model.yaml'}", soft_wrap=True, highlight=False)
+    for path in written:
+        console.print(f"  {path}", soft_wrap=True, highlight=False)
     console.print(f"{len(result.runs)} runs in {result.seconds['runs']:.1f} s, {result.seconds['all']:.1f} s in all")
 
 

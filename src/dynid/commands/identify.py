@@ -27,6 +27,7 @@ def identify(
     from dynid.identification.pipeline import identify as run
     from dynid.identification.pipeline import write_result
     from dynid.identification.settings import load_identification
+    from dynid.reporting.beside_result import Recorded, add_report
     from dynid.reporting.tables import print_verdict
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
@@ -43,7 +44,10 @@ def identify(
             loaded, recordings, validation_bags=validate or [], settings=settings, progress=status.update,
             mapping=own, validation_mapping=other, held_out_share=hold_out,
         )  # fmt: skip
-    write_result(result, out)
+        write_result(result, out)
+        status.update("writing the report")
+        used = [Recorded(path, "fitted", own, hold_out) for path in recordings]
+        report = add_report(loaded, out, used + [Recorded(path, "held out", other or own) for path in validate or []])
     if as_json:
         print(result.summary_json())
     else:
@@ -51,7 +55,8 @@ def identify(
         print_verdict(console, result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
         for note in (result.torque_sentence, *result.notes):
             console.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)
-        console.print(f"  {out / 'model.yaml'}", soft_wrap=True, highlight=False)
+        for path in (out / "model.yaml", report):
+            console.print(f"  {path}", soft_wrap=True, highlight=False)
     raise typer.Exit(0 if result.verdict.accepted else 1)
 
 

@@ -1,0 +1,55 @@
+"""`dynid report`: one self-contained HTML file about a result, alone or beside others."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dynid.commands.options import MappingOption, read_mapping
+
+
+def report(
+    result: Annotated[Path, typer.Argument(help="Result folder of identify, campaign or demo.")],
+    compare: Annotated[
+        list[Path] | None, typer.Option(help="Another result folder to put beside it; repeatable.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New file; else RESULT/report.html.")] = None,
+    motion: Annotated[
+        list[Path] | None, typer.Option(help="Held-out bag or CSV to predict besides those stored; repeatable.")
+    ] = None,
+    mapping: MappingOption = None,
+    robot: Annotated[str | None, typer.Option("--robot", help="Robot name or folder; else model.yaml's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")] = False,
+) -> None:
+    """Write a report that says whether to trust a model, and shows why; it opens anywhere, without a network."""
+    from dynid.reporting.report import FILE_NAME, write_report
+    from dynid.reporting.result_folder import open_result
+    from dynid.reporting.verdict_words import in_words
+    from dynid.resources import refuse_existing
+
+    path = out or result / FILE_NAME
+    refuse_existing(path)
+    columns = read_mapping(mapping)
+    with Console(stderr=True).status("reading"):
+        folders = (result, *(compare or ()))
+        first, *others = (open_result(one, robot, recordings=motion or (), mapping=columns) for one in folders)
+    write_report(first, path, others)
+    words = [in_words(one) for one in (first, *others)]
+    if as_json:
+        rows = [
+            {"result": str(one.folder), "accepted": said.accepted, "headline": said.headline}
+            for one, said in zip((first, *others), words, strict=True)
+        ]
+        print(json.dumps({"report": str(path), "bytes": path.stat().st_size, "results": rows}))
+        return
+    console = Console()
+    for said in words:
+        console.print(said.headline, highlight=False, markup=False)
+    console.print(f"  {path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(report)

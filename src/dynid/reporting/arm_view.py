@@ -1,0 +1,94 @@
+"""The arm as points in space, and how far its links are from what no body can be."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.identification.model_file import ModelFile
+from dynid.identification.quick_audit import quick_audit
+from dynid.model.chain import SerialChain
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import from_file, pseudo_inertia
+from dynid.robot import FloatArray, Robot
+
+POSES = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class WorstPose:
+    """Where the inertia matrix is smallest.
+
+    Attributes:
+        lambda_min: smallest eigenvalue of M(q) there [kg m^2].
+        q: all axes (n,) [rad; m].
+        direction: unit eigenvector (n,): the joint acceleration that needs the least torque.
+        points: origins of base and joints, then the last link's centre of mass where it is known, (k, 3) [m].
+        centres: centres of mass (c, 3) [m]; (0, 3) without standard parameters.
+        masses: (c,) [kg].
+        gravity: unit vector (3,) in the base frame; zeros without gravity.
+    """
+
+    lambda_min: float
+    q: FloatArray
+    direction: FloatArray
+    points: FloatArray
+    centres: FloatArray
+    masses: FloatArray
+    gravity: FloatArray
+
+
+def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPose:
+    """Look for the pose again: random poses in the robot's audit domain, then downhill searches from the lowest.
+
+    Raises:
+        DataError: the model is of another robot or structure.
+    """
+    model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
+    phi = content.base_parameters(model)
+    found = quick_audit(model, phi, robot.audit_lower, robot.audit_upper, poses=poses)
+    _, vectors = np.linalg.eigh(model.inertia_matrix(found.pose, phi).reshape(robot.size, robot.size))
+    placements = SerialChain.from_robot(robot).placements(found.pose[: robot.chain_size])
+    points = [np.zeros(3), *placements[:, :3, 3]]
+    centres, masses = np.zeros((0, 3)), np.zeros(0)
+    if content.standard is not None:
+        rows = content.standard.links
+        local = np.array([[*row.centre_of_mass_m, 1.0] for row in rows])
+        centres = np.einsum("jab,jb->ja", placements, local)[:, :3]
+        masses = np.array([row.mass_kg for row in rows])
+        points.append(centres[-1])
+    strength = float(np.linalg.norm(model.gravity))
+    gravity = np.asarray(model.gravity) / strength if strength else np.zeros(3)
+    return WorstPose(found.lambda_min, found.pose, vectors[:, 0], np.array(points), centres, masses, gravity)
+
+
+@dataclass(frozen=True)
+class LinkMargin:
+    """One link's mass [kg] with its bounds, and the smallest eigenvalue of its pseudo-inertia over what is required."""
+
+    joint: str
+    mass: float
+    lowest: float
+    highest: float
+    eigenvalue: float
+    required: float
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the mass sits at a bound of robot.yaml: then the data do not determine it."""
+        return min(self.mass - self.lowest, self.highest - self.mass) < 0.01 * (self.highest - self.lowest)
+
+
+def link_margins(robot: Robot, content: ModelFile) -> list[LinkMargin]:
+    """Margins of every link; [] for a model without standard parameters."""
+    if content.standard is None:
+        return []
+    model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
+    standard, bounds = from_file(content.standard, model.mdh), robot.file.physical_bounds
+    rows = zip(content.standard.links, bounds.links, robot.joint_names, strict=False)
+    return [
+        LinkMargin(
+            joint, row.mass_kg, *bound.mass_kg, float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]),
+            bounds.pseudo_inertia_margin,
+        )
+        for j, (row, bound, joint) in enumerate(rows)
+    ]  # fmt: skip

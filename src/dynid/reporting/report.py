@@ -1,0 +1,116 @@
+"""report.html: one self-contained file that says whether to trust a model, and shows why.
+
+Nothing is loaded from anywhere: style, scripts and data are in the file, and its content policy forbids the rest.
+"""
+
+import json
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+import yaml
+
+from dynid import __version__
+from dynid.errors import DataError
+from dynid.reporting.arm_view import worst_pose
+from dynid.reporting.report_comparison import comparison
+from dynid.reporting.report_series import MOST_MOTIONS, chart_data
+from dynid.reporting.report_tables import (
+    check_rows,
+    friction_rows,
+    margin_rows,
+    parameter_rows,
+    projection_sentence,
+    residual_rows,
+    set_rows,
+    tiles,
+    used_stages,
+)
+from dynid.reporting.result_folder import Result
+from dynid.reporting.verdict_words import in_words, joint_labels, percent
+from dynid.resources import write_whole
+
+FILE_NAME = "report.html"
+LARGEST_BYTES = 5_000_000
+TEMPLATES = Path(__file__).parent / "templates"
+LIBRARIES = ("numpy", "scipy", "cvxpy", "clarabel", "pin", "casadi", "numba")
+STAGE_NAMES = {"ols": "OLS", "sdp": "SDP", "clie": "CLIE", "final": "rescued"}
+
+
+def render_report(result: Result, others: Sequence[Result] = ()) -> str:
+    """The report of a result as HTML, beside other results where there are any.
+
+    Raises:
+        DataError: the others are of another structure, or the file would be larger than 5 MB.
+    """
+    context = _context(result, others)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters["percent"] = percent
+    text = environment.get_template("report.html").render(context)
+    if len(text.encode()) > LARGEST_BYTES:
+        raise DataError(
+            f"the report of {result.folder} would have {len(text.encode()) / 1e6:.1f} MB, at most "
+            f"{LARGEST_BYTES / 1e6:.0f} are allowed: compare fewer results at once"
+        )
+    return text
+
+
+def write_report(result: Result, path: Path, others: Sequence[Result] = ()) -> None:
+    """Write the report, whole or not at all; errors as of `render_report`.
+
+    Raises:
+        OutputExistsError: the file exists.
+    """
+    write_whole(path, render_report(result, others))
+
+
+def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
+    labels, content = joint_labels(result), result.content
+    pose = worst_pose(result.robot, content)
+    compared = comparison([result, *others]) if others else None
+    rows = parameter_rows(result)
+    stages = used_stages(rows)
+    names = STAGE_NAMES | ({} if result.campaign else {"ols": "unconstrained"})
+    data = chart_data(result, pose, labels) | {
+        "comparison": compared and compared["charts"],
+        "path": {
+            "names": [row["name"] for row in rows],
+            "stages": {names[one]: [row["moved"].get(one) for row in rows] for one in stages},
+        },
+    }
+    motions, sets = set_rows(result)
+    turning = ~np.array(result.robot.prismatic)
+    return {
+        "title": result.robot.file.title, "name": result.name, "words": in_words(result), "tiles": tiles(result),
+        "checks": check_rows(result), "labels": labels, "content": content, "campaign": result.campaign,
+        "motion_errors": result.motion_errors(), "motions": result.motions, "shown": MOST_MOTIONS,
+        "residuals": residual_rows(result), "parameters": rows, "stages": stages, "stage_names": names,
+        "data_cloud": data["cloud"], "data_conditioning": data["conditioning"],
+        "frictions": friction_rows(result), "margins": margin_rows(result), "pose": pose,
+        "angles": [
+            f"{np.rad2deg(x):.1f}°" if turns else f"{1e3 * x:.1f} mm" for x, turns in zip(pose.q, turning, strict=True)
+        ],
+        "directions": [f"{x:.2f}" for x in np.round(pose.direction, 2) + 0.0],
+        "held_motions": motions, "sets": sets, "projection": projection_sentence(result), "tables": result.tables,
+        "settings": yaml.safe_dump(content.provenance.get("settings", {}), sort_keys=False),
+        "versions": {"dynid (this report)": __version__, "Python": platform.python_version()}
+        | {name: version(name) for name in LIBRARIES},
+        "comparison": compared, "data": embedded(data), "style": _asset("report.css"),
+        "scripts": [_asset("charts.js"), _asset("report.js")],
+    }  # fmt: skip
+
+
+def _asset(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def embedded(data: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

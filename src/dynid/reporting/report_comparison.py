@@ -1,0 +1,126 @@
+"""Two or more results side by side: verdicts, figures, errors on the same motions, parameters."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.reporting.report_series import rounded
+from dynid.reporting.report_tables import pretty_unit, tiles
+from dynid.reporting.result_folder import Result
+from dynid.reporting.verdict_words import in_words, joint_labels, percent
+
+NOTABLE = 3.0  # deviations: a difference beyond is more than noise
+LARGEST_Z = 1e4
+
+
+def comparison(results: Sequence[Result]) -> dict[str, Any]:
+    """Rows of the comparison's tables, and what its charts draw; the first result is what others are compared with.
+
+    Raises:
+        DataError: the results have other parameters or joints, so nothing can be put side by side.
+    """
+    first = results[0]
+    names = [row.name for row in first.content.parameters]
+    for other in results[1:]:
+        if [row.name for row in other.content.parameters] != names:
+            raise DataError(
+                f"{other.folder} is a model of '{other.content.robot}' with other parameters than {first.folder} "
+                f"('{first.content.robot}'): only models of one structure can be compared"
+            )
+    titles = _titles(results)
+    return {
+        "titles": titles,
+        "verdicts": [in_words(one) for one in results],
+        "figures": _figures(results),
+        "motions": _motions(results),
+        "parameters": _parameters(results),
+        "setting_rows": _settings(results),
+        "charts": {
+            "titles": titles, "joints": list(joint_labels(first)), "errors": _joint_errors(results),
+            "names": names, "differences": [_differences(first, other) for other in results[1:]],
+        },
+    }  # fmt: skip
+
+
+def _titles(results: Sequence[Result]) -> list[str]:
+    """Names that differ: the folder's, with a number where two are alike."""
+    names = [one.name for one in results]
+    return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
+
+
+def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Key figures, one row each, in the first result's order."""
+    found: dict[str, list[str]] = {}
+    for k, one in enumerate(results):
+        for tile in tiles(one):
+            name = "torque error at the worst joint" if tile["name"].startswith("at the worst") else tile["name"]
+            found.setdefault(name, ["–"] * len(results))[k] = tile["value"]
+    return [{"name": name, "values": values} for name, values in found.items()]
+
+
+def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Relative torque error of every motion that at least one result was judged by."""
+    found: dict[str, list[str]] = {}
+    for k, one in enumerate(results):
+        for row in one.motion_errors():
+            if row["kind"] == "held out":
+                found.setdefault(row["name"], ["–"] * len(results))[k] = percent(row["relative"])
+    return [{"name": name, "values": values} for name, values in found.items()]
+
+
+def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
+    """Root mean square over held-out motions of the relative error, per result and joint; [] where none is known."""
+    found = []
+    for one in results:
+        rows = [row["joints"] for row in one.motion_errors() if row["kind"] == "held out"]
+        found.append(rounded(np.sqrt(np.mean(np.square(rows), axis=0)), 4) if rows else [])
+    return found
+
+
+def _z(a: float, b: float, sd_a: float | None, sd_b: float | None) -> float | None:
+    """The difference b - a in its deviation; None where that is not known."""
+    if sd_a is None or sd_b is None or not (sd_a or sd_b):
+        return None
+    return float(np.clip((b - a) / np.hypot(sd_a, sd_b), -LARGEST_Z, LARGEST_Z))
+
+
+def _differences(first: Result, other: Result) -> list[float | None]:
+    pairs = zip(first.content.parameters, other.content.parameters, strict=True)
+    return [_z(a.value, b.value, a.standard_deviation, b.standard_deviation) for a, b in pairs]
+
+
+def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every parameter's values, and the differences from the first result in deviations."""
+    rows = []
+    for k, row in enumerate(results[0].content.parameters):
+        ones = [result.content.parameters[k] for result in results]
+        z = [_z(row.value, one.value, row.standard_deviation, one.standard_deviation) for one in ones[1:]]
+        rows.append(
+            {
+                "name": row.name, "unit": pretty_unit(row.unit), "values": [f"{one.value:.5g}" for one in ones],
+                "z": ["–" if one is None else f"{one:+.1f}" for one in z],
+                "notable": any(one is not None and abs(one) > NOTABLE for one in z),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Settings and origins in which the results differ."""
+    flat = [_flat(one.content.provenance.get("settings", {})) for one in results]
+    for values, one in zip(flat, results, strict=True):
+        values |= {"robot": one.content.robot, "mount": one.content.mount, "made by": one.content.source,
+                   "dynid": one.content.provenance.get("dynid_version"),
+                   "torque constants [N m/A]": list(one.content.torque_constants_nm_per_a)}  # fmt: skip
+    names = list(dict.fromkeys(name for values in flat for name in values))
+    rows = [{"name": name, "values": [str(values.get(name, "–")) for values in flat]} for name in names]
+    return [row for row in rows if len(set(row["values"])) > 1]
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found

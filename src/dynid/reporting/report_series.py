@@ -1,0 +1,111 @@
+"""What the charts of a report draw, as plain values: curves as 16-bit numbers in base64, everything else as lists."""
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from dynid.reporting.arm_view import WorstPose
+from dynid.reporting.predictions import Motion
+from dynid.reporting.residuals import joint_residual
+from dynid.reporting.result_folder import Result
+from dynid.robot import FloatArray
+
+MOST_SAMPLES = 4000  # per motion: more than a screen can show
+MOST_MOTIONS = 8
+STEPS = 65534
+CLOUD_STAGES = ("OLS", "SDP", "CLIE")
+
+
+def packed(values: FloatArray) -> dict[str, Any]:
+    """(N,) as 16-bit numbers: value = low + step * number. The step is 1 / 65534 of the range."""
+    low, high = float(np.min(values)), float(np.max(values))
+    step = (high - low) / STEPS or 1.0
+    numbers = np.rint((np.asarray(values) - low) / step).astype("<u2")
+    return {"low": low, "step": step, "data": base64.b64encode(numbers.tobytes()).decode()}
+
+
+def rounded(values: Any, digits: int = 5) -> list[float]:
+    """Numbers with few significant digits, which is what a chart needs."""
+    return [float(f"{value:.{digits}g}") for value in np.asarray(values, dtype=float).ravel()]
+
+
+def motion_data(motion: Motion) -> dict[str, Any]:
+    """One motion for its charts."""
+    every = -(-len(motion.time) // MOST_SAMPLES)
+    n = motion.measured.shape[1]
+    residuals = [joint_residual(motion, j) for j in range(n)]
+    return {
+        "name": motion.name,
+        "kind": motion.kind,
+        "every": every,
+        "time": packed(motion.time[::every] - motion.time[0]),
+        "dq": [packed(motion.dq[::every, j]) for j in range(n)],
+        "measured": [packed(motion.measured[::every, j]) for j in range(n)],
+        "predicted": [packed(motion.predicted[::every, j]) for j in range(n)],
+        "relative": [one if np.isfinite(one) else None for one in rounded(motion.errors.relative_per_axis, 3)],
+        "residuals": [
+            {
+                "edges": rounded(one.edges), "density": rounded(one.density), "mean": one.mean, "sd": one.deviation,
+                "acf": rounded(one.autocorrelation, 4), "band": one.band, "lag": one.interval_s,
+                "friction": None if np.isnan(one.friction) else one.friction,
+                "slope": None if np.isnan(one.slope) else one.slope,
+            }
+            for one in residuals
+        ],
+    }  # fmt: skip
+
+
+def pose_data(pose: WorstPose) -> dict[str, Any]:
+    """The arm at its worst pose."""
+    return {
+        "points": [rounded(point) for point in pose.points], "centres": [rounded(point) for point in pose.centres],
+        "masses": rounded(pose.masses), "gravity": rounded(pose.gravity),
+    }  # fmt: skip
+
+
+def cloud_data(result: Result) -> dict[str, Any] | None:
+    """The principal-component clouds of a campaign, one point per run and stage; None without."""
+    rows = result.tables.get("cloud_scores")
+    if not rows or "pc2" not in rows[0]:
+        return None
+    chosen = result.campaign.get("representative", {}).get("run", "")
+    stages = {}
+    for stage in CLOUD_STAGES:
+        own = [row for row in rows if row["stage"] == stage]
+        stages[stage] = {
+            "x": rounded([row["pc1"] for row in own]),
+            "y": rounded([row["pc2"] for row in own]),
+            "labels": [f"{row['bag']} at {float(row['sampling_ms']):g} ms" for row in own],
+        }
+    return {"stages": stages, "chosen": chosen}
+
+
+def conditioning_data(result: Result) -> dict[str, Any] | None:
+    """The condition number of every trajectory at every sampling interval; None for a single identification."""
+    rows = [row for row in result.tables.get("runs", []) if row["kappa"]]
+    if not rows:
+        return None
+    intervals = sorted({float(row["sampling_ms"]) for row in rows})
+    names = sorted({row["bag"] for row in rows})
+    kappa = {(row["bag"], float(row["sampling_ms"])): float(row["kappa"]) for row in rows}
+    return {
+        "bags": names,
+        "intervals": intervals,
+        "kappa": [[kappa.get((name, interval)) for interval in intervals] for name in names],
+    }
+
+
+def chart_data(result: Result, pose: WorstPose, labels: tuple[str, ...]) -> dict[str, Any]:
+    """Everything that the charts of one result need."""
+    prismatic = np.array(result.robot.prismatic)
+    return {
+        "joints": list(labels),
+        "joint_count": result.robot.chain_size,
+        "torque_units": ["N" if slides else "N m" for slides in prismatic],
+        "speed_units": ["m/s" if slides else "rad/s" for slides in prismatic],
+        "motions": [motion_data(one) for one in result.motions[:MOST_MOTIONS]],
+        "pose": pose_data(pose),
+        "cloud": cloud_data(result),
+        "conditioning": conditioning_data(result),
+    }

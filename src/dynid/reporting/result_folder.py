@@ -1,0 +1,139 @@
+"""A result folder as a report sees it: the model, a campaign's summary and tables, and predicted motions."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dynid.errors import DataError, InputNotFoundError
+from dynid.identification.held_out import Validation, pooled_relative_errors
+from dynid.identification.model_file import ModelFile, load_model
+from dynid.identification.verdict import Check
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.reporting.predictions import Motion, Predictor, load_predictions, recorded_bags
+from dynid.robot import Robot, load_robot
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Everything that is known of one result.
+
+    Attributes:
+        folder: that it was read from.
+        robot: that it is of.
+        content: model.yaml.
+        campaign: campaign.json; {} for a single identification.
+        tables: a campaign's tables by name, their rows as text by column.
+        motions: measured and predicted torques, held-out motions first; () where no recording is at hand.
+    """
+
+    folder: Path
+    robot: Robot
+    content: ModelFile
+    campaign: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+    motions: tuple[Motion, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """A short name: that of the folder, or of the one above where it is the demo's `model`."""
+        own = self.folder.resolve()
+        return own.parent.name if own.name == "model" else own.name
+
+    @property
+    def held_out(self) -> tuple[Motion, ...]:
+        """Motions that the identification has not seen."""
+        return tuple(one for one in self.motions if one.kind == "held out")
+
+    @property
+    def processing(self) -> list[Check]:
+        """Checks of a campaign as a whole."""
+        rows = self.campaign.get("processing", [])
+        return [Check.model_validate({k: v for k, v in row.items() if k != "passed"}) for row in rows]
+
+    def motion_errors(self) -> list[dict[str, Any]]:
+        """Name, kind, relative error and RMSE [N m] in all, and relative errors per joint, of every motion."""
+        rows = [
+            {
+                "name": one.name, "kind": one.kind, "relative": one.errors.relative, "rmse": one.errors.rmse,
+                "joints": one.errors.relative_per_axis.tolist(), "samples": len(one.time),
+            }
+            for one in self.motions
+        ]  # fmt: skip
+        stored = self.campaign.get("held_out", {}).get("result", {})
+        known = {one.name for one in self.motions}
+        return rows + [
+            {
+                "name": name, "kind": "held out", "relative": errors["relative"], "rmse": errors["rmse_nm"],
+                "joints": [errors["axes"][joint]["relative"] for joint in self.robot.joint_names],
+                "samples": errors["samples"],
+            }
+            for name, errors in stored.items() if name not in known
+        ]  # fmt: skip
+
+    def pooled(self) -> dict[str, Any] | None:
+        """Relative torque error over all held-out motions at hand, in all and per joint; None without any."""
+        if not self.held_out:
+            return None
+        ones = [Validation(one.name, one.errors, len(one.time)) for one in self.held_out]
+        return pooled_relative_errors(ones, self.robot.joint_names)
+
+
+def open_result(
+    folder: Path, robot: str | Path | Robot | None = None, *, recordings: Sequence[Path] = (),
+    mapping: CsvMapping | None = None,
+) -> Result:  # fmt: skip
+    """Read a result folder.
+
+    Args:
+        folder: of an identification or a campaign, or the demo's folder that holds `model`.
+        robot: name, folder or robot; None is the one that model.yaml names.
+        recordings: held-out recordings to predict beside those that the folder holds.
+        mapping: what the columns of CSV files are.
+
+    Raises:
+        InputNotFoundError: no model.yaml there.
+        ConfigurationError, DataError: something in it cannot be read, or a recording cannot be used.
+    """
+    place = next((one for one in (folder, folder / "model") if (one / "model.yaml").is_file()), None)
+    if place is None:
+        raise InputNotFoundError(
+            f"{folder} holds no model.yaml: name the folder that identify, campaign or demo wrote (--out)"
+        )
+    content = load_model(place / "model.yaml")
+    loaded = robot if isinstance(robot, Robot) else load_robot(robot or content.robot)
+    tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
+    motions = _motions(place, loaded, content, recordings, mapping)
+    return Result(place, loaded, content, _summary(place / "campaign.json"), tables, motions)
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise DataError(f"{path} is no valid JSON ({error}); run the campaign again") from error
+
+
+def _rows(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _motions(
+    folder: Path, robot: Robot, content: ModelFile, recordings: Sequence[Path], mapping: CsvMapping | None
+) -> tuple[Motion, ...]:
+    """What is stored, else what can be predicted again from the provenance's bags, and what was named besides."""
+    found, predictor = list(load_predictions(folder)), Predictor(robot, content)
+    if not found:
+        found = [one for path, kind in recorded_bags(content) for one in predictor.motions(path, kind)]
+    for path in recordings:
+        for one in predictor.motions(path, "held out", mapping=mapping):
+            if one.sha256 not in {other.sha256 for other in found}:
+                found.append(one)
+    return tuple(sorted(found, key=lambda one: one.kind != "held out"))

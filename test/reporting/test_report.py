@@ -1,0 +1,163 @@
+"""The report: what it says of good, refused and unjudged models, what it holds, and what it refuses."""
+
+import base64
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import DataError, InputNotFoundError, OutputExistsError
+from dynid.identification.estimator import torque_errors
+from dynid.model.dynamics import ArmModel
+from dynid.reporting.arm_view import link_margins, worst_pose
+from dynid.reporting.predictions import FILE_NAME, load_predictions
+from dynid.reporting.report import embedded, render_report, write_report
+from dynid.reporting.report_comparison import comparison
+from dynid.reporting.report_series import packed
+from dynid.reporting.result_folder import open_result
+from dynid.reporting.verdict_words import in_words
+
+
+def data_of(html: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def unpack(one: dict) -> np.ndarray:
+    return one["low"] + one["step"] * np.frombuffer(base64.b64decode(one["data"]), dtype="<u2")
+
+
+def spoilt(folder: Path, out: Path, **changes: object) -> Path:
+    """A copy of a result whose model.yaml says something else."""
+    shutil.copytree(folder, out)
+    content = yaml.safe_load((out / "model.yaml").read_text())
+    (out / "model.yaml").write_text(yaml.safe_dump(content | changes))
+    return out
+
+
+def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_result: Path) -> None:
+    html = (planar_result / "report.html").read_text(encoding="utf-8")
+    result = open_result(planar_result)
+    assert len(html) < 1_000_000 and "✓ Accepted" in html and "other.csv" in html and "fit.csv" in html
+    for row in result.content.parameters:
+        assert f">{row.name}</th>" in html and row.unit.replace("*", " ").replace("^2", "²") in html
+    for bag in result.content.provenance["bags"]:
+        assert bag["sha256"] in html
+    assert html.count("<h2") == 7 and "lambda_min_kg_m2" in html
+    words = in_words(result)
+    assert words.accepted and "other.csv" in words.sentences[0] and "fit.csv" in words.sentences[-1]
+    assert "no torque constant was used" in words.cautions[-1]
+
+
+def test_nothing_is_loaded_from_anywhere(planar_result: Path) -> None:
+    html = (planar_result / "report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in html
+    links = re.findall(r'(?:src|href|action|data)="([^"#][^"]*)"', html)
+    assert links == ["data:,"]
+    assert not re.search(r"@import|url\((?!#)|fetch\(|XMLHttpRequest|https?://(?!www\.w3\.org/2000/svg)", html)
+
+
+def test_curves_are_the_measured_and_predicted_torques(planar_result: Path) -> None:
+    result = open_result(planar_result)
+    motion = result.motions[0]
+    assert [(one.name, one.kind) for one in result.motions] == [("other.csv", "held out"), ("fit.csv", "fitted")]
+    stored = data_of(render_report(result))["motions"][0]
+    for j in range(3):
+        curve = stored["measured"][j]
+        assert unpack(curve) == pytest.approx(motion.measured[:, j], abs=2 * curve["step"])
+    check = next(one for one in result.content.verdict if one.name == "relative torque error, other.csv")
+    assert torque_errors(motion.measured, motion.predicted).relative == pytest.approx(check.value, rel=1e-4)
+    assert result.pooled()["all"] == pytest.approx(check.value, rel=1e-4)
+
+
+def test_packed_numbers_come_back() -> None:
+    values = np.random.default_rng(0).normal(size=1000)
+    assert unpack(packed(values)) == pytest.approx(values, abs=np.ptp(values) / 65534)
+    assert unpack(packed(np.full(3, 2.5))).tolist() == [2.5, 2.5, 2.5]
+
+
+def test_a_refused_model_is_called_so_first(planar_result: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load((planar_result / "model.yaml").read_text())
+    checks = content["verdict"]
+    checks[-1]["value"] = 10 * checks[-1]["limit"]
+    folder = spoilt(planar_result, tmp_path / "bad", verdict=checks, accepted=False)
+    html = render_report(open_result(folder))
+    assert "✗ Not accepted" in html and "Do not use this model: it failed one check." in html
+    first = re.search(r'<span class="outcome (\w+)">', html[html.index('id="checks"') :])
+    assert first and first[1] == "bad"
+    unjudged = spoilt(planar_result, tmp_path / "unjudged", verdict=[], accepted=False)
+    assert in_words(open_result(unjudged)).accepted is None and "? Not judged" in render_report(open_result(unjudged))
+
+
+def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, tmp_path: Path) -> None:
+    folder = spoilt(planar_result, tmp_path / "alone")
+    (folder / FILE_NAME).unlink()
+    alone = open_result(folder)
+    assert alone.motions == () and "name them with" in render_report(alone)
+    assert "No motion was held out" in in_words(alone).cautions[0]
+    arguments = ["report", str(folder), "--motion", str(runs / "other.csv"), "--mapping", str(runs / "mapping.yaml")]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "r.html"), "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert done.exit_code == 0 and found["results"][0]["accepted"]
+    assert found["bytes"] == (tmp_path / "r.html").stat().st_size
+    assert [one["name"] for one in data_of((tmp_path / "r.html").read_text())["motions"]] == ["other.csv"]
+
+
+def test_results_side_by_side(planar_result: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load((planar_result / "model.yaml").read_text())
+    row = content["parameters"][0]
+    row["value"] += 10 * row["standard_deviation"]
+    other = open_result(spoilt(planar_result, tmp_path / "other", parameters=content["parameters"]))
+    first = open_result(planar_result)
+    found = comparison([first, other])
+    assert found["charts"]["differences"][0][0] == pytest.approx(10 / np.sqrt(2), rel=1e-6)
+    assert found["parameters"][0]["notable"] and not found["parameters"][1]["notable"]
+    assert found["setting_rows"] == []
+    write_report(first, tmp_path / "both.html", [other])
+    html = (tmp_path / "both.html").read_text()
+    assert 'id="comparison"' in html and found["titles"][1] in html
+    foreign = spoilt(planar_result, tmp_path / "foreign", parameters=content["parameters"][1:])
+    shutil.rmtree(tmp_path / "other")
+    with pytest.raises(DataError, match="only models of one structure"):
+        comparison([first, first.__class__(foreign, first.robot, open_result_content(foreign))])
+
+
+def open_result_content(folder: Path):
+    from dynid.identification.model_file import load_model
+
+    return load_model(folder / "model.yaml")
+
+
+def test_the_worst_pose_is_one(planar_result: Path) -> None:
+    result = open_result(planar_result)
+    pose = worst_pose(result.robot, result.content, poses=500)
+    model = ArmModel.of(result.robot)
+    phi = result.content.base_parameters(model)
+    eigenvalues, vectors = np.linalg.eigh(model.inertia_matrix(pose.q, phi).reshape(3, 3))
+    assert pose.lambda_min == pytest.approx(eigenvalues[0]) and abs(vectors[:, 0] @ pose.direction) == pytest.approx(1)
+    random = np.random.default_rng(3).uniform(result.robot.audit_lower, result.robot.audit_upper, (300, 3))
+    assert all(np.linalg.eigvalsh(M)[0] >= pose.lambda_min - 1e-9 for M in model.inertia_matrix(random, phi))
+    assert len(pose.points) == 5 and len(pose.centres) == len(pose.masses) == 3
+    assert all(one.eigenvalue >= one.required for one in link_margins(result.robot, result.content))
+
+
+def test_what_cannot_be_reported_is_refused(planar_result: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputNotFoundError, match=r"holds no model\.yaml"):
+        open_result(tmp_path)
+    with pytest.raises(OutputExistsError):
+        CliRunner().invoke(app, ["report", str(planar_result)], catch_exceptions=False)
+    broken = spoilt(planar_result, tmp_path / "broken")
+    (broken / FILE_NAME).write_bytes(b"PK not a zip")
+    with pytest.raises(DataError, match="damaged"):
+        load_predictions(broken)
+
+
+def test_no_text_can_end_the_script_or_become_a_tag(planar_result: Path, tmp_path: Path) -> None:
+    assert "<" not in embedded({"name": "</script><script>alert(1)</script>"})
+    folder = spoilt(planar_result, tmp_path / "evil", source="<img src=x onerror=alert(1)>")
+    assert "<img" not in render_report(open_result(folder))

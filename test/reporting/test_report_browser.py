@@ -1,0 +1,104 @@
+"""The report in a real headless Chromium: no script error, no network, charts that draw, zoom and follow the theme."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = next((path for name in NAMES if (path := shutil.which(name))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine (Debian: apt install chromium)")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as library:
+        found = library.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Any, planar_result: Path) -> Iterator[Any]:
+    """The report in a window; what it asks for and what goes wrong are lists beside it."""
+    window = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    window.asked, window.faults = [], []
+    window.on("request", lambda request: window.asked.append(request.url))
+    window.on("pageerror", lambda error: window.faults.append(str(error)))
+    window.on("console", lambda message: window.faults.append(message.text))
+    window.goto((planar_result / "report.html").as_uri())
+    yield window
+    window.close()
+
+
+def test_charts_are_there_without_errors_and_without_network(page: Any, planar_result: Path, tmp_path: Path) -> None:
+    assert page.faults == []
+    assert page.asked == [(planar_result / "report.html").as_uri()]
+    charts = page.locator("svg[role=img]")
+    assert charts.count() == 3 * 4 + 2  # per joint torque, distribution, autocorrelation, velocity; stages and pose
+    for k in range(charts.count()):
+        assert charts.nth(k).get_attribute("aria-label")
+        assert charts.nth(k).locator("path, rect, circle").count() > 0
+    assert page.locator("#charts-torque path[d^=M]").count() == 3 * 2
+    page.screenshot(path=tmp_path / "report.png", full_page=True)
+    assert (tmp_path / "report.png").stat().st_size > 50_000
+
+
+def test_a_network_request_would_be_seen_and_stopped(page: Any) -> None:
+    """The test above can fail: what asks for something from elsewhere is told by the browser, and blocked."""
+    with page.expect_console_message():
+        page.evaluate("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")
+    assert any("Content Security Policy" in text for text in page.faults)
+
+
+def test_zoom_by_mouse_and_keyboard_moves_all_joints(page: Any) -> None:
+    paths = page.locator("#charts-torque path[d^=M]")
+    before = [paths.nth(k).get_attribute("d") for k in range(6)]
+    page.locator("#charts-torque svg").first.scroll_into_view_if_needed()
+    box = page.locator("#charts-torque svg").first.bounding_box()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 60)
+    page.mouse.up()
+    zoomed = [paths.nth(k).get_attribute("d") for k in range(6)]
+    assert all(a != b for a, b in zip(before, zoomed, strict=True))
+    page.get_by_role("button", name="Whole motion").click()
+    assert [paths.nth(k).get_attribute("d") for k in range(6)] == before
+    page.locator("#charts-torque svg").nth(1).focus()
+    page.keyboard.press("+")
+    assert paths.first.get_attribute("d") != before[0]
+    page.keyboard.press("Escape")
+    assert paths.first.get_attribute("d") == before[0]
+
+
+def test_another_motion_is_another_picture(page: Any) -> None:
+    first = page.locator("#charts-torque path[d^=M]").first
+    before = first.get_attribute("d")
+    page.locator("#torques select").select_option("1")
+    assert first.get_attribute("d") != before
+    assert page.locator("#residuals select").input_value() == "1"
+
+
+def test_dark_light_and_narrow(page: Any) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(colour)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(colour) != light
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(colour) == "rgb(255, 255, 255)" and not page.locator("nav").is_visible()
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_headings_and_tables_for_those_who_do_not_see(page: Any) -> None:
+    levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map((one) => Number(one.tagName[1]))")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 2 for before, after in pairwise(levels))
+    assert page.locator("table:not(:has(caption))").count() == 0
+    assert page.locator("table th:not([scope])").count() == 0
+    assert page.locator("select:not(label select), input:not(label input)").count() == 0
