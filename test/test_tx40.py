@@ -21,7 +21,6 @@ from dynid.identification.estimator import estimator
 from dynid.identification.feasibility import consistent_projection
 from dynid.identification.held_out import predict
 from dynid.identification.preprocessing import Samples
-from dynid.identification.regression import Regression
 from dynid.identification.sample_sets import hold_out
 from dynid.identification.settings import load_identification
 from dynid.identification.sources import load_source
@@ -83,11 +82,10 @@ def test_a_consistent_model_costs_next_to_nothing(method: str) -> None:
     """At most 3 % more than plain least squares, in and out of sample, whatever estimate is projected."""
     for fitted, judged in ((run(), run()), halves()):
         plain = estimator("ols").estimate(MODEL, fitted).base
-        regression = Regression.stack(MODEL, fitted, SETTINGS.coulomb_friction)
+        estimate = estimator(method).estimate(MODEL, fitted)
         consistent = consistent_projection(
-            MODEL, estimator(method).estimate(MODEL, fitted).base, ROBOT.file.physical_bounds, prior=PRIOR.values,
-            metric=regression.metric,
-        ).base  # fmt: skip
+            MODEL, estimate.base, ROBOT.file.physical_bounds, prior=PRIOR.values, metric=estimate.metric
+        ).base
         assert error(consistent, fitted) <= 1.03 * error(plain, fitted)
         assert error(consistent, judged) <= 1.03 * error(plain, judged)
 

@@ -19,7 +19,6 @@ from dynid.identification.estimator import Estimate, estimator
 from dynid.identification.friction_history import KnownFriction
 from dynid.identification.preprocessing import preprocess_recording
 from dynid.identification.projection import physical_lower_bounds, project
-from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -147,7 +146,7 @@ class _Progress:
         estimate = estimator(settings.estimator).estimate(runner.model, samples, settings.coulomb_friction)
         if estimate.friction is not None:
             self.friction = KnownFriction(runner.model, estimate.base, estimate.friction)
-        self.regression = Regression.stack(runner.model, samples, settings.coulomb_friction)
+        self.regression = estimate.regression
         self._note_ols(estimate, time.perf_counter() - begin)
         refined = self._refine(estimate.base)
         self._accept(refined.base)

@@ -22,7 +22,8 @@ from dynid.identification.closed_loop import ClosedLoop, LoopOptions, LoopSimula
 from dynid.identification.cuts import CutSet
 from dynid.identification.didim import didim_jacobian
 from dynid.identification.loop_data import ClosedLoopData
-from dynid.identification.projection import project
+from dynid.identification.projection import physical_lower_bounds, project
+from dynid.identification.uncertainty import sandwich
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, NonNegative, Positive, Strict, read_only
@@ -44,7 +45,6 @@ class ClieOptions(Strict):
     coarse_tolerance: below this promise the fine Jacobian takes over.
     coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
     bound_factor: parameters stay within this many times their first values (the paper's +-100).
-    minimum_rotor_inertia: of every IA [kg m^2].
     eps: smallest eigenvalue of M to be kept on the path and, with an auditor, in its domain [kg m^2].
     loop: how the loop is simulated.
     """
@@ -56,7 +56,6 @@ class ClieOptions(Strict):
     coarse_stride: int = 8
     fine_stride: int = 4
     bound_factor: Positive = 100.0
-    minimum_rotor_inertia: Positive = 1e-6
     eps: NonNegative = 1e-4
     loop: LoopOptions = LoopOptions()
 
@@ -83,7 +82,7 @@ class ClieResult:
     """Outcome of a refinement; arrays are read-only.
 
     Attributes:
-        base: refined parameters with their covariance, which takes every axis's own residual variance.
+        base: refined parameters with their covariance; see `uncertainty`. Known friction's own deviation is in it.
         start: the parameters that it began with, after a projection if they were not feasible.
         cost: sum of squares at `base` [N^2 m^2].
         start_cost: at `start`.
@@ -195,8 +194,9 @@ class _Refinement:
             jacobian = didim_jacobian(self.loop, self.simulation, self.phi)
         else:
             jacobian = self.loop.jacobian(self.simulation, self.phi, self.stride)
-        self.hessians, gradients = self.loop.normal_equations(self.loop.weighted(jacobian), self.residual)
-        self.hessian, self.gradient = self.hessians.sum(axis=0), gradients.sum(axis=0)
+        self.jacobian = self.loop.weighted(jacobian)
+        hessians, gradients = self.loop.normal_equations(self.jacobian, self.residual)
+        self.hessian, self.gradient = hessians.sum(axis=0), gradients.sum(axis=0)
         lengths = np.sqrt(np.diag(self.hessian))
         if not np.isfinite(lengths).all() or lengths.min() <= 1e-12 * lengths.max():
             names = [n for n, v in zip(self.loop.model.names, lengths, strict=True) if not v > 1e-12 * lengths.max()]
@@ -284,30 +284,32 @@ class _Refinement:
         return self.damping <= MOST_DAMPING
 
     def covariance(self) -> FloatArray:
-        """(J'J)^-1 J' S J (J'J)^-1 with every axis's residual variance in S, (p, p); J is the last one computed."""
-        weights, n = self.loop.data.weights, self.residual.shape[1]
-        trusted = np.ones_like(self.residual) if weights is None else weights >= 1.0
-        freedom = np.maximum(trusted.sum(axis=0) - len(self.phi) / n, 1.0)
-        variance = np.sum(self.residual**2 * trusted, axis=0) / freedom
-        middle = np.tensordot(variance, self.hessians, axes=1)
+        """Of phi, (p, p), with the last Jacobian: the sandwich of its scores, and what the load's deviations add."""
+        data, J = self.loop.data, self.jacobian
         outer = np.outer(self.scale, self.scale)
         inverse = np.linalg.inv(self.hessian * outer) * outer
-        return np.asarray(inverse @ middle @ inverse)
+        trusted = self.residual.size if data.weights is None else int((data.weights >= 1.0).sum())
+        freedom = trusted / max(trusted - len(self.phi), 1)
+        scores = np.einsum("knp,kn->kp", J, self.residual)
+        found = sandwich(inverse, scores, float(np.median(np.diff(data.sample_times))), freedom)
+        if data.load_deviation is not None:  # an axis's load known wrongly by one deviation moves phi by a column
+            load = self.loop.weighted(data.load_deviation)
+            moved = inverse @ np.einsum("knp,kn->pn", J, load)
+            found += moved @ moved.T
+        return found
 
 
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
-    """+-bound_factor times the first values, and positive rotor inertias, as rows and bounds."""
+    """+-bound_factor times the first values, positive rotor inertias and no negative friction, as rows and bounds."""
     p = len(phi0.names)
     size = options.bound_factor * np.maximum(np.abs(phi0.values), SMALLEST_SIZE)
-    is_rotor = np.array([name.startswith("IA") for name in phi0.names])
-    lower = np.where(is_rotor, options.minimum_rotor_inertia, -size)
+    lower = np.maximum(-size, physical_lower_bounds(phi0.names))
     return np.concatenate([np.eye(p), -np.eye(p)]), np.concatenate([lower, -size])
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
     """phi0, or the nearest model that keeps M >= eps in the domain."""
-    rotors = np.array([n.startswith("IA") for n in phi0.names])
-    lower = np.where(rotors, options.minimum_rotor_inertia, -np.inf)
+    lower = physical_lower_bounds(phi0.names)
     if auditor is None:
         return phi0.with_values(np.maximum(phi0.values, lower))
     return project(auditor, phi0, options.eps, lower=lower).base

@@ -95,10 +95,11 @@ def closed_loop_data(
 
     filtered = low_pass.apply(interpolate(grid, commands.time, commands.tau[:, columns]))
     nodes = np.rint((times - grid[0]) / cycle).astype(int)
-    external, weights = None, None
+    external, weights, deviation = None, None, None
     if friction is not None:
         q, tau = (interpolate(grid, recording.time, x[:, columns]) for x in (recording.q, recording.tau_present))
         external = -friction.along(q, tau, cycle, settings.coulomb_friction)
+        deviation = low_pass.apply(friction.deviation(external))[nodes]
         dq, _ = central_differences(low_pass.apply(q), cycle)
         weights = loop_weights(dq, settings.coulomb_friction, cycle)[nodes]
     return ClosedLoopData(
@@ -112,6 +113,7 @@ def closed_loop_data(
         cycle_s=cycle,
         external=external,
         weights=weights,
+        load_deviation=deviation,
         delay_cycles=delay_cycles(recording, robot),
     )
 

@@ -23,13 +23,12 @@ from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
 from dynid.model.standard import tensor
 from dynid.robot import FloatArray, read_only
 
 TOLERANCES = (0.0, -0.01, -0.02, -0.04)  # kg m^2, as in Table III
 RANK_TOLERANCE = 1e-10  # of the largest singular value: below it they are rounding
-MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2
 
 Columns = Literal["standard", "base", "essential"]
 
@@ -128,9 +127,9 @@ def closest_standard(
     names = model.regrouping.standard
     if prior is not None and prior.names != names:
         raise DataError(f"these a-priori parameters are of another model: {len(prior.names)} names, not {len(names)}")
-    W = model.standard_regressor(samples.q, samples.dq, samples.ddq)
+    W = samples.seen(model.standard_regressor)
     reference = np.zeros(len(names)) if prior is None else np.array(prior.values)
-    sigma = joint_sigma(model.regressor(samples.q, samples.dq, samples.ddq), samples.tau)
+    sigma = joint_sigma(samples.seen(model.regressor), samples.tau)
     scale, rank = _column_scale(model, columns, essential)
     difference = samples.tau - W @ reference
     rows = np.concatenate([W * scale, difference[..., None]], axis=-1) / sigma[:, None]

@@ -23,7 +23,6 @@ from dynid.identification.held_out import predict, relative_errors
 from dynid.identification.pipeline import nominal_standard
 from dynid.identification.preprocessing import Samples
 from dynid.identification.quick_audit import quick_audit
-from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
@@ -178,11 +177,10 @@ class Comparison:
         return Outcome(found.base, friction, found.definite_links[0.0], found.consistent)
 
     def _consistent(self) -> Outcome:
-        regression = Regression.stack(self.model, self.fitted, self.settings.coulomb_friction)
         plain = estimator("ols").estimate(self.model, self.fitted, self.settings.coulomb_friction)
         found = consistent_projection(
             self.model, plain.base, self.robot.file.physical_bounds, prior=nominal_standard(self.robot, self.model),
-            metric=regression.metric,
+            metric=plain.metric,
         )  # fmt: skip
-        friction = regression.friction_model(found.base.values)
+        friction = plain.regression.friction_model(found.base.values)
         return Outcome(found.base, friction, self.model.chain_size, consistent=True)

@@ -16,6 +16,7 @@ from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.estimator import Estimate, TorqueErrors, estimator, register, torque_errors
 from dynid.identification.preprocessing import Samples
 from dynid.identification.regression import Regression
+from dynid.identification.sample_sets import seen_friction
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import is_silent
@@ -138,7 +139,7 @@ def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIA
     Raises:
         DataError: the samples do not determine the parameters, or no parameter is within the limit.
     """
-    W = model.regressor(samples.q, samples.dq, samples.ddq)
+    W = samples.seen(model.regressor)
     silent = is_silent(W.reshape(-1, W.shape[-1]))
     if silent.any():
         listed = ", ".join(model.names[k] for k in np.flatnonzero(silent))
@@ -192,7 +193,7 @@ def without_friction(
     friction = estimator("wls").estimate(model, samples, coulomb).friction
     if friction is None:
         return samples, None
-    return replace(samples, tau=samples.tau - friction.torque(samples.dq)), friction
+    return replace(samples, tau=samples.tau - seen_friction(samples, friction)), friction
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ class EssentialLeastSquares:
         found = essential_parameters(model, plain, self.limit)
         regression = Regression.of(model, samples, coulomb)
         kappa, weakest = regression.conditioning()
-        residual = plain.tau - model.inverse_dynamics(samples.q, samples.dq, samples.ddq, found.base)
+        residual = plain.tau - samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, found.base))
         return Estimate(
             base=found.base,
             errors=torque_errors(samples.tau, samples.tau - residual),
@@ -221,6 +222,8 @@ class EssentialLeastSquares:
                 "limit": self.limit, "essential": list(found.kept), "cancelled": [one.name for one in found.cancelled],
             },
             friction=friction,
+            metric=regression.solve().metric,
+            regression=regression,
         )  # fmt: skip
 
 

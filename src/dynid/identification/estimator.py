@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
+
+if TYPE_CHECKING:
+    from dynid.identification.regression import Regression
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +83,9 @@ class Estimate:
         method: name of the estimator.
         settings: what it ran with.
         friction: Coulomb friction estimated beside the base parameters; None where it was ignored.
+        metric: R (p, p) of the problem that was solved: || R (phi - base) || is the weighted torque error that phi adds
+            to the fit; a projection is nearest in it.
+        regression: that was solved.
     """
 
     base: BaseParameters
@@ -91,6 +97,8 @@ class Estimate:
     settings: Mapping[str, Any] = field(default_factory=dict)
     weakest: tuple[str, ...] = ()
     friction: CoulombFriction | None = None
+    metric: FloatArray = field(kw_only=True)
+    regression: "Regression" = field(kw_only=True)
 
 
 class Estimator(Protocol):

@@ -18,7 +18,7 @@ import numpy as np
 from dynid.errors import InfeasibleError
 from dynid.model.base_parameters import PRODUCTS, Regrouping
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
 from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
 from dynid.robot import FloatArray, PhysicalBounds
 
@@ -27,7 +27,6 @@ LENGTH_UNIT_M = 0.1
 MASS_UNIT_KG = 0.1
 MARGIN_RESERVE = 1.05  # the solver aims a little inside delta, so that its tolerance cannot leave delta
 FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
-MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2
 SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
 BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
 

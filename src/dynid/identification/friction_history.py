@@ -53,3 +53,11 @@ class KnownFriction:
         limit = self.friction.values
         sticking = np.abs(dq) < settings.slow_rad_s
         return np.where(sticking, np.clip(balance, -limit, limit), self.friction.torque(dq))
+
+    def deviation(self, load: FloatArray) -> FloatArray:
+        """What a standard deviation of FC is in a load (K, n) that friction makes, (K, n) [N m]; zero if not known."""
+        known, limit = self.friction.standard_deviations, self.friction.values
+        share = (
+            np.zeros_like(limit) if known is None else np.divide(known, limit, np.zeros_like(limit), where=limit > 0)
+        )
+        return np.asarray(load * share)

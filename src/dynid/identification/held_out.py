@@ -12,6 +12,7 @@ from dynid.errors import DataError
 from dynid.identification.coulomb import CoulombFriction, friction_shape
 from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.sample_sets import seen_friction
 from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
 from dynid.identification.sources import load_source, torque_sentence
 from dynid.identification.verdict import Check, Verdict
@@ -61,9 +62,9 @@ def predict(
     model: ArmModel, phi: BaseParameters, samples: Samples, name: str, friction: CoulombFriction | None = None
 ) -> Validation:
     """How well phi, and Coulomb friction beside it, predict the torques of samples."""
-    tau_hat = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, phi)
+    tau_hat = samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
     if friction is not None:
-        tau_hat = tau_hat + friction.torque(samples.dq)
+        tau_hat = tau_hat + seen_friction(samples, friction)
     return Validation(name, torque_errors(samples.tau, tau_hat), len(samples))
 
 
@@ -186,7 +187,7 @@ class HeldOutSet:
             model = ArmModel.of(robot, mount=recording.hardware.mount)
             one = preprocess_recording(recording, robot, settings)
             samples.append((recording.source.name, one))
-            regressors.append(model.regressor(one.q, one.dq, one.ddq).reshape(-1, len(names)))
+            regressors.append(one.seen(model.regressor).reshape(-1, len(names)))
             constants.append(recording.hardware.torque_constants_nm_per_a)
         return cls(tuple(samples), tuple(regressors), tuple(constants), names, settings.coulomb_friction)
 
@@ -225,7 +226,7 @@ class HeldOutSet:
         W, p, v = np.concatenate(self.regressors), len(self.names), self.coulomb.transition_rad_s
         if not with_friction or self.coulomb.treatment != "estimated":
             return BaseParameters(self.names, np.linalg.lstsq(W, tau, rcond=None)[0]), None
-        shape = friction_shape(np.concatenate([one.dq for _, one in self.samples]), v)
+        shape = np.concatenate([one.seen(lambda _, dq, __: friction_shape(dq, v)) for _, one in self.samples])
         n = shape.shape[1]
         columns = (shape[:, :, None] * np.eye(n)).reshape(-1, n)
         lower = np.concatenate([np.full(p, -np.inf), np.zeros(n)])
@@ -235,4 +236,4 @@ class HeldOutSet:
 
 def _predicted(one: Samples, W: FloatArray, phi: BaseParameters, friction: CoulombFriction | None) -> FloatArray:
     tau_hat = (W @ phi.values).reshape(one.tau.shape)
-    return tau_hat if friction is None else tau_hat + friction.torque(one.dq)
+    return tau_hat if friction is None else tau_hat + seen_friction(one, friction)

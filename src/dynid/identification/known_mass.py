@@ -96,7 +96,7 @@ def check_torque_constants(
     """
     last, friction = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
-    W = [model.regressor(one.q, one.dq, one.ddq) for one in (without, carrying)]
+    W = [one.seen(model.regressor) for one in (without, carrying)]
     found = []
     for j in range(model.chain_size):
         changed = np.concatenate([np.zeros((len(without), friction.shape[-1])), friction[:, j]])

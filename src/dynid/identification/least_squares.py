@@ -6,9 +6,8 @@ All three solve a row-weighted problem by QR; the normal equations of eq. 7 woul
     wls     rows of an axis are divided by that axis's residual deviation (IDIM-WLS), from a preceding OLS;
     huber   like wls, and rows beyond 1.345 robust deviations count linearly instead of squared (IRLS).
 
-Standard deviations assume uncorrelated residuals of one size. Neither is so: where the low-pass cuts off far below the
-target interval's Nyquist frequency neighbouring samples say the same, and sticking is not noise. They rank parameters
-of one motion; against the scatter between motions they are lower bounds, several times too small.
+Standard deviations take residuals as they are, of different size and correlated in time; see `uncertainty`. What one
+motion does not show of the model's own errors, such as sticking, is not in them: motions scatter more than they say.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from dynid.identification.preprocessing import Samples
 from dynid.identification.regression import Regression
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
-from dynid.robot import FloatArray
 
 HUBER_THRESHOLD = 1.345  # 95 % efficiency on normal residuals
 MAD_TO_SIGMA = 1.4826  # median absolute deviation of a normal distribution
@@ -37,9 +35,7 @@ class OrdinaryLeastSquares:
     def estimate(self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> Estimate:
         """See `Estimator.estimate`."""
         regression = Regression.of(model, samples, coulomb)
-        found = regression.solve()
-        variance = regression.variance(regression.residual(found.phi, found.friction))
-        return regression.estimate(self.name, found, variance)
+        return regression.estimate(self.name, regression.solve())
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,10 @@ class WeightedLeastSquares:
         regression = Regression.of(model, samples, coulomb)
         first = regression.solve()
         sigma = regression.axis_sigma(regression.residual(first.phi, first.friction))
-        # the weights are in units of the deviation, so the inverse already is the covariance
-        weighted = regression.solve(regression.weights(sigma))
-        return regression.estimate(self.name, weighted, settings={"axis_sigma_nm": sigma.tolist()})
+        weights = regression.weights(sigma)
+        return regression.estimate(
+            self.name, regression.solve(weights), weights, settings={"axis_sigma_nm": sigma.tolist()}
+        )
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,9 @@ class HuberLeastSquares:
             standardised = np.abs(residual).ravel() * base
             with np.errstate(divide="ignore"):
                 soft = np.minimum(1.0, HUBER_THRESHOLD / standardised)
-            previous, found = found.phi, regression.solve(base * np.sqrt(soft))
-            change, deviation = np.abs(found.phi - previous), np.sqrt(np.diag(found.inverse))
+            weights = base * np.sqrt(soft)
+            previous, found = found.phi, regression.solve(weights)
+            change, deviation = np.abs(found.phi - previous), np.sqrt(np.diag(found.inverse)[-len(previous) :])
             if np.all((change < self.tolerance * deviation) | (change < ROUND_OFF * np.abs(found.phi).max())):
                 break
         else:
@@ -90,17 +88,9 @@ class HuberLeastSquares:
             )
         outliers = float((standardised > HUBER_THRESHOLD).mean())
         details = {"axis_sigma_nm": sigma.tolist(), "outlier_share": outliers}
-        return regression.estimate(self.name, found, _huber_inflation(standardised, soft), details)
-
-
-def _huber_inflation(standardised: FloatArray, soft: FloatArray) -> float:
-    """Factor from the inverse of the weighted normal matrix to the covariance.
-
-    Huber's covariance is E[psi^2] / E[psi']^2 (W'W)^-1, and the weighted normal matrix is about E[w] W'W.
-    """
-    clipped = np.minimum(standardised, HUBER_THRESHOLD)
-    inside = max(float((standardised <= HUBER_THRESHOLD).mean()), np.finfo(float).eps)
-    return float((clipped**2).mean() / inside**2 * soft.mean())
+        # the weighted normal matrix is about E[w] W'W, the derivative of the estimating equations E[psi'] W'W
+        inside = max(float((standardised <= HUBER_THRESHOLD).mean()), np.finfo(float).eps)
+        return regression.estimate(self.name, found, weights, float(soft.mean()) / inside, details)
 
 
 for _kind in (OrdinaryLeastSquares, WeightedLeastSquares, HuberLeastSquares):

@@ -23,6 +23,7 @@ class ClosedLoopData:
         cycle_s: control cycle.
         external: torque on the joints that the model does not hold, such as known friction, in every control cycle,
             (K, n) [N m]; None is none. At rest before the first row there is none.
+        load_deviation: what a standard deviation of `external` is in `tau`, (S, n) [N m]; axes are independent.
         weights: of the residuals, (S, n); None is one each.
         delay_cycles: whole cycles from a measured state to its torque being in force.
     """
@@ -37,10 +38,11 @@ class ClosedLoopData:
     cycle_s: float = 0.001
     external: FloatArray | None = None
     weights: FloatArray | None = None
+    load_deviation: FloatArray | None = None
     delay_cycles: int = 1
 
     def __post_init__(self) -> None:
-        given = [name for name in ("external", "weights") if getattr(self, name) is not None]
+        given = [name for name in ("external", "weights", "load_deviation") if getattr(self, name) is not None]
         for name in ("q_ref", "dq_ref", "ddq_ref", "sample_times", "tau", "response", *given):
             values = read_only(getattr(self, name))
             if not np.isfinite(values).all():
@@ -53,7 +55,7 @@ class ClosedLoopData:
             raise DataError(
                 f"closed-loop data: tau is {self.tau.shape}, expected ({len(self.sample_times)}, {shape[1]})"
             )
-        for name, expected in (("external", self.q_ref), ("weights", self.tau)):
+        for name, expected in (("external", self.q_ref), ("weights", self.tau), ("load_deviation", self.tau)):
             values = getattr(self, name)
             if values is not None and values.shape != expected.shape:
                 raise DataError(f"closed-loop data: {name} is {values.shape}, expected {expected.shape}")

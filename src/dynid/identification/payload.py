@@ -110,11 +110,14 @@ def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[C
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
     """Torques per unit of what a load adds: the last link's ten parameters (N, n, 10), and friction terms (N, n, k)."""
     c = model.chain_size
-    last = np.zeros((len(samples), model.axes, 10))
-    q, dq, ddq = (one[:, :c] for one in (samples.q, samples.dq, samples.ddq))
-    last[:, :c] = standard_regressor(model.mdh, q, dq, ddq, model.gravity)[..., 10 * (c - 1) :]
     names = [name for name in model.drive.modelled_names if kind_and_number(name)[0] != "IA"]
-    return last, model.drive.columns(names, samples.dq, np.zeros_like(samples.dq))
+
+    def last(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        columns = np.zeros((len(q), model.axes, 10))
+        columns[:, :c] = standard_regressor(model.mdh, q[:, :c], dq[:, :c], ddq[:, :c], model.gravity)[..., -10:]
+        return columns
+
+    return samples.seen(last), samples.seen(lambda _, dq, __: model.drive.columns(names, dq, np.zeros_like(dq)))
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
@@ -122,7 +125,7 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
     extra = np.concatenate(load_columns(model, after), axis=-1)
     parts, torques = [], []
     for samples, added in ((before, np.zeros((len(before), *extra.shape[1:]))), (after, extra)):
-        W = model.regressor(samples.q, samples.dq, samples.ddq)
+        W = samples.seen(model.regressor)
         sigma = joint_sigma(W, samples.tau)
         parts.append(np.concatenate([W, added], axis=-1) / sigma[:, None])
         torques.append(samples.tau / sigma)

@@ -26,7 +26,6 @@ from dynid.identification.held_out import (
 from dynid.identification.model_file import ModelFile, accepted_by, friction_block, parameter_rows, save_model
 from dynid.identification.preprocessing import Samples
 from dynid.identification.quick_audit import MOST_POSES, quick_audit
-from dynid.identification.regression import Regression
 from dynid.identification.sample_sets import hold_out, join
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.sources import Source, load_sources, torque_sentence
@@ -171,14 +170,14 @@ def identify(
     samples, other, kept = _samples(sources, settings, held_out_share)
     progress("estimating")
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-    regression = Regression.stack(model, samples, settings.coulomb_friction)
+    regression = estimate.regression
     progress("projecting to a consistent model")
     consistent = consistent_projection(
         model,
         estimate.base,
         robot.file.physical_bounds,
         prior=nominal_standard(robot, model),
-        metric=regression.metric,
+        metric=estimate.metric,
     )
     friction = regression.friction_model(consistent.base.values)
     compared = Verdict(() if other is None else (torque_source_check(model, settings, regression, other),))

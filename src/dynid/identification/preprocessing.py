@@ -6,8 +6,9 @@ The steps, in order:
    whose step divides the target interval and is next to the recorded cycle. Cycles that are missing are counted, and
    samples near a gap longer than the limit are dropped rather than invented.
 2. Filter. One Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
-   interval. Positions and torques pass the same filter, so that both sides of tau = W phi (paper eq. 4) lose the same
-   band: what the filter takes from the motion it takes from the torque.
+   interval. Both sides of tau = W phi (paper eq. 4) lose the same band: with `state_cutoff_ratio`, W is computed from
+   states of more bandwidth and passes the low-pass itself, see `fine_states`; without, as in the paper, positions pass
+   the torques' filter before W is computed from them, which is the same only as far as W is linear.
 3. Derivatives. Velocity and acceleration are five-point central differences of the filtered position on the fine
    grid. The encoder's step (1.5 mrad for 12 bits) is far above the measured velocity's own resolution only after the
    low-pass has averaged many cycles, so differences come after the filter; their own error, (w T)^4 / 30, is below
@@ -27,11 +28,14 @@ from numpy.typing import NDArray
 from scipy.signal import butter, sosfiltfilt
 
 from dynid.errors import DataError
+from dynid.identification.fine_states import FineStates, Function, decimation
 from dynid.identification.settings import FilterSettings, IdentificationSettings, TorqueSource
 from dynid.identification.signals import Signals, TimeAxis, data_quality, held_over_gaps, interpolate, refuse_unusable
 from dynid.identification.verdict import Verdict
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
+
+MOST_OF_NYQUIST = 0.8
 
 
 class SampleSettings(Strict):
@@ -41,6 +45,7 @@ class SampleSettings(Strict):
     grid_s: float
     filter_order: int
     cutoff_hz: float
+    state_cutoff_hz: float | None = None
     torque_source: TorqueSource
     torque_delay_s: float
     window_s: tuple[float, float]
@@ -61,6 +66,7 @@ class Samples:
         tau: (N, n) [N m].
         settings: how they were made.
         quality: named checks of the data.
+        fine: what `seen` stands on, for every recording in order; () where states passed the torques' filter.
     """
 
     joint_names: tuple[str, ...]
@@ -71,6 +77,7 @@ class Samples:
     tau: FloatArray
     settings: SampleSettings
     quality: Verdict
+    fine: tuple[FineStates, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "dq", "ddq", "tau"):
@@ -78,6 +85,19 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def seen(self, function: Function) -> FloatArray:
+        """A function of the states as it is in the torques, whose low-pass it passes.
+
+        Args:
+            function: of q, dq, ddq, (M, n) each; gives (M, ...).
+
+        Returns:
+            (N, ...).
+        """
+        if not self.fine:
+            return function(self.q, self.dq, self.ddq)
+        return np.concatenate([part.seen(function) for part in self.fine])
 
 
 class LowPass:
@@ -87,9 +107,10 @@ class LowPass:
     """
 
     def __init__(
-        self, settings: FilterSettings, interval_s: float, grid_s: float, recorded_s: float | None = None
-    ) -> None:
-        self.cutoff_hz = settings.cutoff_hz(interval_s)
+        self, settings: FilterSettings, interval_s: float, grid_s: float, recorded_s: float | None = None,
+        ratio: float = 1.0,
+    ) -> None:  # fmt: skip
+        self.cutoff_hz = ratio * settings.cutoff_hz(interval_s)
         slowest = max(grid_s, recorded_s or grid_s)
         if self.cutoff_hz >= 0.5 / slowest:
             raise DataError(
@@ -97,11 +118,11 @@ class LowPass:
                 f"{interval_s:.4g} s; choose a longer interval or record faster"
             )
         self.settling_s = settings.settling_periods / self.cutoff_hz
-        self._sections = butter(settings.order, self.cutoff_hz, fs=1.0 / grid_s, output="sos")
+        self.sections = butter(settings.order, self.cutoff_hz, fs=1.0 / grid_s, output="sos")
 
     def apply(self, signal: FloatArray) -> FloatArray:
         """The filtered signal, (N, n) as given, on the fine grid."""
-        return np.asarray(sosfiltfilt(self._sections, signal, axis=0), dtype=np.float64)
+        return np.asarray(sosfiltfilt(self.sections, signal, axis=0), dtype=np.float64)
 
 
 def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
@@ -161,30 +182,34 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     refuse_unusable(signals)
     axis = TimeAxis.of(signals.time)
     # as fine as the recording: a coarser grid would fold what lies above its own band into it before the filter acts
-    grid = interval / max(1, round(interval / axis.period))
-    low_pass = LowPass(settings.filter, interval, grid, axis.period)
+    steps = max(1, round(interval / axis.period))
+    grid, ratio = interval / steps, _state_cutoff_ratio(settings.filter, interval, axis.period)
+    skip = 1 if ratio is None else decimation(steps, grid, settings.filter.cutoff_hz(interval))
+    low_pass = LowPass(settings.filter, interval, grid * skip, axis.period)
+    # the filter in front of the decimation; without a ratio it is the only one
+    first_pass = LowPass(settings.filter, interval, grid, axis.period, ratio or 1.0)
     begin, end = signals.window or (signals.time[0], signals.time[-1])
-    margin = low_pass.settling_s
+    margin = low_pass.settling_s + (0.0 if ratio is None else first_pass.settling_s)
     covered = _covered(signals)
     # a few settling times beyond the window feed the filter; more would only cost time
-    first = int(np.ceil((max(covered[0], begin - 3 * margin) - begin) / grid - 1e-9))
+    first = skip * int(np.ceil((max(covered[0], begin - 3 * margin) - begin) / (grid * skip) - 1e-9))
     last = int(np.floor((min(covered[1], end + 3 * margin) - begin) / grid + 1e-9))
-    steps = round(interval / grid)
     fine = np.asarray(begin + grid * np.arange(first, last + 1), dtype=np.float64)
     if len(fine) < 6 * settings.filter.order + 6 * steps:  # the filter's own padding needs some data
         raise DataError(
             f"only {max(len(fine), 0) * grid:.3g} s of data from {begin:.3f} s to {end:.3f} s; that is too short for a "
             f"target interval of {interval:.3g} s"
         )
-    q = low_pass.apply(interpolate(fine, signals.time, signals.q))
+    q = first_pass.apply(interpolate(fine, signals.time, signals.q))
     torque_time, torque = held_over_gaps(signals.torque_time, signals.tau, signals.torque_source)
-    tau = low_pass.apply(interpolate(fine, torque_time + signals.torque_delay_s, torque))
-    dq, ddq = central_differences(q, grid)
-    usable = (max(begin, fine[0] + margin), min(end, fine[-1] - margin))
+    tau = first_pass.apply(interpolate(fine, torque_time + signals.torque_delay_s, torque))
+    q, dq, ddq, tau = (x[::skip] for x in (q, *central_differences(q, grid), tau))
+    time, places = fine[::skip], np.arange(first, last + 1, skip)
+    usable = (max(begin, time[0] + margin), min(end, time[-1] - margin))
     # target-grid samples only: the grid starts with the window, so equal windows give equal instants
-    target = np.flatnonzero(np.arange(first, last + 1) % steps == 0)
-    target = target[(fine[target] >= usable[0] - 1e-9) & (fine[target] <= usable[1] + 1e-9)]
-    keep = _clear_of_gaps(fine[target], axis, settings, margin)
+    target = np.flatnonzero(places % steps == 0)
+    target = target[(time[target] >= usable[0] - 1e-9) & (time[target] <= usable[1] + 1e-9)]
+    keep = _clear_of_gaps(time[target], axis, settings, margin)
     dropped = int((~keep).sum())
     target = target[keep]
     if len(target) < settings.data.minimum_samples:
@@ -192,11 +217,14 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
             f"{len(target)} usable samples every {interval:.3g} s from {begin:.3f} s to {end:.3f} s; at least "
             f"{settings.data.minimum_samples} are needed: record longer or choose a shorter interval"
         )
+    parts = () if ratio is None else (FineStates(q, dq, ddq, low_pass.sections, target),)
+    q, dq, ddq, tau = (parts[0].low_pass(x) if parts else x[target] for x in (q, dq, ddq, tau))
     record = SampleSettings(
         interval_s=interval,
         grid_s=grid,
         filter_order=settings.filter.order,
         cutoff_hz=low_pass.cutoff_hz,
+        state_cutoff_hz=None if ratio is None else first_pass.cutoff_hz,
         torque_source=signals.torque_source,
         torque_delay_s=signals.torque_delay_s,
         window_s=(float(begin), float(end)),
@@ -205,8 +233,8 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
         dropped_samples=dropped,
         samples=len(target),
     )
-    quality = data_quality(signals, axis, settings, dropped / (dropped + len(target)), (fine[target], dq[target]))
-    return Samples(signals.joint_names, fine[target], q[target], dq[target], ddq[target], tau[target], record, quality)
+    quality = data_quality(signals, axis, settings, dropped / (dropped + len(target)), (time[target], dq))
+    return Samples(signals.joint_names, time[target], q, dq, ddq, tau, record, quality, parts)
 
 
 def preprocess_recording(
@@ -215,6 +243,14 @@ def preprocess_recording(
 ) -> Samples:  # fmt: skip
     """`preprocess` of `signals_of` a recording."""
     return preprocess(signals_of(recording, robot, settings, torque_source), settings, interval_s)
+
+
+def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
+    """The settings' ratio, or what slowly recorded data allow of it."""
+    if settings.state_cutoff_ratio is None:
+        return None
+    allowed = MOST_OF_NYQUIST * 0.5 / (period * settings.cutoff_hz(interval))
+    return min(settings.state_cutoff_ratio, max(allowed, 1.0))
 
 
 def _covered(signals: Signals) -> tuple[float, float]:

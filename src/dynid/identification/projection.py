@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dynid.errors import DataError, InfeasibleError
 from dynid.identification.audit import CHUNK, SEARCHES, Auditor, AuditResult
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters
 from dynid.robot import FloatArray, read_only
 
 RESERVE = 2e-6  # kg m^2
@@ -169,10 +169,10 @@ def project_ladder(
     raise InfeasibleError(f"no margin of the ladder {tuple(ladder)} gives a positive-definite model: {reasons[-1:]}")
 
 
-def physical_lower_bounds(names: tuple[str, ...], rotor_inertia: float = 1e-6) -> FloatArray:
+def physical_lower_bounds(names: tuple[str, ...]) -> FloatArray:
     """Lower bounds (p,) that every arm meets on single base parameters: rotor inertias positive, friction not negative.
 
     Only parameters that are no sums have such bounds; all others get -inf.
     """
-    by_kind = {"IA": rotor_inertia, "FV": 0.0, "FC": 0.0}
+    by_kind = {"IA": MINIMUM_ROTOR_INERTIA, "FV": 0.0, "FC": 0.0}
     return read_only([by_kind.get(name.rstrip("0123456789"), -np.inf) for name in names])

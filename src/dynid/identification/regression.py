@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
+from scipy.optimize import lsq_linear
 
 from dynid.errors import DataError
 from dynid.identification.coulomb import CoulombFriction, friction_shape, row_weights
 from dynid.identification.estimator import Estimate, TorqueErrors, torque_errors
 from dynid.identification.preprocessing import Samples
 from dynid.identification.settings import CoulombSettings
+from dynid.identification.uncertainty import sandwich
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
@@ -25,15 +27,27 @@ SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must no
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A least-squares solution: phi (p,), the inverse of its normal matrix (p, p), and Coulomb friction (n,) or None.
+    """A least-squares solution.
 
-    `variances` are those of the friction, in units of a row's variance, like `inverse`.
+    Attributes:
+        phi: base parameters, (p,).
+        inverse: of the normal matrix of (f, phi), friction of the `sliding` axes first.
+        triangle: R of the weighted rows [C W tau], to which it belongs.
+        friction: Coulomb friction, (n,) [N m]; None where there is none in the problem.
+        sliding: axes whose friction is not held at zero, (n,).
     """
 
     phi: FloatArray
     inverse: FloatArray
-    friction: FloatArray | None = None
-    variances: FloatArray | None = None
+    triangle: FloatArray
+    friction: FloatArray | None
+    sliding: NDArray[np.bool_]
+
+    @property
+    def metric(self) -> FloatArray:
+        """R (p, p): || R (phi - self.phi) || is the weighted torque error that phi adds to the fit."""
+        count = int(self.sliding.sum())
+        return self.triangle[count:-1, count:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +55,15 @@ class Regression:
     """Stacked rows of tau = W phi + C f (paper eq. 5), rows of one sample together.
 
     W is (N n, p), tau (N n,). Coulomb friction f is there where `shape` is: its torque per unit, (N, n); it is
-    eliminated first, so that all that is said of phi holds for any f. `trust` (N n,) weighs the rows.
+    eliminated first, so that all that is said of phi holds for any f. `trust` (N n,) weighs the rows. Samples are
+    `interval_s` apart.
     """
 
     names: tuple[str, ...]
     axes: int
     W: FloatArray
     tau: FloatArray
+    interval_s: float
     shape: FloatArray | None = None
     trust: FloatArray | None = None
     transition_rad_s: float = 0.0
@@ -78,11 +94,11 @@ class Regression:
             samples: states and torques.
             coulomb: how friction is treated; None ignores it. A structure that holds it needs no such treatment.
         """
-        W = model.regressor(samples.q, samples.dq, samples.ddq).reshape(-1, len(model.names))
-        regression = cls(model.names, model.axes, W, samples.tau.ravel())
+        W = samples.seen(model.regressor).reshape(-1, len(model.names))
+        regression = cls(model.names, model.axes, W, samples.tau.ravel(), samples.settings.interval_s)
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             regression = replace(
-                regression, shape=friction_shape(samples.dq, coulomb.transition_rad_s),
+                regression, shape=samples.seen(lambda _, dq, __: friction_shape(dq, coulomb.transition_rad_s)),
                 trust=row_weights(samples.dq, coulomb).ravel(), transition_rad_s=coulomb.transition_rad_s,
             )  # fmt: skip
         return regression
@@ -92,50 +108,48 @@ class Regression:
         """Which rows have full weight, (N n,)."""
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
-    @cached_property
-    def sliding(self) -> NDArray[np.bool_]:
-        """Which axes have Coulomb friction: those for which it does not come out negative, (n,)."""
-        return self._unconstrained_axes(None)[0]
-
-    def _unconstrained_axes(self, weights: FloatArray | None) -> tuple[NDArray[np.bool_], Solution]:
-        active = np.full(self.axes, self.shape is not None)
-        while True:
-            found = self._solve(weights, active)
-            if found.friction is None or not (found.friction < 0.0).any():
-                return active, found
-            active = active & (found.friction >= 0.0)
+    def _columns(self) -> FloatArray:
+        """[C W], (N n, n + p), or W alone where there is no friction."""
+        if self.shape is None:
+            return self.W
+        friction = np.zeros((len(self.shape), self.axes, self.axes))
+        friction[:, range(self.axes), range(self.axes)] = self.shape
+        return np.concatenate([friction.reshape(len(self.tau), -1), self.W], axis=1)
 
     @cached_property
-    def factor(self) -> FloatArray:
-        """Upper triangular R (p + 1, p + 1) with R'R = [W tau]'[W tau], friction being eliminated."""
-        count = int(self.sliding.sum())
-        return self._triangle(None, self.sliding)[count:, count:]
+    def _whole_triangle(self) -> FloatArray:
+        return self._triangle(None)
 
-    def _triangle(self, weights: FloatArray | None, active: NDArray[np.bool_]) -> FloatArray:
-        """R of the QR decomposition of the weighted rows [C W tau], C of the active axes."""
-        columns = [self.W, self.tau[:, None]]
-        if self.shape is not None and active.any():
-            friction = np.zeros((len(self.shape), self.axes, self.axes))
-            friction[:, range(self.axes), range(self.axes)] = self.shape
-            columns.insert(0, friction.reshape(len(self.tau), -1)[:, active])
-        rows = np.concatenate(columns, axis=1)
+    def _triangle(self, weights: FloatArray | None) -> FloatArray:
+        """R of the QR decomposition of the weighted rows [C W tau]."""
+        rows = np.concatenate([self._columns(), self.tau[:, None]], axis=1)
         for scale in (weights, self.trust):
             if scale is not None:
                 rows *= scale[:, None]
         return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
 
-    def _solve(self, weights: FloatArray | None, active: NDArray[np.bool_]) -> Solution:
-        R = self._triangle(weights, active)
+    @cached_property
+    def _plain(self) -> Solution:
+        return self._bounded(self._whole_triangle)
+
+    def _bounded(self, whole: FloatArray) -> Solution:
+        """The least squares with friction that is not negative, from R of all columns."""
+        friction_columns = 0 if self.shape is None else self.axes
+        free = np.ones(whole.shape[1] - 1, dtype=bool)
+        if friction_columns:
+            lower = np.where(np.arange(len(free)) < friction_columns, 0.0, -np.inf)
+            scale = np.linalg.norm(whole[:, :-1], axis=0)
+            found = lsq_linear(whole[:, :-1] / scale, whole[:, -1], (lower, np.inf), method="bvls", tol=1e-14)
+            free[:friction_columns] = found.active_mask[:friction_columns] == 0
+        R = qr(whole[:, np.append(free, True)], mode="r", check_finite=False)[0][: free.sum() + 1]
         strengths = np.linalg.norm(R[:-1, :-1], axis=0)
         scaled = R[:-1, :-1] / strengths
-        values = solve_triangular(scaled, R[:-1, -1]) / strengths
-        root = solve_triangular(scaled, np.eye(len(values))) / strengths[:, None]
-        inverse, count = root @ root.T, int(active.sum())
-        if self.shape is None:
-            return Solution(values, inverse)
-        friction, variances = np.zeros(self.axes), np.zeros(self.axes)
-        friction[active], variances[active] = values[:count], np.diag(inverse)[:count]
-        return Solution(values[count:], inverse[count:, count:], friction, variances)
+        values = np.zeros(len(free))
+        values[free] = solve_triangular(scaled, R[:-1, -1]) / strengths
+        root = solve_triangular(scaled, np.eye(len(strengths))) / strengths[:, None]
+        friction = np.maximum(values[:friction_columns], 0.0) if friction_columns else None  # round-off
+        sliding = free[: self.axes] if friction_columns else np.zeros(self.axes, dtype=bool)
+        return Solution(values[friction_columns:], root @ root.T, R, friction, sliding)
 
     def check_rank(self) -> int:
         """The rank of W, which is full.
@@ -146,9 +160,8 @@ class Regression:
         plain = np.linalg.norm(self.W, axis=0)
         if silent := self._named(plain <= RANK_TOLERANCE * plain.max()):
             raise DataError(f"the motion does not excite {silent}: no torque depends on them; move their joints too")
-        everything = np.full(self.axes, self.shape is not None)
-        count = int(everything.sum())
-        R = self._triangle(None, everything)[count:-1, count:-1]
+        count = 0 if self.shape is None else self.axes
+        R = self._whole_triangle[count:-1, count:-1]
         strengths = np.linalg.norm(R, axis=0)
         if hidden := self._named(strengths <= RANK_TOLERANCE * plain):
             raise DataError(
@@ -182,7 +195,7 @@ class Regression:
 
     def solve(self, weights: FloatArray | None = None) -> Solution:
         """What minimises the (weighted) squares; weights (N n,) are of rows, beside `trust`."""
-        return self._unconstrained_axes(weights)[1]
+        return self._plain if weights is None else self._bounded(self._triangle(weights))
 
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
         """Coulomb friction that fits best to given phi (p,): (n,) [N m], not negative; None without."""
@@ -194,21 +207,44 @@ class Regression:
 
     def friction_model(self, phi: FloatArray) -> CoulombFriction | None:
         """`friction_given` as friction, with the deviations of the unconstrained fit; None without."""
-        values, free = self.friction_given(phi), self.solve()
-        if values is None or free.variances is None:
+        values = self.friction_given(phi)
+        if values is None:
             return None
-        variance = self.variance(self.residual(free.phi, free.friction))
-        return CoulombFriction(values, self.transition_rad_s, np.sqrt(variance * free.variances))
+        return CoulombFriction(
+            values, self.transition_rad_s, self._friction_deviations(self._plain, self._plain_spread)
+        )
+
+    @cached_property
+    def _plain_spread(self) -> FloatArray:
+        return self.spread(self._plain)
+
+    def _friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
+        """Deviations of the friction, (n,) [N m], from the covariance of (f, phi); zero of one held at zero."""
+        deviations, count = np.zeros(self.axes), int(solution.sliding.sum())
+        deviations[solution.sliding] = np.sqrt(np.diag(spread)[:count])
+        return deviations
+
+    def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
+        """Covariance of (f, phi) of a solution with these row weights (N n,); see `uncertainty`.
+
+        `inflation` is of the inverse, for weights that depend on the residual.
+        """
+        residual = self.residual(solution.phi, solution.friction).ravel()
+        for scale in (weights, self.trust):
+            residual = residual if scale is None else residual * scale**2
+        columns = self._columns()
+        count = columns.shape[1] - len(self.names)
+        scores = np.einsum(
+            "knp,kn->kp", columns.reshape(-1, self.axes, columns.shape[1]), residual.reshape(-1, self.axes)
+        )
+        kept = np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)])
+        rows = int(self.trusted.sum())
+        return sandwich(inflation * solution.inverse, scores[:, kept], self.interval_s, rows / (rows - kept.sum()))
 
     def errors(self, phi: FloatArray) -> TorqueErrors:
         """Torque errors of phi (p,) on all rows, with the Coulomb friction that fits to it."""
         tau = self.tau.reshape(-1, self.axes)
         return torque_errors(tau, tau - self.residual(phi, self.friction_given(phi)))
-
-    @property
-    def metric(self) -> FloatArray:
-        """R (p, p): || R (phi - phi_ols) || is the weighted torque error that phi adds to the fit [N m]."""
-        return self.factor[:-1, :-1]
 
     def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
         """tau - W phi - C f, (N, n)."""
@@ -223,29 +259,26 @@ class Regression:
         freedom = np.maximum(count - len(self.names) / self.axes, 1.0)
         return np.asarray(np.sqrt((residual**2 * trusted).sum(axis=0) / freedom))
 
-    def variance(self, residual: FloatArray) -> float:
-        """Variance of a trusted row."""
-        freedom = int(self.trusted.sum()) - len(self.names) - int(self.sliding.sum())
-        return float(np.sum(residual.ravel()[self.trusted] ** 2) / freedom)
-
     def weights(self, sigma: FloatArray) -> FloatArray:
         """Row weights 1 / sigma of each row's axis, (N n,)."""
         floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
         return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)
 
     def estimate(
-        self, method: str, solution: Solution, variance: float = 1.0, settings: Mapping[str, Any] | None = None
-    ) -> Estimate:
-        """The result for a solution whose rows, weighted, have this variance."""
+        self, method: str, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Estimate:  # fmt: skip
+        """The result for a solution with these row weights; `inflation` as in `spread`."""
         tau = self.tau.reshape(-1, self.axes)
         residual = self.residual(solution.phi, solution.friction)
         kappa, weakest = self.conditioning()
-        friction = None
-        if solution.friction is not None and solution.variances is not None:
-            deviations = np.sqrt(variance * solution.variances)
+        friction, count = None, int(solution.sliding.sum())
+        spread = self.spread(solution, weights, inflation)
+        if solution.friction is not None:
+            deviations = self._friction_deviations(solution, spread)
             friction = CoulombFriction(solution.friction, self.transition_rad_s, deviations)
         return Estimate(
-            base=BaseParameters(self.names, solution.phi, variance * solution.inverse),
+            base=BaseParameters(self.names, solution.phi, spread[count:, count:]),
             errors=torque_errors(tau, tau - residual),
             residual_sigma=read_only(self.axis_sigma(residual)),
             condition_number=kappa,
@@ -254,4 +287,6 @@ class Regression:
             method=method,
             settings=settings or {},
             friction=friction,
+            metric=read_only(solution.metric),
+            regression=self,
         )

@@ -15,13 +15,12 @@ from dynid.identification.campaign_run import FRESH_SEED, RESCUE_SEED, Runner, R
 from dynid.identification.clie import ClieOptions, refine
 from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
 from dynid.identification.coulomb import CoulombFriction
-from dynid.identification.estimator import TorqueErrors
+from dynid.identification.estimator import Estimate, TorqueErrors, estimator
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
 from dynid.identification.friction_history import KnownFriction
 from dynid.identification.held_out import HeldOutSet, Validation
 from dynid.identification.pipeline import nominal_standard
 from dynid.identification.preprocessing import Samples, preprocess_recording
-from dynid.identification.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.torque_source import other_source, torque_source_check
 from dynid.identification.verdict import Check, Verdict
@@ -90,18 +89,19 @@ def study_representative(
     runner = Runner(robot, settings, run.mount)
     model = runner.model
     samples = preprocess_recording(recording, robot, settings, interval_s=run.interval_s)
-    regression = Regression.stack(model, samples, settings.coulomb_friction)
+    estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
+    regression = estimate.regression
     assert run.final is not None and run.clie is not None
     final = phi_of(run.final, model.names)
     consistent = consistent_projection(
         model, final, robot.file.physical_bounds, prior=nominal_standard(robot, model),
-        metric=regression.metric,
+        metric=estimate.metric,
     )  # fmt: skip
     audited = audit(
         model, consistent.base, robot.audit_lower, robot.audit_upper, limit=settings.acceptance.lambda_min_kg_m2,
         poses=settings.acceptance.fresh_poses, seed=settings.audit.seed + RESCUE_SEED + 1,
     )  # fmt: skip
-    way = _paper_way(runner, run, recording, _known_friction(model, regression))
+    way = _paper_way(runner, run, recording, _known_friction(model, estimate))
     sets = {"CLIE": phi_of(run.clie, model.names), "result": consistent.base}
     if isinstance(way, PathRescue):
         sets |= {"path CLIE": way.clie, "rescue": way.rescued}
@@ -121,11 +121,9 @@ def study_representative(
     )
 
 
-def _known_friction(model: ArmModel, regression: Regression) -> KnownFriction | None:
+def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None:
     """Coulomb friction as the run's refinement took it: beside the unconstrained parameters."""
-    phi = regression.solve().phi
-    friction = regression.friction_model(phi)
-    return None if friction is None else KnownFriction(model, BaseParameters(model.names, phi), friction)
+    return None if estimate.friction is None else KnownFriction(model, estimate.base, estimate.friction)
 
 
 def _paper_way(

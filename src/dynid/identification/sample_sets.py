@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import DataError
+from dynid.identification.coulomb import CoulombFriction
+from dynid.identification.fine_states import chosen
 from dynid.identification.preprocessing import Samples
 from dynid.identification.settings import FilterSettings
 from dynid.identification.verdict import Verdict
+from dynid.robot import FloatArray
 
 
 def join(parts: Sequence[Samples]) -> Samples:
@@ -22,13 +25,19 @@ def join(parts: Sequence[Samples]) -> Samples:
         ddq=np.concatenate([one.ddq for one in parts]),
         tau=np.concatenate([one.tau for one in parts]),
         quality=Verdict(tuple(check for one in parts for check in one.quality.checks)),
+        fine=tuple(states for one in parts for states in one.fine),
     )
+
+
+def seen_friction(samples: Samples, friction: CoulombFriction) -> FloatArray:
+    """Torque of Coulomb friction as it is in the samples' torques, (N, n) [N m]."""
+    return samples.seen(lambda _, dq, __: friction.torque(dq))
 
 
 def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
     """Some of the samples; which (N,)."""
     kept = {name: getattr(samples, name)[which] for name in ("time", "q", "dq", "ddq", "tau")}
-    return replace(samples, **kept)
+    return replace(samples, **kept, fine=chosen(samples.fine, which))
 
 
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:

@@ -12,11 +12,16 @@ TorqueSource = Literal["present", "goal"]
 
 
 class FilterSettings(Strict):
-    """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half."""
+    """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half.
+
+    state_cutoff_ratio: cut-off frequency of the states that the regressor is computed from over that of the low-pass,
+        which it then passes together with the torques; None: states pass the low-pass instead, as in the paper.
+    """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4
     cutoff_of_nyquist: Annotated[float, Field(gt=0, lt=1)] = 0.8
     maximum_cutoff_hz: Positive | None = None
+    state_cutoff_ratio: Annotated[float, Field(ge=1, le=10)] | None = None
     settling_periods: NonNegative = 3.0  # of the cut-off frequency; samples nearer to an end of the data are dropped
 
     def cutoff_hz(self, interval_s: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from dynid.errors import DataError, UnknownNameError
 from dynid.robot import FloatArray, read_only
 
+MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2: every rotor has some
 _UNITS = (
     ("M", "kg*m"), ("IA", "kg*m^2"), ("FV", "N*m*s/rad"), ("FC", "N*m"), ("OF", "N*m"), ("FS", "N*m"),
 )  # fmt: skip

@@ -31,7 +31,7 @@ IDENTIFICATION = """\
 schema_version: 1
 estimator: wls
 sampling_interval_s: 0.02
-filter: {order: 4, cutoff_of_nyquist: 0.8, maximum_cutoff_hz: 10.0, settling_periods: 3.0}
+filter: {order: 4, cutoff_of_nyquist: 0.8, maximum_cutoff_hz: 10.0, state_cutoff_ratio: 1.5, settling_periods: 3.0}
 acceptance: {lambda_min_kg_m2: 1.0e-4, fresh_poses: 20000, relative_torque_error: 0.2, condition_number: 10000}
 """
 

@@ -1,0 +1,69 @@
+"""States on a fine grid, and what the torques' low-pass lets through of any function of them.
+
+The low-pass F that torques pass does not commute with W: W(F q) phi is not F (W(q) phi), for W is not linear in q, and
+Coulomb friction, tanh(dq / v), least of all. So W is computed from states that keep more of the motion, on a grid fine
+enough for it, and each of its columns passes the filter of the torques, both sides being decimated alike:
+
+    F tau = F[W(q, dq, ddq)] phi
+
+which is the parallel filter of identification by inverse dynamics (Gautier).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import sosfiltfilt
+
+from dynid.robot import FloatArray, read_only
+
+Function = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+GRID_OF_CUTOFF = 32  # steps per period of the low-pass's cut-off frequency, at least
+
+
+@dataclass(frozen=True, eq=False)
+class FineStates:
+    """States of one recording on a grid that is finer than its samples'; states are read-only.
+
+    Attributes:
+        q, dq, ddq: (M, n) [rad, rad/s, rad/s^2].
+        sections: the torques' low-pass for this grid, as second-order sections.
+        nodes: (N,) places of the samples in the grid.
+    """
+
+    q: FloatArray
+    dq: FloatArray
+    ddq: FloatArray
+    sections: FloatArray
+    nodes: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("q", "dq", "ddq"):
+            object.__setattr__(self, name, read_only(getattr(self, name)))
+
+    def low_pass(self, values: FloatArray) -> FloatArray:
+        """Values on the grid, (M, ...), as they are at the samples behind the low-pass, (N, ...)."""
+        filtered = np.asarray(sosfiltfilt(self.sections, values.reshape(len(values), -1), axis=0))
+        return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
+
+    def seen(self, function: Function) -> FloatArray:
+        """A function of (q, dq, ddq), giving (M, ...), as it is at the samples behind the low-pass, (N, ...)."""
+        return self.low_pass(function(self.q, self.dq, self.ddq))
+
+
+def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
+    """The largest divisor of `steps`, a target interval in steps of `grid_s`, that is fine enough for a cut-off."""
+    finest = 1.0 / (GRID_OF_CUTOFF * cutoff_hz) + 1e-9
+    return max(d for d in range(1, steps + 1) if steps % d == 0 and (d == 1 or d * grid_s <= finest))
+
+
+def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineStates, ...]:
+    """The same states with some of their samples; which (N,) is of the samples of all parts in order."""
+    found, begin = [], 0
+    for part in parts:
+        end = begin + len(part.nodes)
+        nodes = part.nodes[which[begin:end]]
+        found.append(FineStates(part.q, part.dq, part.ddq, part.sections, nodes))
+        begin = end
+    return tuple(found)
