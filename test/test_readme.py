@@ -15,6 +15,7 @@ from dynid.trajectory.families import load_excitation
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docker/README.md")
+SITE = tuple(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))  # links: test_docs.py
 
 
 def shell_lines(text: str) -> list[str]:
@@ -53,7 +54,7 @@ def run_commands(name: str) -> list[str]:
 
 
 def test_every_run_command_exists() -> None:
-    commands = [line for name in DOCUMENTS for line in run_commands(name)]
+    commands = [line for name in (*DOCUMENTS, *SITE) for line in run_commands(name)]
     assert "./run demo" in commands and "./run test" in commands
     assert [fault for line in commands if (fault := command_fault(line))] == []
 
@@ -77,10 +78,10 @@ def test_every_linked_file_exists(name: str) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", (*DOCUMENTS, *SITE))
 def test_every_named_folder_and_file_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:config|urdf|launch|docker|src|test|benchmarks)/[\w./]+)`", text)
+    paths = re.findall(r"`((?:config|urdf|launch|docker|src|test|benchmarks|examples|docs)/[\w./]+)`", text)
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
@@ -103,7 +104,8 @@ def test_the_readme_names_exactly_the_nodes_topics_services_and_parameters_of_th
 
 
 def test_launch_lines_name_existing_files_and_motions() -> None:
-    lines = [line for line in shell_lines((ROOT / "README.md").read_text("utf-8")) if line.startswith("ros2 launch")]
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", *SITE)]
+    lines = [line for text in texts for line in shell_lines(text) if line.startswith("ros2 launch")]
     assert lines
     motions = load_excitation(load_robot("crane_x7")).names
     for line in lines:

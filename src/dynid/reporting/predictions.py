@@ -15,7 +15,7 @@ from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.estimator import TorqueErrors, torque_errors
 from dynid.identification.model_file import ModelFile
 from dynid.identification.preprocessing import Samples
-from dynid.identification.sample_sets import hold_out
+from dynid.identification.sample_sets import hold_out, seen_friction
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.sources import Source, load_source
 from dynid.model.dynamics import ArmModel
@@ -119,10 +119,10 @@ class Predictor:
 
     def _motion(self, source: Source, name: str, kind: Kind, samples: Samples) -> Motion:
         model, phi, before = self._model(source.mount)
-        W = model.regressor(samples.q, samples.dq, samples.ddq)
+        W = samples.seen(model.regressor)
         predicted = W @ phi.values
         if (friction := self.content.friction()) is not None:
-            predicted = predicted + friction.torque(samples.dq)
+            predicted = predicted + seen_friction(samples, friction)
         moved = float("nan")
         if before is not None:
             moved = float(np.linalg.norm(W @ (phi.values - before)) / np.linalg.norm(samples.tau))

@@ -1,0 +1,219 @@
+"""Pages of the site that are made from the code: commands from typer, files from schemas, the API from docstrings.
+
+Parts of README and CONTRIBUTING appear as pages, too: nothing is told twice. mkdocs calls the functions `on_...`.
+"""
+
+import importlib
+import inspect
+import os
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from dynid.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = {
+    "model": "Geometry, base parameters, regressor, dynamics, standard parameters",
+    "trajectory": "Excitation motions",
+    "control": "Control laws and the phases of a motion",
+    "hardware": "Servo bus, control cycle, safety",
+    "simulation": "The simulated arm",
+    "recording": "Bags and CSV files",
+    "identification": "From recordings to an accepted model",
+    "reporting": "Tables, figures, reports",
+}
+# file: where a user meets it, and the schema that reads it
+SCHEMAS = {
+    "robot.yaml": ("The robot: joints, limits, drives, bounds", "robot_file:RobotFile"),
+    "identification.yaml": ("How a robot is identified and judged", "identification.settings:IdentificationSettings"),
+    "excitation.yaml": ("Motions, and the limits that they keep", "trajectory.excitation_schema:ExcitationFile"),
+    "controller.yaml": ("Gains of the control laws", "control.controller:ControllerSettings"),
+    "safety.yaml": ("What stops an arm", "hardware.safety_settings:SafetySettings"),
+    "models/*.yaml": ("Standard parameters of an arm, such as CAD values", "model.standard:StandardFile"),
+    "mapping.yaml": ("What the columns of a CSV file are", "recording.csv_mapping:CsvMapping"),
+    "model.yaml": ("An identified model, its verdict and provenance", "identification.model_file:ModelFile"),
+    "faults.yaml": ("What goes wrong on a simulated arm, and when", "simulation.faults:FaultScript"),
+    "runs/*.json": ("One run of a campaign", "identification.campaign_run:RunRecord"),
+}  # fmt: skip
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put one API page per package into the navigation, and pages that others write where they exist."""
+    api = [{name: f"reference/api/{name}.md"} for name in PACKAGES]
+    for entry in config.nav or []:
+        for title, pages in entry.items():
+            if title == "Reference":
+                entry[title] = [{"API": api} if page == {"API": "API"} else page for page in pages]
+            if title == "Method":
+                known = {next(iter(page.values())) for page in pages}
+                more = {"Methods beside it": "methods.md", "Faults and what must happen": "faults.md"}
+                pages += [{k: v} for k, v in more.items() if (ROOT / "docs" / v).is_file() and v not in known]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages."""
+    pages = {
+        "reference/commands.md": commands_page(),
+        "reference/ros.md": ros_page(),
+        "reference/files.md": files_page(),
+        "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+    } | {f"reference/api/{name}.md": api_page(name) for name in PACKAGES}
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links to files of the source tree that are no pages become their names; a missing file stays a dead link."""
+    here = (ROOT / "docs" / page.file.src_uri).parent if page.file.src_uri != "contributing.md" else ROOT
+
+    def told(match: re.Match[str]) -> str:
+        text, target = match[1], match[2].split("#")[0]
+        if "://" in target or not target:
+            return match[0]
+        path = Path(os.path.normpath(here / target))
+        if not path.exists() or path.is_relative_to(ROOT / "docs"):
+            return match[0]
+        name = str(path.relative_to(ROOT))
+        return f"`{name}`" if text.strip("`") in (name, path.name) else f"{text} (`{name}`)"
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", told, markdown)
+
+
+# -- commands --------------------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("dynid", [], resilient_parsing=True)
+    parts = [
+        "# Commands\n",
+        "Written `./run COMMAND` in a source tree, `dynid COMMAND` where the package is installed. With `--json` a "
+        "command prints one JSON object on standard output and nothing else; progress goes to standard error. Exit "
+        "code 0: done and accepted; 1: refused, or a check failed; 2: wrong arguments; 130: interrupted.\n",
+    ]
+    for name in command.list_commands(context):
+        parts += _command(command.get_command(context, name), [name], context)
+    return "\n".join(parts)
+
+
+def _command(command: Any, names: list[str], context: Any) -> list[str]:
+    lines = [f"{'#' * (1 + len(names))} dynid {' '.join(names)}\n", inspect.cleandoc(command.help or "") + "\n"]
+    rows = [row for parameter in command.params if (row := _parameter(parameter))]
+    if rows:
+        lines += ["| argument | what | default |", "|---|---|---|", *rows, ""]
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(context):
+            lines += _command(command.get_command(context, name), [*names, name], context)
+    return lines
+
+
+def _parameter(parameter: Any) -> str:
+    if parameter.name == "help" or getattr(parameter, "hidden", False):
+        return ""
+    own = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar or parameter.name]
+    default = parameter.default if parameter.param_type_name == "option" else None
+    shown = "required" if parameter.required else "" if default in (None, False, [], ()) else f"`{default}`"
+    text = (getattr(parameter, "help", "") or "").replace("|", "\\|")
+    return f"| {', '.join(f'`{name}`' for name in own)} | {text} | {shown} |"
+
+
+# -- README ----------------------------------------------------------------------------------------------------
+
+
+def section(text: str, heading: str) -> str:
+    """The part of a Markdown text under a heading, without the heading."""
+    level = heading.split(" ")[0]
+    match = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", text, re.MULTILINE | re.DOTALL)
+    if match is None:
+        raise ValueError(f"README.md has no section '{heading}', which the documentation shows")
+    return match[1]
+
+
+def ros_page() -> str:
+    """Topics, services, parameters and launch files, as the README has them."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    parts = {
+        "Topics and services": "### Topics and services", "Parameters": "### Parameters",
+    }  # fmt: skip
+    body = "\n".join(f"## {title}\n{section(readme, heading)}" for title, heading in parts.items())
+    launch = section(readme, "## In a ROS 2 workspace").split("### Topics and services")[0]
+    return f"# Topics, services, parameters\n\n{body}\n## Launch files\n{launch}"
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def files_page() -> str:
+    """Every file format that has a schema, field by field."""
+    parts = [
+        "# Files\n",
+        "YAML files are read with the safe loader and checked against these schemas; what is wrong is named by file, "
+        "field and value, and an unknown field is refused. Units are in the names: SI, or as the name says.\n",
+        "A **bag** is a rosbag2 folder (mcap or sqlite3). It must hold `joint_states`; a bag that dynid recorded holds "
+        "`joint_commands`, `applied_commands`, `reference`, `experiment` and `hardware_settings`, too, and says with "
+        "what it was made. **CSV files** need a `mapping.yaml`.\n",
+        "A **result folder** holds `model.yaml`, `model.urdf`, `model.xml` (MuJoCo), `rotor_inertias.yaml` (what a "
+        "URDF cannot hold), `predictions.npz` (measured and predicted torques) and `report.html`; that of a campaign "
+        "`campaign.json`, `tables/*.csv` and `runs/*.json`, too.\n",
+    ]
+    for name, (what, place) in SCHEMAS.items():
+        module, schema = place.split(":")
+        found = getattr(importlib.import_module(f"dynid.{module}"), schema)
+        parts.append(f"## {name}\n\n{what}.\n")
+        parts += _schema(found, set())
+    return "\n".join(parts)
+
+
+def _schema(schema: type[BaseModel], told: set[type]) -> list[str]:
+    told.add(schema)
+    first = re.sub(r"(?m)^(\w+(?:, \w+)*): ", r"\n- `\1`: ", inspect.cleandoc(schema.__doc__ or ""))
+    lines = [f"{first}\n", "| field | type | default |", "|---|---|---|"]
+    nested: list[type[BaseModel]] = []
+    for name, field in schema.model_fields.items():
+        default = "required" if field.is_required() else f"`{_shown(field)}`"
+        lines.append(f"| `{name}` | {_type(field.annotation)} | {default} |")
+        nested += _models(field.annotation)
+    lines.append("")
+    for one in dict.fromkeys(nested):
+        if one not in told:
+            lines += [f"### {one.__name__}\n", *_schema(one, told)]
+    return lines
+
+
+def _shown(field: Any) -> str:
+    value = field.default if field.default is not PydanticUndefined else field.default_factory()
+    return "see below" if isinstance(value, BaseModel) else str(value).replace("|", "/")
+
+
+def _type(annotation: Any) -> str:
+    text = annotation.__name__ if inspect.isclass(annotation) and not get_args(annotation) else str(annotation)
+    text = re.sub(r"Annotated\[([\w.]+), .*?\)\]", r"\1", text)
+    text = re.sub(r"(typing|collections\.abc|annotated_types|dynid(\.\w+)+)\.", "", text).replace("NoneType", "None")
+    return f"`{text}`".replace("|", "or")
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _models(part)]
+
+
+# -- API -------------------------------------------------------------------------------------------------------
+
+
+def api_page(package: str) -> str:
+    """All public modules of a package."""
+    modules = sorted(path.stem for path in (ROOT / "src/dynid" / package).glob("*.py") if path.stem != "__init__")
+    blocks = [f"::: dynid.{package}.{name}\n" for name in modules if not name.startswith("_")]
+    return f"# dynid.{package}\n\n{PACKAGES[package]}.\n\n" + "\n".join(blocks)

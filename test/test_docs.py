@@ -1,0 +1,205 @@
+"""The documentation: the site builds without a dead link, its commands run or at least exist, the examples run."""
+
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import load_robot
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+EXECUTED = re.compile(r"<!-- executed -->\n```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def own_lines(text: str) -> list[str]:
+    return [line for block in EXECUTED.findall(text) for line in block.splitlines() if line.strip()]
+
+
+def run_line(line: str) -> None:
+    """One `./run` line in this process, in the current folder."""
+    words = shlex.split(line, comments=True)
+    assert words[0] == "./run", line
+    done = CliRunner().invoke(app, words[1:], catch_exceptions=False)
+    assert done.exit_code == 0, f"{line}\n{done.stdout}"
+
+
+def write_csv(path: Path, seed: int, load: float = 0.0) -> None:
+    """A minute of a PUMA 560 as CSV, with the columns that docs/your_robot.md names; a load is a mass at the flange."""
+    robot = load_robot("puma560")
+    rng, t = np.random.default_rng(seed), np.arange(0.0, 60.0, 0.01)
+    q, dq, ddq = np.zeros((3, len(t), robot.size))
+    middle, half = 0.5 * (robot.lower + robot.upper), 0.5 * np.minimum(robot.upper - robot.lower, 4.0)
+    for j in range(robot.size):
+        shares = rng.dirichlet(np.ones(4)) * 0.9 * half[j]
+        for share, frequency, phase in zip(shares, rng.uniform(0.15, 0.7, 4), rng.uniform(0, 6, 4), strict=True):
+            w = 2 * np.pi * frequency
+            q[:, j] += share * np.sin(w * t + phase)
+            dq[:, j] += share * w * np.cos(w * t + phase)
+            ddq[:, j] -= share * w**2 * np.sin(w * t + phase)
+    model = ArmModel.of(robot)
+    standard = load_standard(robot.folder / "models/nominal.yaml", model.mdh, model.regrouping.standard)
+    values = np.array(standard.values)
+    values[10 * (robot.chain_size - 1) + 9] += load
+    q += middle
+    tau = model.regressor(q, dq, ddq) @ (model.regrouping.K @ values)
+    tau += 0.001 * robot.torque_limits * rng.normal(size=tau.shape)
+    header = ",".join(["t", *(f"q{j}" for j in range(6)), *(f"tau{j}" for j in range(6))])
+    np.savetxt(path, np.column_stack([t, q, tau]), delimiter=",", header=header, comments="", fmt="%.9g")
+
+
+def prepare(page: str, folder: Path) -> None:
+    """What a page takes for granted: an arm's URDF and its recordings."""
+    if page == "your_robot.md":
+        shutil.copy(load_robot("puma560").urdf_path, folder / "my_arm.urdf")
+        write_csv(folder / "run.csv", 1)
+        write_csv(folder / "other.csv", 2, load=1.0)
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        mapping = re.search(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        assert mapping
+        (folder / "mapping.yaml").write_text(mapping[1], encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory) -> Path:
+    """Where the commands of docs/start.md have run; the examples go on with what they made."""
+    folder, before = tmp_path_factory.mktemp("docs"), Path.cwd()
+    os.chdir(folder)
+    try:
+        for line in own_lines((ROOT / "docs/start.md").read_text(encoding="utf-8")):
+            run_line(line)
+    finally:
+        os.chdir(before)
+    return folder
+
+
+def test_the_first_five_minutes(workplace: Path) -> None:
+    lines = own_lines((ROOT / "docs/start.md").read_text(encoding="utf-8"))
+    assert len(lines) == 8
+    assert (workplace / "runs/comparison.html").is_file()
+    told = re.findall(r"^\| `([\w.]+)` \|", (ROOT / "docs/start.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(told) == sorted(path.name for path in (workplace / "runs/model").iterdir())
+
+
+def test_your_own_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepare("your_robot.md", tmp_path)
+    lines = own_lines((ROOT / "docs/your_robot.md").read_text(encoding="utf-8"))
+    for line in lines:
+        words = shlex.split(line)[1:]
+        done = CliRunner().invoke(app, words, catch_exceptions=False)
+        undecided = words[:2] == ["robot", "check"]  # what was drafted a moment ago holds questions still
+        assert done.exit_code == int(undecided), f"{line}\n{done.stdout}"
+    assert len(lines) == 6 and (tmp_path / "runs/model/report.html").is_file()
+
+
+def test_only_marked_blocks_run_and_all_of_them_are_tested() -> None:
+    marked = {page.name for page in PAGES if own_lines(page.read_text(encoding="utf-8"))}
+    assert marked == {"start.md", "your_robot.md"}
+
+
+# -- examples --------------------------------------------------------------------------------------------------
+
+
+def example(name: str, *arguments: object) -> str:
+    """What an example prints, run by an interpreter of its own as a user runs it."""
+    command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_identify_from_python(workplace: Path, tmp_path: Path) -> None:
+    bags = workplace / "runs/bags"
+    text = example("identify.py", tmp_path / "model", bags / "demo_identification", "--validate", bags / "V01")
+    assert "accepted - " in text and "relative torque error, V01" in text and "+-" in text
+    made, shown = ((folder / "model.yaml").read_text() for folder in (tmp_path / "model", workplace / "runs/model"))
+    assert yaml.safe_load(made)["parameters"] == yaml.safe_load(shown)["parameters"]
+
+
+def test_gravity_compensation_carries_the_arm(workplace: Path) -> None:
+    text = example("gravity_compensation.py", workplace / "runs/model_smooth/model.yaml")
+    without, own = (float(one) for one in re.findall(r"moved ([\d.]+) deg", text))
+    assert without > 30.0 and own < 5.0
+
+
+def test_plot_a_bag(workplace: Path, tmp_path: Path) -> None:
+    text = example("plot_bag.py", workplace / "runs/bags/V01", tmp_path / "bag.png")
+    assert "samples of 8 joints" in text and (tmp_path / "bag.png").stat().st_size > 10_000
+
+
+def test_every_example_is_tested_and_named_in_the_documentation() -> None:
+    names = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+    assert names == ["gravity_compensation.py", "identify.py", "plot_bag.py"]
+    told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert all(f"examples/{name}" in told for name in names)
+
+
+# -- site ------------------------------------------------------------------------------------------------------
+
+
+def build(config: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=250)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what the site is made from."""
+    pytest.importorskip("mkdocstrings", reason="mkdocs is not installed: pip install -e '.[docs]'")
+    pytest.importorskip("material", reason="mkdocs-material is not installed: pip install -e '.[docs]'")
+    for name in ("mkdocs.yml", "README.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("src", "config", "benchmarks", "examples", "test", "docker", "launch", "LICENSE"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
+
+
+def test_the_site_builds_without_a_dead_link(tree: Path) -> None:
+    done = build(tree / "mkdocs.yml", tree / "site")
+    assert done.returncode == 0, done.stderr
+    commands = (tree / "site/reference/commands.html").read_text(encoding="utf-8")
+    root: Any = typer.main.get_command(app)
+    for name in root.list_commands(root.make_context("dynid", [], resilient_parsing=True)):
+        assert f'id="dynid-{name}"' in commands
+    files = (tree / "site/reference/files.html").read_text(encoding="utf-8")
+    assert "relative_torque_error" in files and "pseudo_inertia_margin" in files
+    api = (tree / "site/reference/api/model.html").read_text(encoding="utf-8")
+    assert 'id="dynid.model.dynamics.ArmModel.inverse_dynamics"' in api and "Torque" in api
+    ros = (tree / "site/reference/ros.html").read_text(encoding="utf-8")
+    assert "joint_commands" in ros and "model_file" in ros and "collect.launch.py" in ros
+    loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', (tree / "site/start.html").read_text(encoding="utf-8"))
+    assert not [one for one in loaded if one.endswith((".js", ".css")) or "font" in one]
+
+
+def test_a_dead_link_is_found(tree: Path) -> None:
+    page = tree / "docs/start.md"
+    page.write_text(page.read_text(encoding="utf-8") + "\nSee [nothing](nowhere.md).\n", encoding="utf-8")
+    config = yaml.load((tree / "mkdocs.yml").read_text(), yaml.SafeLoader)
+    config["plugins"] = ["search"]  # the API's pages take time and have no part in this
+    (tree / "mkdocs.yml").write_text(yaml.safe_dump(config))
+    done = build(tree / "mkdocs.yml", tree / "site")
+    assert done.returncode != 0 and "nowhere.md" in done.stderr
+
+
+def test_pictures_are_small_and_the_chain_is_what_its_command_draws() -> None:
+    images = ROOT / "docs/images"
+    assert all(path.stat().st_size < 200_000 for path in images.iterdir())
+    make = runpy.run_path(str(images / "make_images.py"))
+    assert make["chain_svg"]() == (images / "chain.svg").read_text(encoding="utf-8")
