@@ -6,9 +6,10 @@ import pytest
 from dynid.errors import DataError
 from dynid.identification.coulomb import CoulombFriction, loop_weights, row_weights
 from dynid.identification.estimator import estimator
+from dynid.identification.friction_checks import friction_checks
 from dynid.identification.preprocessing import Samples, SampleSettings
 from dynid.identification.regression import Regression
-from dynid.identification.settings import CoulombSettings
+from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.identification.verdict import Verdict
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
@@ -101,6 +102,26 @@ def test_what_only_creeps_cannot_be_told_from_friction() -> None:
         estimator("ols").estimate(MODEL, samples_of(Q, dq, DDQ, TAU), CoulombSettings(slow_rad_s=0.0))
     with pytest.raises(DataError, match=r"equations faster than 0\.05 rad/s"):
         estimator("ols").estimate(MODEL, samples_of(Q, 1e-3 * DQ, DDQ, TAU), SETTINGS)
+
+
+def test_one_speed_and_no_speed_are_findings() -> None:
+    """kappa(W) sees neither: at one speed FV and FC are one torque, and a joint near standstill shows no friction."""
+    limits = load_identification(ROBOT).acceptance
+    sound = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
+    assert all(check.passed for check in friction_checks(sound, limits, ROBOT.joint_names))
+    assert friction_checks(Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED)), limits, ROBOT.joint_names) == ()
+    same = np.array(DQ)
+    same[:, 6] = np.sign(DQ[:, 6]) * (1.0 + 0.02 * DQ[:, 6])
+    at_speed, separate = friction_checks(
+        Regression.of(MODEL, samples_of(Q, same, DDQ, RUBBED), SETTINGS), limits, ROBOT.joint_names
+    )
+    assert at_speed.passed and not separate.passed and separate.detail == "FV7"
+    idle = np.array(DQ)
+    idle[20:, 4] = 0.01 * DQ[20:, 4]
+    at_speed, _ = friction_checks(
+        Regression.of(MODEL, samples_of(Q, idle, DDQ, RUBBED), SETTINGS), limits, ROBOT.joint_names
+    )
+    assert not at_speed.passed and at_speed.detail == ROBOT.joint_names[4] and at_speed.value == pytest.approx(0.4)
 
 
 def test_friction_of_given_parameters() -> None:

@@ -16,6 +16,7 @@ from dynid.identification.clie import ClieOptions, ClieResult, refine
 from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
 from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.estimator import Estimate, estimator
+from dynid.identification.friction_checks import friction_checks
 from dynid.identification.friction_history import KnownFriction
 from dynid.identification.preprocessing import preprocess_recording
 from dynid.identification.projection import physical_lower_bounds, project
@@ -147,6 +148,9 @@ class _Progress:
         if estimate.friction is not None:
             self.friction = KnownFriction(runner.model, estimate.base, estimate.friction)
         self.regression = estimate.regression
+        friction = friction_checks(self.regression, settings.acceptance, samples.joint_names)
+        failed = [*samples.quality.failed, *(check for check in friction if not check.passed)]
+        self.found["findings"] = tuple(check.sentence() for check in failed)
         self._note_ols(estimate, time.perf_counter() - begin)
         refined = self._refine(estimate.base)
         self._accept(refined.base)

@@ -15,6 +15,7 @@ from dynid.identification.audit import AuditResult, audit
 from dynid.identification.coulomb import CoulombFriction, with_friction
 from dynid.identification.estimator import Estimate, TorqueErrors, estimator
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
+from dynid.identification.friction_checks import friction_checks
 from dynid.identification.held_out import (
     HeldOut,
     Validation,
@@ -269,6 +270,7 @@ def _judge(
                 value=estimate.condition_number,
                 limit=limits.condition_number,
             ),
+            *friction_checks(estimate.regression, limits, samples.joint_names),
             Check(
                 name=f"smallest eigenvalue of M(q) over {audited.poses_checked} poses",
                 value=audited.lambda_min,

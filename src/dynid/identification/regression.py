@@ -181,6 +181,13 @@ class Regression:
     def _named(self, which: NDArray[np.bool_]) -> str:
         return ", ".join(name for name, one in zip(self.names, which, strict=True) if one)
 
+    def beside_friction(self) -> dict[str, float]:
+        """The share of every parameter's column that no Coulomb friction can imitate, 0 to 1."""
+        count = 0 if self.shape is None else self.axes
+        R = self._whole_triangle[:-1, count:-1]
+        shares = np.linalg.norm(R[count:], axis=0) / np.linalg.norm(R, axis=0)
+        return dict(zip(self.names, shares.tolist(), strict=True))
+
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
         """kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
 

@@ -17,10 +17,11 @@ from dynid.identification.closed_loop_data import closed_loop_data, recorded_con
 from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.estimator import Estimate, TorqueErrors, estimator
 from dynid.identification.feasibility import ConsistentModel, consistent_projection
+from dynid.identification.friction_checks import friction_checks
 from dynid.identification.friction_history import KnownFriction
 from dynid.identification.held_out import HeldOutSet, Validation
 from dynid.identification.pipeline import nominal_standard
-from dynid.identification.preprocessing import Samples, preprocess_recording
+from dynid.identification.preprocessing import preprocess_recording
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.torque_source import other_source, torque_source_check
 from dynid.identification.verdict import Check, Verdict
@@ -110,7 +111,10 @@ def study_representative(
         errors["direct fit"] = held_out.validate(*held_out.direct_fit())
         errors["direct fit of base parameters"] = held_out.validate(*held_out.direct_fit(with_friction=False))
     fit, friction = regression.errors(consistent.base.values), regression.friction_model(consistent.base.values)
-    checks = _checks(robot, settings, run, samples, consistent, audited, fit)
+    checks = [
+        *friction_checks(regression, settings.acceptance, robot.joint_names),
+        *_checks(robot, settings, run, consistent, audited, fit),
+    ]
     if recording.applied is not None:
         source = other_source(settings.torque_source)
         other = preprocess_recording(recording, robot, settings, interval_s=run.interval_s, torque_source=source)
@@ -150,7 +154,7 @@ def _paper_way(
 
 
 def _checks(
-    robot: Robot, settings: IdentificationSettings, run: RunRecord, samples: Samples, consistent: ConsistentModel,
+    robot: Robot, settings: IdentificationSettings, run: RunRecord, consistent: ConsistentModel,
     audited: AuditResult, fit: TorqueErrors,
 ) -> list[Check]:  # fmt: skip
     """Checks of the result without held-out bags."""

@@ -52,6 +52,8 @@ class Acceptance(Strict):
     fresh_poses: Annotated[int, Field(gt=0)] = 1_000_000
     relative_torque_error: Positive = 0.2
     condition_number: Positive = 1000.0
+    time_at_speed_s: NonNegative = 0.5  # of the axis that moves least, where Coulomb friction is estimated
+    friction_separation: Share = 0.1  # least share of a viscous friction's column that Coulomb friction cannot imitate
     torque_source_difference: Positive = 0.05  # of torques predicted from measured against written currents
 
 
