@@ -24,7 +24,7 @@ SHORT = {"speed_factor": 0.9, "waypoints_deg": [
     [0, 0, 0, -90, 0, 0, 0, 0], [-30, 25, 35, -60, 40, 30, 40, 30], [20, -15, -20, -110, -30, -40, -30, 5],
     [-10, 10, -40, -50, 10, 20, 50, 40], [0, 0, 0, -90, 0, 0, 0, 0],
 ]}  # fmt: skip
-PLAN = Plan(identification=("V02",), held_out=("V01",), refined="short")
+PLAN = Plan(identification=("V02",), held_out=("V01",), refined="short", interval_s=0.02)
 COLD = iter((20.0, 3.0))
 
 

@@ -170,15 +170,18 @@ def test_an_arm_that_has_settled_starts_in_equilibrium(loop: ClosedLoop) -> None
     assert np.abs(q - loop.data.q_ref[0]).max() > 1e-3  # the law has no gravity term: the arm sags
 
 
-@pytest.mark.parametrize("filtered", [False, True])
-@pytest.mark.parametrize("at_rest", [False, True])
-def test_jacobian_is_that_of_finite_differences(filtered: bool, at_rest: bool) -> None:
+@pytest.mark.parametrize(
+    ("filtered", "at_rest", "late", "loaded"),
+    [(False, False, 1, False), (True, False, 2, True), (False, True, 0, False), (True, True, 1, True)],
+)
+def test_jacobian_is_that_of_finite_differences(filtered: bool, at_rest: bool, late: int, loaded: bool) -> None:
     low_pass = LowPass(FilterSettings(), 0.02, CYCLE)
     response = impulse_response(low_pass.apply, 600) if filtered else None
     data = data_of(short_motion(), response=response)
     if at_rest:
         data = replace(data, initial_state=None)
-    loop = ClosedLoop(MODEL, SETTINGS, data)
+    load = 0.2 * np.tanh(data.dq_ref / 0.02) if loaded else None  # as sharp as known friction
+    loop = ClosedLoop(MODEL, SETTINGS, replace(data, external=load, delay_cycles=late))
     simulation = loop.simulate(PHI)
     differences = np.empty((len(data.tau), 8, len(MODEL.names)))
     for k in range(len(MODEL.names)):

@@ -41,6 +41,11 @@ def filtered_samples(data: ClosedLoopData, command: FloatArray) -> FloatArray:
     return np.stack([np.interp(data.sample_times, grid, column) for column in smooth.T], axis=1)
 
 
+def external_torque(data: ClosedLoopData) -> FloatArray:
+    """The load in every cycle, (K, n) [N m]."""
+    return np.zeros_like(data.q_ref) if data.external is None else data.external
+
+
 def standard_for(model: ArmModel, phi: FloatArray) -> StandardParameters:
     """Some standard parameters that regroup to phi (p,); they need not be physical."""
     regrouping = model.regrouping
@@ -54,13 +59,12 @@ def standard_for(model: ArmModel, phi: FloatArray) -> StandardParameters:
 
 @dataclass
 class PlainLoop:
-    """The closed loop in plain Python around `pinocchio.aba`; `cycles` of it, or all."""
+    """The closed loop in plain Python around `pinocchio.aba`."""
 
     robot: Robot
     model: ArmModel
     settings: ControllerSettings
     data: ClosedLoopData
-    late: int = 1
 
     def __post_init__(self) -> None:
         if self.data.initial_state is None:
@@ -92,6 +96,7 @@ class PlainLoop:
             return np.concatenate([pinocchio.aba(arm, pin, q[:c], dq[:c], free[:c]), free[c:] / rotors[c:]])
 
         data, step, h = self.data, self.data.cycle_s, self.data.cycle_s / SUBSTEPS
+        load = external_torque(data)
         assert data.initial_state is not None
         q, dq = np.array(data.initial_state)
         law = FeedforwardPd(self.settings)
@@ -99,7 +104,7 @@ class PlainLoop:
         out = np.empty((cycles or len(data.q_ref), self.model.axes))
         for k in range(len(out)):
             out[k] = law.update(step, q, data.q_ref[k], data.dq_ref[k], data.ddq_ref[k])
-            tau = out[max(k - self.late, 0)]
+            tau = out[max(k - data.delay_cycles, 0)] + load[k]
             for _ in range(SUBSTEPS):
                 first = accelerations(q, dq, tau)
                 q_next, dq_next = q + h * dq, dq + h * first
@@ -111,7 +116,7 @@ class PlainLoop:
 class ScalarLoop:
     """The closed loop on a compiled scalar kernel."""
 
-    def __init__(self, model: ArmModel, settings: ControllerSettings, data: ClosedLoopData, late: int = 1) -> None:
+    def __init__(self, model: ArmModel, settings: ControllerSettings, data: ClosedLoopData) -> None:
         if data.initial_state is None:
             raise DataError("the baseline needs the initial state of the motion")
 
@@ -125,14 +130,14 @@ class ScalarLoop:
         drive = self._law[0] * data.q_ref + (self._law[1] + damping) * data.dq_ref + inertia * data.ddq_ref
         self._drive = np.ascontiguousarray(drive)
         self._decay = math.exp(-data.cycle_s / settings.pseudo_differentiation_s)
-        self._data, self._initial, self._late = data, np.array(data.initial_state), late
+        self._data, self._initial, self._external = data, np.array(data.initial_state), np.array(external_torque(data))
 
     def commands(self, phi: FloatArray) -> FloatArray:
         """Commands (K, n) [N m] of base parameters phi (p,)."""
         out = np.empty_like(self._drive)
         self._kernel(
-            self._drive, self._initial, self._law, self._decay, self._data.cycle_s, self._late,
-            np.array(phi, dtype=np.float64), SUBSTEPS, out,
+            self._drive, self._external, self._initial, self._law, self._decay, self._data.cycle_s,
+            self._data.delay_cycles, np.array(phi, dtype=np.float64), SUBSTEPS, out,
         )  # fmt: skip
         return out
 
@@ -151,13 +156,19 @@ def lsqnonlin_like(
     size = 100.0 * np.maximum(np.abs(phi0), 1e-4)
 
     def residual(phi: FloatArray) -> FloatArray:
-        return np.asarray((filtered_samples(data, commands(phi)) - data.tau).ravel())
+        return weighted_error(commands(phi), data).ravel()
 
     return least_squares(
         residual, phi0, jac="2-point", bounds=(-size, size), x_scale="jac", max_nfev=maximum_evaluations
     )
 
 
+def weighted_error(command: FloatArray, data: ClosedLoopData) -> FloatArray:
+    """Closed-loop input error of simulated commands (K, n), (S, n) [N m], times the samples' weights."""
+    error = filtered_samples(data, command) - data.tau
+    return np.asarray(error if data.weights is None else error * data.weights)
+
+
 def cost(command: FloatArray, data: ClosedLoopData) -> float:
     """Sum of squares of the closed-loop input error of simulated commands (K, n) [N^2 m^2] (paper eq. 9)."""
-    return float(np.sum((filtered_samples(data, command) - data.tau) ** 2))
+    return float(np.sum(weighted_error(command, data) ** 2))

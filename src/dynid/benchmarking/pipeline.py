@@ -81,8 +81,7 @@ def benchmark_clie(
         (folder / "bags").mkdir()
         progress(f"simulating {plan.refined}")
         figures |= simulation_figures(bags, bags.held_out[0], plan.refined, folder / "bags")
-        trajectory = excitation.trajectory(plan.refined, plan.profile)
-        case = make_case(robot, trajectory, plan.interval_s, plan.mount)
+        case = make_case(robot, folder / "bags" / plan.refined, plan.interval_s)
         auditor = Auditor(case.model, robot.audit_lower, robot.audit_upper)
         figures |= {"trajectory": plan.refined, "profile": plan.profile, "mount": plan.mount}
         figures |= refinement_figures(case, auditor, quick=quick, progress=progress)

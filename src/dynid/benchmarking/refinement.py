@@ -6,35 +6,33 @@ Both end points are judged by the plain simulation around `pinocchio.aba`, which
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from dynid.benchmarking.baseline import PlainLoop, ScalarLoop, cost, lsqnonlin_like
-from dynid.control.controller import ControllerSettings, load_controller
-from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError
 from dynid.identification.audit import Auditor
 from dynid.identification.clie import ClieOptions, ClieResult, refine
 from dynid.identification.closed_loop import ClosedLoop, LoopOptions
+from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
+from dynid.identification.estimator import estimator
+from dynid.identification.friction_history import KnownFriction
 from dynid.identification.loop_data import ClosedLoopData
-from dynid.identification.preprocessing import LowPass
+from dynid.identification.preprocessing import preprocess_recording
 from dynid.identification.projection import project
-from dynid.identification.sampling import impulse_response
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
+from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.lockstep import simulate
-from dynid.trajectory.trajectory import Trajectory
 
 Progress = Callable[[str], None]
 Value = TypeVar("Value")
 REPEATS = 3
-STOPS_MARGIN_RAD = 0.2
-SEED = 1
 START_MARGIN_KG_M2 = 1e-4
-SMALLEST_ROTOR_KG_M2 = 1e-4
 WARM_CYCLES = 4000
 
 
@@ -50,30 +48,20 @@ class Case:
     duration_s: float
 
 
-def make_case(robot: Robot, trajectory: Trajectory, interval_s: float = 0.04, mount: str | None = None) -> Case:
-    """Run a trajectory on the simulated arm, all nuisances on, and start from least squares on its reference motion."""
-    model, settings = ArmModel.of(robot, mount=mount), load_controller(robot)
-    lower, upper = trajectory.waypoints.min(axis=0), trajectory.waypoints.max(axis=0)
-    stops = np.minimum(lower, robot.lower) - STOPS_MARGIN_RAD, np.maximum(upper, robot.upper) + STOPS_MARGIN_RAD
-    run = simulate(
-        robot, trajectory, FeedforwardPd(settings), mount=mount, seed=SEED, q0=trajectory.start, stops=stops,
-        to_rest=False,
-    )  # fmt: skip
-    cycle = robot.file.bus.cycle_s
-    low_pass = LowPass(load_identification(robot).filter, interval_s, cycle)
-    margin = 0.5 * interval_s * np.ceil(2.0 * low_pass.settling_s / interval_s)
-    times = np.arange(margin, len(run.q) * cycle - margin, interval_s)
-    response = impulse_response(low_pass.apply, round(3 * low_pass.settling_s / cycle))
-    at = np.rint(times / cycle).astype(int)
-    measured = low_pass.apply(run.torque_command)[at]
-    initial = np.array([run.q[0], np.zeros(robot.size)])
-    data = ClosedLoopData(run.q_ref, run.dq_ref, run.ddq_ref, times, measured, initial, response, cycle)
-    q, dq, ddq = (low_pass.apply(x)[at] for x in (run.q_ref, run.dq_ref, run.ddq_ref))
-    W = model.regressor(q, dq, ddq).reshape(-1, len(model.names))
-    start = np.linalg.lstsq(W, measured.ravel(), rcond=None)[0]
-    rotors = np.array([name.startswith("IA") for name in model.names])
-    phi0 = BaseParameters(model.names, np.asarray(np.where(rotors, np.maximum(start, SMALLEST_ROTOR_KG_M2), start)))
-    return Case(robot, model, settings, data, phi0, len(run.q) * cycle)
+def make_case(robot: Robot, bag: Path, interval_s: float = 0.04) -> Case:
+    """One bag's refinement as a campaign has it: with known friction, weights and delay, and least squares first.
+
+    Only the baselines' law starts at rest; so does the case, whose bag begins with the arm held.
+    """
+    recording, identification = load_recording(bag, robot), load_identification(robot)
+    model, settings = ArmModel.of(robot, mount=recording.hardware.mount), recorded_controller(recording)
+    samples = preprocess_recording(recording, robot, identification, interval_s=interval_s)
+    estimate = estimator(identification.estimator).estimate(model, samples, identification.coulomb_friction)
+    known = None if estimate.friction is None else KnownFriction(model, estimate.base, estimate.friction)
+    data = closed_loop_data(recording, robot, identification, interval_s, known)
+    assert data.initial_state is not None
+    data = replace(data, initial_state=np.array([data.initial_state[0], np.zeros(robot.size)]))
+    return Case(robot, model, settings, data, estimate.base, len(data.q_ref) * data.cycle_s)
 
 
 def warm(case: Case) -> None:
@@ -83,7 +71,9 @@ def warm(case: Case) -> None:
     keep = data.sample_times < (count - 1) * data.cycle_s
     short = replace(
         data, q_ref=data.q_ref[:count], dq_ref=data.dq_ref[:count], ddq_ref=data.ddq_ref[:count],
-        sample_times=data.sample_times[keep], tau=data.tau[keep],
+        sample_times=data.sample_times[keep], tau=data.tau[keep], load_deviation=None,
+        external=None if data.external is None else data.external[:count],
+        weights=None if data.weights is None else data.weights[keep],
     )  # fmt: skip
     loop = ClosedLoop(case.model, case.settings, short)
     simulation = loop.simulate(case.phi0)

@@ -17,10 +17,20 @@ if TYPE_CHECKING:
 
 
 def simulate_scalar(
-    drive: Any, initial: Any, law: Any, decay: float, step: float, late: int, phi: Any, substeps: int, command: Any
+    drive: Any,
+    external: Any,
+    initial: Any,
+    law: Any,
+    decay: float,
+    step: float,
+    late: int,
+    phi: Any,
+    substeps: int,
+    command: Any,
 ) -> None:
     """Commands (K, n) of one motion from its initial state (2, n), by the trapezoidal rule; see `simulate_lanes`."""
     state, trial, pending = np.empty((2, AXES, 1)), np.empty((2, AXES, 1)), np.empty((late + 1, AXES, 1))
+    force = np.empty((AXES, 1))
     first, second, pivot = np.empty((AXES, 1)), np.empty((AXES, 1)), np.empty((1, 1))
     last, velocity, h, gain = np.empty(AXES), np.empty(AXES), step / substeps, (1.0 - decay) / step
     for i in range(AXES):
@@ -36,12 +46,13 @@ def simulate_scalar(
                 pending[j, i, 0] = pending[j + 1, i, 0]
             pending[late, i, 0] = drive[k, i] - law[0, i] * state[0, i, 0] - law[1, i] * velocity[i]
             command[k, i] = pending[late, i, 0]
+            force[i, 0] = pending[0, i, 0] + external[k, i]
         for _ in range(substeps):
-            forward(0, (state[0], state[1], pending[0], phi, first, pivot))
+            forward(0, (state[0], state[1], force, phi, first, pivot))
             for i in range(AXES):
                 trial[0, i, 0] = state[0, i, 0] + h * state[1, i, 0]
                 trial[1, i, 0] = state[1, i, 0] + h * first[i, 0]
-            forward(0, (trial[0], trial[1], pending[0], phi, second, pivot))
+            forward(0, (trial[0], trial[1], force, phi, second, pivot))
             for i in range(AXES):
                 state[0, i, 0] += 0.5 * h * (state[1, i, 0] + trial[1, i, 0])
                 state[1, i, 0] += 0.5 * h * (first[i, 0] + second[i, 0])
