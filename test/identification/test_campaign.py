@@ -23,13 +23,14 @@ from dynid.identification.campaign_run import Runner, RunRecord, phi_of, rescue
 from dynid.identification.campaign_store import RunStore, bag_digest, fingerprint
 from dynid.identification.campaign_tables import campaign_tables
 from dynid.identification.model_file import load_model
+from dynid.identification.pipeline import identify
 from dynid.identification.representative import PathRescue
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, parameter_unit
 from dynid.model.standard import load_standard
-from dynid.recording.recording import load_recording
-from dynid.robot import load_robot
+from dynid.recording.recording import Recording, load_recording
+from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep import simulate
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import DELAY, NUISANCES
@@ -247,25 +248,58 @@ def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monk
     assert rescue(runner, indefinite).names == MODEL.names
 
 
-@pytest.mark.parametrize("late", [(), (DELAY,)])
-def test_an_ideal_plant_is_recovered(tmp_path: Path, late: tuple[str, ...]) -> None:
-    """Without nuisances; with and without the delay, which the refinement reads from the bag."""
+def recorded(folder: Path, name: str, off: tuple[str, ...] = (), seed: int = 0) -> Recording:
+    """A bag of the simulated arm in a new folder."""
     excitation, controller = load_excitation(ROBOT), load_controller(ROBOT)
     stops = default_stops(ROBOT, excitation.limits("paper"))
-    off = [name for name in NUISANCES if name not in late]
     made = simulate(
-        ROBOT, excitation.trajectory("PA02", "paper"), FeedforwardPd(controller), mount="hanging", stops=stops,
-        switched_off=off, to_rest=False,
+        ROBOT, excitation.trajectory(name, "paper"), FeedforwardPd(controller), mount="hanging", stops=stops,
+        switched_off=off, seed=seed, to_rest=False,
     )  # fmt: skip
-    write_bag(made, ROBOT, controller, tmp_path / "PA02", profile="paper")
-    run = Runner(ROBOT, SETTINGS, "hanging").run(load_recording(tmp_path / "PA02", ROBOT), 0.04, "key")
-    truth = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)).values
+    write_bag(made, ROBOT, controller, folder / name, profile="paper")
+    return load_recording(folder / name, ROBOT)
+
+
+def scale_of(truth: FloatArray) -> FloatArray:
+    """Every parameter's size, or the median of its unit group where that is larger."""
     units = np.array([parameter_unit(name) for name in MODEL.names])
     median = {unit: np.median(np.abs(truth[units == unit])) for unit in units}
-    scale = np.maximum(np.abs(truth), [median[unit] for unit in units])
-    assert run.clie is not None and run.accepted
-    assert np.max(np.abs(np.array(run.clie.phi) - truth) / scale) < 0.005
-    assert np.max(np.array(run.clie.standard_deviations) / scale) < 0.005
+    return np.maximum(np.abs(truth), [median[unit] for unit in units])
+
+
+@pytest.mark.parametrize(("name", "late"), [("PA02", ()), ("PA02", (DELAY,)), ("AP01", (DELAY,))])
+def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str, ...]) -> None:
+    """Without nuisances, at every interval, by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
+    recording = recorded(tmp_path, name, tuple(one for one in NUISANCES if one not in late))
+    truth = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)).values
+    scale = scale_of(truth)
+    runner = Runner(ROBOT, SETTINGS, "hanging")
+    for interval in load_identification(ROBOT).campaign_intervals_s:
+        run = runner.run(recording, interval, "key")
+        assert run.ols is not None and run.clie is not None and run.accepted
+        for stage in (run.ols, run.clie):
+            assert np.max(np.abs(np.array(stage.phi) - truth) / scale) < 0.005
+            assert np.max(np.array(stage.standard_deviations) / scale) < 0.005
+    quick = SETTINGS.acceptance.model_copy(update={"fresh_poses": 10_000})
+    found = identify(ROBOT, [tmp_path / name], settings=SETTINGS.model_copy(update={"acceptance": quick}))
+    assert found.verdict.accepted, found.verdict.failed
+    assert np.max(np.abs(found.base.values - truth) / scale) < 0.005
+
+
+def test_standard_deviations_cover_what_noise_does(tmp_path: Path) -> None:
+    """Runs that differ in their noise alone scatter by less than their deviations say, and by a part of it at least.
+
+    The deviations hold what sticking leaves in the residuals too, which is the same in every run.
+    """
+    runner, runs = Runner(ROBOT, SETTINGS, "hanging"), []
+    for seed in range(5):
+        (tmp_path / str(seed)).mkdir()
+        runs.append(runner.run(recorded(tmp_path / str(seed), "PA02", seed=seed), 0.04, "key"))
+    for stage in ("ols", "clie"):
+        records = [getattr(run, stage) for run in runs]
+        scatter = np.std([one.phi for one in records], axis=0, ddof=1)
+        said = np.mean([one.standard_deviations for one in records], axis=0)
+        assert 0.05 < np.median(scatter / said) < 1.0 and np.sqrt(np.mean((scatter / said) ** 2)) < 1.2
 
 
 def test_a_bag_that_was_identified_from_judges_nothing(bags: Path, store: Path, found: Campaign) -> None:

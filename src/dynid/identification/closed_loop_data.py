@@ -114,7 +114,7 @@ def closed_loop_data(
         external=external,
         weights=weights,
         load_deviation=deviation,
-        delay_cycles=delay_cycles(recording, robot),
+        delay_cycles=delay_cycles(recording, robot, settings.goal_delay_s),
     )
 
 

@@ -8,10 +8,9 @@ from dynid.robot import Robot
 
 OLDEST = 6  # commands that one could be the answer to
 LARGEST_MISFIT = 0.1  # mean deviation of written from commanded torques, of the latters' variation
-TRANSMISSION_S = 0.0004  # of eight goal currents at 3 to 4 Mbps, and the servos' own cycle
 
 
-def delay_cycles(recording: Recording, robot: Robot) -> int:
+def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int:
     """Whole control cycles from a state to its command being in force, from the stamps of states and written torques.
 
     Which command a written torque answers is found by its value: limits and the current's resolution apart, it is the
@@ -20,6 +19,7 @@ def delay_cycles(recording: Recording, robot: Robot) -> int:
     Args:
         recording: with states, commands and applied torques.
         robot: whose control cycle counts.
+        goal_delay_s: from the stamp of a written torque to the middle of its effect, so half a cycle after its begin.
 
     Raises:
         DataError: the written torques were not recorded, or are not the commands.
@@ -48,4 +48,5 @@ def delay_cycles(recording: Recording, robot: Robot) -> int:
     answered = np.maximum(newest - ages, 0)
     state = np.maximum(np.searchsorted(recording.time, commands.time[answered], side="right") - 1, 0)
     late = float(np.median(applied.time[inside] - recording.time[state]))
-    return round((late + TRANSMISSION_S) / robot.file.bus.cycle_s)
+    cycle = robot.file.bus.cycle_s
+    return round((late + goal_delay_s - 0.5 * cycle) / cycle)
