@@ -101,6 +101,8 @@ def commands_page() -> str:
         "Written `./run COMMAND` in a source tree, `dynid COMMAND` where the package is installed. With `--json` a "
         "command prints one JSON object on standard output and nothing else; progress goes to standard error. Exit "
         "code 0: done and accepted; 1: refused, or a check failed; 2: wrong arguments; 130: interrupted.\n",
+        "Anywhere on the line: `--quiet` (`-q`) leaves errors, the exit code, and the JSON that was asked for; "
+        "`--verbose` (`-v`) tells every stage with its time. Colour is for terminals only; `NO_COLOR` takes it away.\n",
     ]
     for name in command.list_commands(context):
         parts += _command(command.get_command(context, name), [name], context)

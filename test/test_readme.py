@@ -60,7 +60,7 @@ def test_every_run_command_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["./run dance", "./run demo --fast", "./run bag --verbose info x", "./run trajectories draw V01"]
+    "line", ["./run dance", "./run demo --fast", "./run bag --loud info x", "./run trajectories draw V01"]
 )
 def test_a_wrong_command_is_noticed(line: str) -> None:
     assert command_fault(line)

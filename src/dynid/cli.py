@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dynid.commands import register_all
+from dynid.commands.terminal import flags_first, set_level, stderr, stdout
 from dynid.errors import ConfigurationError, DynidError
 from dynid.parallel import THREAD_VARIABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-console = Console()
 
 RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
@@ -28,6 +27,21 @@ NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
 # Of the click that this version of typer uses: the package, or a copy of its own.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 USAGE = 2
+
+
+@app.callback()
+def options(
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print errors and the JSON asked for only; the exit code tells.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Tell every stage with its time, on standard error.")
+    ] = False,
+) -> None:
+    """The `dynid` command. Every subcommand does one thing and says in one sentence what went wrong."""
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose exclude each other")
+    set_level("quiet" if quiet else "verbose" if verbose else "normal")
 
 
 @app.command()
@@ -42,6 +56,7 @@ def demo(
     validation: Annotated[str, typer.Option(help="Trajectory to validate on.")] = "demo_validation",
     without: WithoutOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """The whole chain: drive the arm, record, identify, validate, publish, check."""
     from dynid.reporting.tables import print_verdict
@@ -69,7 +84,12 @@ def demo(
     output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed)
     began = time.monotonic()
+    console = stderr() if as_json else stdout()
     verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation), console)
+    if as_json:
+        checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in verdict.checks]
+        print(json.dumps({"accepted": verdict.accepted, "checks": checks, "output": str(output)}))
+        raise typer.Exit(0 if verdict.accepted else 1)
     print_verdict(console, verdict, f"{loaded.file.title}: from motor current to a model")
     _list_results(output)
     outcome = "accepted: every check passed" if verdict.accepted else "NOT accepted"
@@ -88,7 +108,7 @@ def _list_results(output: Path) -> None:
         "logs": "what each process said",
     }
     for name, meaning in kinds.items():
-        console.print(f"  {output / name}  [dim]{meaning}[/dim]", soft_wrap=True, highlight=False)
+        stdout().print(f"  {output / name}  [dim]{meaning}[/dim]", soft_wrap=True, highlight=False)
 
 
 @app.command("simulated-arm")
@@ -136,6 +156,7 @@ def bag(
     if as_json:
         print(json.dumps(info.as_dict()))
         return
+    console = stdout()
     console.print(f"{info.path}  {info.storage}, {info.duration_s:.1f} s", soft_wrap=True)
     for topic in info.topics:
         rate = f"{topic.rate_hz:.1f} Hz" if topic.rate_hz else ""
@@ -157,7 +178,7 @@ register_all(app)
 def main() -> None:
     """Run the command; errors that a user can mend are one sentence and exit code 1, wrong arguments exit code 2."""
     try:
-        code = app(args=sys.argv[1:] or NO_ARGUMENTS, standalone_mode=False)
+        code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, standalone_mode=False)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

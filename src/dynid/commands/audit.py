@@ -5,9 +5,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption, model_path, parameters_for, read_model
+from dynid.commands.terminal import stages, stdout
 from dynid.errors import UnknownNameError
 
 
@@ -31,7 +31,8 @@ def audit(
     content = read_model(loaded, model_path(loaded, model))
     arm = ArmModel.of(loaded, mount=content.mount, lengths_m=profiles[profile] if profile else None)
     phi = parameters_for(arm, content, loaded)
-    with Console(stderr=True).status("auditing"):
+    with stages("audit", 1) as begin:
+        begin("auditing")
         result = run(arm, phi, loaded.audit_lower, loaded.audit_upper, poses=poses, seed=seed)
     positive = result.lambda_min > 0.0
     degrees = [round(value, 4) for value in np.rad2deg(result.pose).tolist()]
@@ -43,7 +44,7 @@ def audit(
         print(json.dumps(found))
     else:
         word = "[green]positive definite[/green]" if positive else "[bold red]NOT positive definite[/bold red]"
-        console = Console()
+        console = stdout()
         console.print(f"{word}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")
         console.print(f"  at ({', '.join(f'{value:.1f}' for value in degrees)}) deg, {result.poses_checked:,} poses")
     raise typer.Exit(0 if positive else 1)

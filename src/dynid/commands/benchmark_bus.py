@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import stderr, stdout
 
 CHAIN_S, SOAK_S = 600.0, 60.0
 
@@ -51,7 +51,7 @@ def bus(
         print(json.dumps(found))
         return
     for name, value in found.items():
-        Console().print(f"{name:24} {value}", highlight=False)
+        stdout().print(f"{name:24} {value}", highlight=False)
 
 
 def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[float], None]) -> Any:
@@ -69,7 +69,7 @@ def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[flo
 def _with_bar(text: str, seconds: float, run: Callable[[Callable[[float], None]], Any]) -> Any:
     """Run with a progress bar on standard error, which a pipe of the figures does not see."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task(text, total=seconds)
         return run(lambda elapsed_s: bar.update(task, completed=elapsed_s))
 

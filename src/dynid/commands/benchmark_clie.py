@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import stages, stdout
 
 
 def clie(
@@ -29,14 +29,12 @@ def clie(
     """
     from dynid.benchmarking.pipeline import Plan, benchmark_clie
 
-    with Console(stderr=True).status("benchmark") as status:
-        figures = benchmark_clie(
-            robot, quick=quick, work=work, progress=status.update, plan=Plan(profile=profile, mount=mount)
-        )
+    with stages("benchmark", 14) as begin:
+        figures = benchmark_clie(robot, quick=quick, work=work, progress=begin, plan=Plan(profile=profile, mount=mount))
     if as_json:
         print(json.dumps(figures))
         return
-    Console().print(_table(figures))
+    stdout().print(_table(figures))
 
 
 def _table(figures: dict[str, Any]) -> Table:

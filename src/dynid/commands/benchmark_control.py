@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
+from dynid.commands.terminal import stages, stdout
 
 
 def control(
@@ -27,12 +27,12 @@ def control(
 
     loaded = load_robot(robot)
     loaded.gravity(mount)
-    with Console(stderr=True).status("benchmark") as status, tempfile.TemporaryDirectory() as work:
-        figures = benchmark_control(loaded, Path(work), mount=mount, seed=seed, progress=status.update)
+    with stages("benchmark", 9) as begin, tempfile.TemporaryDirectory() as work:
+        figures = benchmark_control(loaded, Path(work), mount=mount, seed=seed, progress=begin)
     if as_json:
         print(json.dumps(figures))
         return
-    console = Console()
+    console = stdout()
     console.print(_table(figures))
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.progress import progress_bar
+from dynid.commands.terminal import progress_bar, stdout
 from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def _print(table: "Sequence[FaultRow]", seconds: float) -> None:
     for row in table:
         stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
         shown.add_row(row.fault, row.expectation, str(row.runs), str(row.violations), stop)
-    console = Console()
+    console = stdout()
     console.print(shown)
     for row in table:
         for finding in row.findings:

@@ -5,11 +5,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from dynid.commands.options import JsonOption
+from dynid.commands.terminal import stderr, stdout
 
 PACKETS = 1_000_000
 QUICK_PACKETS = 20_000
@@ -25,7 +25,7 @@ def parser(
     from dynid.benchmarking.faults_parser import DEFECTS, ParserFuzzer
 
     count = QUICK_PACKETS if quick else packets
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with Progress(console=stderr(), transient=True) as bar:
         task = bar.add_task("packets", total=count)
         figures = ParserFuzzer(seed).run(count, lambda more: bar.update(task, advance=more))
     if as_json:
@@ -37,7 +37,7 @@ def parser(
                 table.add_row(
                     name, f"{value:.1f}" if isinstance(value, float) else str(value), end_section=name in DEFECTS
                 )
-        Console().print(table)
+        stdout().print(table)
         for example in figures.examples:
             print(example)
     raise typer.Exit(1 if figures.bad else 0)

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.progress import progress_bar
+from dynid.commands.terminal import progress_bar, stages, stdout
 
 if TYPE_CHECKING:
     from dynid.identification.campaign import Campaign
+    from dynid.robot import Robot
 
 
 def campaign(
@@ -27,12 +28,11 @@ def campaign(
     """Identify from every bag at every sampling interval, choose a representative, and accept one model.
 
     Finished runs lie in OUT.runs until the campaign is complete: started again after an interruption, it goes on where
-    it was. Exit code 1 if the model is not accepted.
+    it was. Exit code 1 if the model is not accepted, or a check of the campaign as a whole fails.
     """
     from dynid.identification.campaign import campaign as run
     from dynid.identification.campaign_files import summary, write_campaign
     from dynid.identification.settings import IdentificationSettings
-    from dynid.reporting.beside_result import Recorded, add_report
     from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot
 
@@ -44,16 +44,26 @@ def campaign(
         result = run(
             loaded, bags, runs, validation_bags=validate or [], settings=chosen, processes=processes, advance=advance
         )
-    write_campaign(result, out, runs)
-    chosen_run = result.representative
-    fitted = next(bag for bag in bags if bag.name == chosen_run.bag)
-    used = [Recorded(fitted, "fitted", interval_s=chosen_run.interval_s)]
-    report = add_report(loaded, out, used + [Recorded(bag, "held out") for bag in validate or []])
+    with stages("writing", 2) as begin:
+        begin("the result")
+        write_campaign(result, out, runs)
+        begin("the report")
+        report = _add_report(loaded, out, result, bags, validate or [])
     if as_json:
         print(json.dumps(summary(result)))
     else:
-        _print(Console(), result, (out / "model.yaml", report))
-    raise typer.Exit(0 if result.verdict.accepted else 1)
+        _print(stdout(), result, (out / "model.yaml", report))
+    raise typer.Exit(0 if result.verdict.accepted and result.processing.accepted else 1)
+
+
+def _add_report(robot: "Robot", out: Path, result: "Campaign", bags: list[Path], held_out: list[Path]) -> Path:
+    """The report on the representative's own bag and the held-out ones."""
+    from dynid.reporting.beside_result import Recorded, add_report
+
+    run = result.representative
+    own = next(bag for bag in bags if bag.name == run.bag)
+    fitted = Recorded(own, "fitted", interval_s=run.interval_s)
+    return add_report(robot, out, [fitted, *(Recorded(bag, "held out") for bag in held_out)])
 
 
 def _print(console: Console, result: "Campaign", written: tuple[Path, ...]) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, SkipOption, read_mapping
+from dynid.commands.terminal import stages, stdout
 from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -55,13 +55,15 @@ def compare(
             raise ConfigurationError("recordings to fit and to judge by must have one mount")
         held = [one.samples(settings) for one in judges]
     model = ArmModel.of(loaded, mount=sources[0].mount)
-    rows = Comparison(loaded, model, join(fitted), join(held) if held else None, settings).rows(estimator or ())
+    with stages("compare", 1) as begin:
+        begin("fitting every estimator")
+        rows = Comparison(loaded, model, join(fitted), join(held) if held else None, settings).rows(estimator or ())
     sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
     if as_json:
         found = {row.name: row.as_dict(loaded.joint_names) for row in rows}
         print(json.dumps({"estimators": found, "base_parameters": len(model.names), "torques": sentence}))
         return
-    console = Console()
+    console = stdout()
     console.print(_table(rows, len(model.names), loaded.file.title))
     for row in rows:
         if row.failure:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import stdout
 
 if TYPE_CHECKING:
     from dynid.hardware.doctor import Diagnosis
@@ -45,7 +46,7 @@ def doctor(
         findings = [asdict(finding) for finding in found.findings]
         print(json.dumps({**content, "findings": findings, "must_act": found.must_act}))
     else:
-        _print(Console(), found, fixed, asked=bool(fix))
+        _print(stdout(), found, fixed, asked=bool(fix))
     raise typer.Exit(1 if found.must_act else 0)
 
 

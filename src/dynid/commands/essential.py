@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, SkipOption, read_mapping
+from dynid.commands.terminal import stages, stdout
 
 if TYPE_CHECKING:
     from dynid.identification.closest_standard import ClosestStandard
@@ -42,7 +43,8 @@ def essential(
         refuse_existing(out)
     loaded = load_robot(robot)
     settings = load_identification(loaded)
-    sources = load_sources(recordings, loaded, settings, read_mapping(mapping, skip_corrupt_rows))
+    with stages("essential", len(recordings)) as begin:
+        sources = load_sources(recordings, loaded, settings, read_mapping(mapping, skip_corrupt_rows), begin)
     model = ArmModel.of(loaded, mount=sources[0].mount)
     samples = join([one.samples(settings) for one in sources])
     plain, _ = without_friction(model, samples, settings.coulomb_friction)
@@ -59,7 +61,7 @@ def essential(
     if as_json:
         print(json.dumps(_as_dict(found, closest, prior is not None) | {"torques": sentence}))
         return
-    console = Console()
+    console = stdout()
     _print(console, found, closest, prior is not None)
     console.print(sentence, soft_wrap=True, highlight=False)
     if out is not None:

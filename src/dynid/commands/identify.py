@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, SkipOption, read_mapping
+from dynid.commands.terminal import stages, stdout
 
 
 def identify(
@@ -39,19 +39,19 @@ def identify(
         settings = settings.model_copy(update={"estimator": estimator})
     own = read_mapping(mapping, skip_corrupt_rows)
     other = read_mapping(validate_mapping, skip_corrupt_rows)
-    with Console(stderr=True).status("identifying") as status:
+    with stages("identifying", len(recordings) + 6) as begin:
         result = run(
-            loaded, recordings, validation_bags=validate or [], settings=settings, progress=status.update,
+            loaded, recordings, validation_bags=validate or [], settings=settings, progress=begin,
             mapping=own, validation_mapping=other, held_out_share=hold_out,
         )  # fmt: skip
         write_result(result, out)
-        status.update("writing the report")
+        begin("writing the report")
         used = [Recorded(path, "fitted", own, hold_out) for path in recordings]
         report = add_report(loaded, out, used + [Recorded(path, "held out", other or own) for path in validate or []])
     if as_json:
         print(result.summary_json())
     else:
-        console = Console()
+        console = stdout()
         print_verdict(console, result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
         for note in (result.torque_sentence, *result.notes):
             console.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)

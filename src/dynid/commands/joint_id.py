@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption, WithoutOption
-from dynid.commands.progress import progress_bar
+from dynid.commands.terminal import progress_bar, stdout
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.parallel import in_processes
 
@@ -177,7 +177,7 @@ def joint_id(
     if as_json:
         print(json.dumps({one.name: one.as_dict() for one in results}))
     else:
-        _print(Console(), results, [path for path in (out if trusted else None, plot, record) if path is not None])
+        _print(stdout(), results, [path for path in (out if trusted else None, plot, record) if path is not None])
     raise typer.Exit(0 if trusted else 1)
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
+from dynid.commands.terminal import stages, stdout
 
 if TYPE_CHECKING:
     from dynid.identification.payload import Change, Payload
@@ -29,14 +30,18 @@ def payload(
 
     loaded = load_robot(robot)
     first, second = read_mapping(mapping), read_mapping(mapping_after or mapping)
-    runs = load_two_runs(loaded, (before, after), (first, second))
-    found = find_payload(runs.model, *runs.samples)
-    changes = changes_between(runs.model, *runs.samples)
+    with stages("payload", 3) as begin:
+        begin("reading")
+        runs = load_two_runs(loaded, (before, after), (first, second))
+        begin("finding the load")
+        found = find_payload(runs.model, *runs.samples)
+        begin("comparing the parameters")
+        changes = changes_between(runs.model, *runs.samples)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:
         print(json.dumps(_as_dict(found, changes) | {"torques": sentence}))
         return
-    console = Console()
+    console = stdout()
     _print(console, found, changes)
     console.print(sentence, soft_wrap=True, highlight=False)
 

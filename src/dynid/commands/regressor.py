@@ -7,9 +7,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
+from dynid.commands.terminal import stdout
 from dynid.errors import ConfigurationError, DataError
 
 
@@ -53,7 +53,7 @@ def regressor(
         ]
         print(json.dumps({"joints": found.joint_names, "parameters": rows, "structure_hash": found.structure_hash}))
         return
-    console = Console()
+    console = stdout()
     for name, unit in zip(found.names, found.units, strict=True):
         terms = " + ".join(f"{factor:g} {term}" for term, factor in formulas[name].items())
         console.print(f"{name:8} {unit:12} {terms}", soft_wrap=True, highlight=False)

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dynid.commands.options import MappingOption, read_mapping
+from dynid.commands.terminal import stages, stdout
 
 
 def report(
@@ -32,10 +32,14 @@ def report(
     path = out or result / FILE_NAME
     refuse_existing(path)
     columns = read_mapping(mapping)
-    with Console(stderr=True).status("reading"):
-        folders = (result, *(compare or ()))
-        first, *others = (open_result(one, robot, recordings=motion or (), mapping=columns) for one in folders)
-    write_report(first, path, others)
+    folders, opened = (result, *(compare or ())), []
+    with stages("report", len(folders) + 1) as begin:
+        for one in folders:
+            begin(f"reading {one}")
+            opened.append(open_result(one, robot, recordings=motion or (), mapping=columns))
+        begin("writing")
+        first, *others = opened
+        write_report(first, path, others)
     words = [in_words(one) for one in (first, *others)]
     if as_json:
         rows = [
@@ -44,7 +48,7 @@ def report(
         ]
         print(json.dumps({"report": str(path), "bytes": path.stat().st_size, "results": rows}))
         return
-    console = Console()
+    console = stdout()
     for said in words:
         console.print(said.headline, highlight=False, markup=False)
     console.print(f"  {path}", soft_wrap=True, highlight=False, markup=False)

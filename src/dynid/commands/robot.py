@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynid.commands.options import JsonOption
+from dynid.commands.terminal import stdout
 
 if TYPE_CHECKING:
     from dynid.model.robot_check import RobotCheck
@@ -24,6 +25,7 @@ def new(
     out: Annotated[Path | None, typer.Option(help="The new folder; else NAME here.")] = None,
     tip: Annotated[str | None, typer.Option(help="Last link of the chain, where the URDF has several arms.")] = None,
     decoupled: Annotated[list[str] | None, typer.Option(help="A joint of the hand; repeatable.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Draft a robot's folder from its URDF, with questions where only a person can decide."""
     from dynid.model.robot_draft import draft_robot, write_draft
@@ -33,7 +35,11 @@ def new(
     refuse_existing(folder)
     draft = draft_robot(name, urdf, tip, decoupled or ())
     write_draft(draft, urdf, folder)
-    console = Console()
+    if as_json:
+        found = {"folder": str(folder), "chain": list(draft.chain), "decoupled": list(draft.decoupled)}
+        print(json.dumps(found | {"questions": dict(draft.questions)}))
+        return
+    console = stdout()
     counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled"
     console.print(f"{folder / 'robot.yaml'}: {counted}", soft_wrap=True, highlight=False)
     _print_questions(console, draft.questions)
@@ -54,7 +60,7 @@ def check(
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
-        _print(Console(), found, loaded.file.title)
+        _print(stdout(), found, loaded.file.title)
     raise typer.Exit(0 if found.complete else 1)
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption, WithoutOption
-from dynid.commands.progress import progress_bar
+from dynid.commands.terminal import progress_bar, stdout
 
 if TYPE_CHECKING:
     from dynid.simulation.bag_jobs import BagMade
@@ -72,7 +71,7 @@ def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool
         }
         print(json.dumps(figures))
         return
-    console = Console()
+    console = stdout()
     for name in sorted(done):
         console.print(f"  {out / name}  {done[name].motion_s:.1f} s", soft_wrap=True, highlight=False)
     console.print(

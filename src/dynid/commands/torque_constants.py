@@ -6,9 +6,9 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
+from dynid.commands.terminal import stages, stdout
 
 
 def torque_constants(
@@ -30,7 +30,9 @@ def torque_constants(
 
     loaded = load_robot(robot)
     mappings = (read_mapping(mapping), read_mapping(mapping_carrying or mapping))
-    runs = load_two_runs(loaded, (without, carrying), mappings)
+    with stages("torque-constants", 1) as begin:
+        begin("reading")
+        runs = load_two_runs(loaded, (without, carrying), mappings)
     body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
     found = check_torque_constants(runs.model, *runs.samples, body, runs.torque_constants)
     together = pooled(found)
@@ -47,7 +49,7 @@ def torque_constants(
         types = {f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in together.items()}
         print(json.dumps({"joints": rows, "by_torque_constant": types, "torques": sentence}))
     else:
-        console = Console()
+        console = stdout()
         for one in found:
             mark = "[bold red]?[/bold red]" if one.doubtful else " "
             console.print(f"{mark} {one.sentence()}", soft_wrap=True, highlight=False)

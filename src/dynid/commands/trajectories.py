@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import stdout
 
 ProfileOption = Annotated[str, typer.Option("--profile", help="Excitation profile; see excitation.yaml.")]
 DEFAULT_PROFILE = "limited"
@@ -54,7 +54,7 @@ def _list(robot: str, profile: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows))
         return
-    console = Console()
+    console = stdout()
     for name, row in rows.items():
         console.print(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
 
@@ -65,6 +65,7 @@ def plot(
     out: Annotated[Path, typer.Option(help="New file; its suffix .png, .svg or .pdf names the format.")],
     robot: RobotOption = DEFAULT_ROBOT,
     profile: ProfileOption = DEFAULT_PROFILE,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw position, velocity and acceleration of every joint, with their limits."""
     from dynid.reporting.trajectory_figure import check_output, write_trajectory_figure
@@ -76,7 +77,10 @@ def plot(
     excitation = load_excitation(loaded)
     motion = excitation.trajectory(trajectory, profile)
     write_trajectory_figure(loaded, excitation, motion, profile, out)
-    Console().print(f"  {out}", soft_wrap=True, highlight=False)
+    if as_json:
+        print(json.dumps({"figure": str(out)}))
+        return
+    stdout().print(f"  {out}", soft_wrap=True, highlight=False)
 
 
 def register(app: typer.Typer) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dynid.commands.options import (
@@ -18,6 +17,7 @@ from dynid.commands.options import (
     read_mapping,
     read_model,
 )
+from dynid.commands.terminal import stages, stdout
 
 
 def validate(
@@ -35,15 +35,17 @@ def validate(
 
     loaded = load_robot(robot)
     content = read_model(loaded, model_path(loaded, model))
-    found = validate_bags(
-        loaded, bags, lambda arm: parameters_for(arm, content, loaded), interval,
-        torque_constants=content.torque_constants_nm_per_a, friction=content.friction(),
-        mapping=read_mapping(mapping),
-    )  # fmt: skip
+    with stages("validate", 1) as begin:
+        begin(f"predicting {len(bags)} recording(s)")
+        found = validate_bags(
+            loaded, bags, lambda arm: parameters_for(arm, content, loaded), interval,
+            torque_constants=content.torque_constants_nm_per_a, friction=content.friction(),
+            mapping=read_mapping(mapping),
+        )  # fmt: skip
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
-        console = Console()
+        console = stdout()
         console.print(_table(found.as_dict()["bags"], loaded.joint_names))
         print_verdict(console, found.verdict, f"{model} on {len(bags)} recording(s)")
         for sentence in found.torques:

@@ -1,0 +1,105 @@
+"""What commands print, and how much: results on standard output, progress on standard error, colour on terminals only.
+
+Quiet leaves errors, the exit code, and the JSON object that was asked for; verbose tells every stage with its time.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+Level = Literal["quiet", "normal", "verbose"]
+Advance = Callable[[str], None]
+FLAGS = ("-q", "--quiet", "-v", "--verbose")
+_level: Level = "normal"
+
+
+def set_level(level: Level) -> None:
+    """How much the commands of this process print from now on."""
+    global _level
+    _level = level
+
+
+def stdout() -> Console:
+    """Where results go: standard output."""
+    return Console(quiet=_level == "quiet")
+
+
+def stderr() -> Console:
+    """Where progress goes: standard error, so that a pipe holds results only."""
+    return Console(stderr=True, quiet=_level == "quiet")
+
+
+def flags_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with quiet and verbose before the command, wherever they were written; not those after '--'."""
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    flags = [word for word in words[:end] if word in FLAGS]
+    return flags + [word for word in words[:end] if word not in FLAGS] + words[end:]
+
+
+@contextmanager
+def progress_bar(text: str, total: int) -> Iterator[Advance]:
+    """Yields a function that advances a bar by one and says what was done; the bar tells the time that remains."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with _bar(columns) as bar:
+        task, told = bar.add_task(text, total=total), _Stages()
+
+        def advance(description: str) -> None:
+            bar.update(task, advance=1, description=description)
+            told.done(description)
+
+        yield advance
+
+
+@contextmanager
+def stages(text: str, total: int) -> Iterator[Advance]:
+    """Yields a function that names the stage that begins; about `total` of them make the bar's length.
+
+    Stages differ in length, so the time that remains is a guess; verbose prints each with the time that it took.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with _bar(columns) as bar:
+        task, told, current = bar.add_task(text, total=total), _Stages(), [""]
+
+        def begin(description: str) -> None:
+            if current[0]:
+                told.done(current[0])
+                bar.advance(task)
+            current[0] = description
+            bar.update(task, description=description)
+
+        yield begin
+        if current[0]:
+            told.done(current[0])
+
+
+def _bar(columns: tuple[ProgressColumn, ...]) -> Progress:
+    """A bar with the time that remains; none where nobody could see it move."""
+    console = stderr()
+    remaining = (TextColumn("[dim]remaining[/dim]"), TimeRemainingColumn(compact=True))
+    return Progress(*columns, *remaining, console=console, transient=True, disable=not console.is_terminal)
+
+
+class _Stages:
+    """Tells each stage that is done with its time, where verbose was asked for."""
+
+    def __init__(self) -> None:
+        self._console, self._began = stderr(), time.monotonic()
+
+    def done(self, text: str) -> None:
+        now = time.monotonic()
+        if _level == "verbose":
+            self._console.print(f"{now - self._began:8.2f} s  {text}", highlight=False, markup=False, soft_wrap=True)
+        self._began = now

@@ -1,0 +1,95 @@
+"""Quiet, verbose, JSON and colour: what goes where."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from dynid.cli import app
+from dynid.commands.terminal import FLAGS, flags_first
+
+AUDIT = ("audit", "nominal", "--robot", "planar_3r", "--poses", "2000")
+
+
+def dynid(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dynid", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+
+
+def test_results_and_progress_do_not_mix_and_pipes_have_no_colour() -> None:
+    done = dynid(*AUDIT)
+    assert done.returncode == 0 and "positive definite" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_colour_where_a_terminal_is_said_to_be_there_unless_it_is_unwanted() -> None:
+    assert "\x1b[" in dynid(*AUDIT, FORCE_COLOR="1").stdout
+    assert "\x1b[3" not in dynid(*AUDIT, FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_quiet_leaves_the_exit_code_errors_and_json() -> None:
+    done = dynid(*AUDIT, "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    refused = dynid("-q", "audit", "nothing", "--robot", "planar_3r")
+    assert refused.returncode == 1 and refused.stdout == "" and refused.stderr.startswith("error: unknown model")
+    assert json.loads(dynid(*AUDIT, "-q", "--json").stdout)["positive_definite"]
+
+
+def test_verbose_tells_every_stage_with_its_time() -> None:
+    done = dynid(*AUDIT, "-v", "--json")
+    assert json.loads(done.stdout)["positive_definite"]
+    (line,) = done.stderr.splitlines()
+    assert line.strip().endswith("s  auditing") and float(line.split()[0]) >= 0.0
+    both = dynid("-q", "-v", *AUDIT)
+    assert both.returncode == 2 and "exclude each other" in both.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "ordered"),
+    [
+        (["audit", "x", "-q"], ["-q", "audit", "x"]),
+        (["-v", "audit"], ["-v", "audit"]),
+        (["audit", "--", "-q"], ["audit", "--", "-q"]),
+        ([], []),
+    ],
+)
+def test_the_two_words_may_stand_anywhere(given: list[str], ordered: list[str]) -> None:
+    assert flags_first(given) == ordered
+
+
+def commands() -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+
+    def walk(command: Any, names: list[str], context: Any) -> None:
+        if not hasattr(command, "list_commands"):
+            found.append((" ".join(names), command))
+            return
+        for name in command.list_commands(context):
+            walk(command.get_command(context, name), [*names, name], context)
+
+    root: Any = typer.main.get_command(app)
+    walk(root, [], root.make_context("dynid", [], resilient_parsing=True))
+    return found
+
+
+@pytest.mark.parametrize(("name", "command"), commands(), ids=lambda one: one if isinstance(one, str) else "")
+def test_every_command_prints_json_and_none_takes_the_two_words(name: str, command: Any) -> None:
+    own = {option for parameter in command.params for option in parameter.opts}
+    assert not own & set(FLAGS)
+    assert "--json" in own or name == "simulated-arm"  # which serves, and prints its port only
+
+
+def test_where_a_figure_or_a_draft_went_is_said_as_json(tmp_path: Path) -> None:
+    figure = tmp_path / "V01.svg"
+    assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
+        "figure": str(figure)
+    }
+    urdf = next((Path(__file__).parents[2] / "urdf/puma560").glob("*.urdf"))
+    drafted = dynid("robot", "new", "mine", "--urdf", str(urdf), "--out", str(tmp_path / "mine"), "--json")
+    found = json.loads(drafted.stdout)
+    assert len(found["chain"]) == 6 and found["questions"] and (tmp_path / "mine/robot.yaml").is_file()
