@@ -1,6 +1,7 @@
 """`dynid campaign`: result, exit code, and what an existing output does."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
         "predictions.npz", "report.html",
     }  # fmt: skip
     assert not (tmp_path / "result.runs").exists()
+    html = (out / "report.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])  # type: ignore[index]
+    assert [len(one["x"]) for one in data["cloud"]["stages"].values()] == [found["outcomes"]["feasible"]] * 3
+    assert data["conditioning"]["bags"] == ["PA01"] and data["conditioning"]["intervals"] == [10, 20, 40, 80]
+    assert [(one["name"], one["kind"]) for one in data["motions"]] == [("V01", "held out"), ("PA01", "fitted")]
+    assert found["reason"] in html and "OLS, SDP, CLIE" in html and "<strong>nothing</strong>" in html
     before = (out / "model.yaml").read_bytes()
     with pytest.raises(OutputExistsError, match="result"):
         runner.invoke(app, [*arguments, "--out", str(out)], catch_exceptions=False)

@@ -27,6 +27,7 @@ from dynid.reporting.report_tables import (
     projection_sentence,
     residual_rows,
     set_rows,
+    spread_rows,
     tiles,
     used_stages,
 )
@@ -98,7 +99,8 @@ def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
             f"{np.rad2deg(x):.1f}°" if turns else f"{1e3 * x:.1f} mm" for x, turns in zip(pose.q, turning, strict=True)
         ],
         "directions": [f"{x:.2f}" for x in np.round(pose.direction, 2) + 0.0],
-        "held_motions": motions, "sets": sets, "projection": projection_sentence(result), "tables": result.tables,
+        "held_motions": motions, "sets": sets, "projection": projection_sentence(result),
+        "spreads": spread_rows(result),
         "settings": yaml.safe_dump(content.provenance.get("settings", {}), sort_keys=False),
         "versions": {"dynid (this report)": __version__, "Python": platform.python_version()}
         | {name: version(name) for name in LIBRARIES},

@@ -23,13 +23,13 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
     """All checks with value, limit, the share of the limit that is used, outcome and detail."""
     rows = []
     for check in (*result.content.verdict, *result.processing):
-        share = used(check)
+        share = min(used(check), 0.99 if check.passed else 1.0)  # a full bar is a failure
         unit = f" {pretty_unit(check.unit)}" if check.unit else ""
         rows.append(
             {
                 "group": check_group(check) if check in result.content.verdict else "Campaign", "name": check.name,
                 "value": f"{number(check.value)}{unit}", "limit": f"{_SIGNS[check.sense]} {number(check.limit)}{unit}",
-                "share": None if np.isnan(share) else min(share, 1.0), "passed": check.passed, "detail": check.detail,
+                "share": None if np.isnan(share) else share, "passed": check.passed, "detail": check.detail,
             }
         )  # fmt: skip
     order = ["Prediction", "Physics", "Estimation", "Data", "Campaign", "Other"]
@@ -153,6 +153,22 @@ def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
         for key, sets in stored.items() if sets
     ]  # fmt: skip
     return motions, rows
+
+
+def spread_rows(result: Result) -> dict[str, Any]:
+    """The spread of a campaign's clouds: stages, and per sampling interval the runs and each stage's trace."""
+    table = result.tables.get("cloud_spread", [])
+    stages = list(dict.fromkeys(row["stage"] for row in table))
+    traces = {(row["sampling_ms"], row["stage"]): f"{float(row['trace_of_covariance']):.4g}" for row in table}
+    runs = {row["sampling_ms"]: row["runs"] for row in table}
+    rows = [
+        {
+            "name": "all" if name == "all" else f"{float(name):g} ms", "runs": count,
+            "traces": [traces.get((name, stage), "–") for stage in stages],
+        }
+        for name, count in runs.items()
+    ]  # fmt: skip
+    return {"stages": stages, "rows": rows}
 
 
 def projection_sentence(result: Result) -> str:

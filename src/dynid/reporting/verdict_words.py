@@ -51,6 +51,14 @@ def used(check: Check) -> float:
     return check.limit / check.value if check.value > 0 else float("inf")
 
 
+def failure(check: Check) -> str:
+    """A failed check in words."""
+    unit = f" {check.unit}" if check.unit else ""
+    asked = {"at most": "at most ", "at least": "at least ", "equals": ""}[check.sense]
+    detail = f" ({check.detail})" if check.detail else ""
+    return f"{check.name} is {check.value:.4g}{unit}, {asked}{check.limit:.4g}{unit} is asked for{detail}"
+
+
 def percent(value: float) -> str:
     """A part as per cent with three digits at most."""
     return f"{100 * value:.3g} %"
@@ -73,7 +81,7 @@ def in_words(result: Result) -> Words:
     else:
         count = "one check" if len(failed) == 1 else f"{len(failed)} of {len(checks)} checks"
         headline, accepted = f"Do not use this model: it failed {count}.", False
-    sentences = [f"Failed: {check.sentence()}." for check in failed]
+    sentences = [f"Failed: {failure(check)}." for check in failed]
     sentences += [text for text in (_prediction(result), _physics(result), _origin(result)) if text]
     return Words(accepted, headline, tuple(sentences), tuple(_cautions(result)))
 
@@ -152,8 +160,8 @@ def _cautions(result: Result) -> list[str]:
         )
     if result.campaign.get("failures"):
         found.append(f"Bags that could not be used: {_listed(list(result.campaign['failures']))}.")
-    found += [f"Not passed by the campaign as a whole: {check.sentence()}." for check in result.processing
-              if not check.passed]  # fmt: skip
+    missed = [failure(check) for check in result.processing if not check.passed]
+    found += [f"Not passed by the campaign as a whole: {'; '.join(missed)}."] if missed else []
     provenance: dict[str, Any] = content.provenance
     found += [str(provenance["torques"])] if provenance.get("torques") else []
     return found + [str(note) for note in provenance.get("notes", [])]

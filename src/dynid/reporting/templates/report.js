@@ -105,8 +105,9 @@
     const [mx, my] = flat(middle), size = 360, at = (p) => { const [x, y] = flat(p); return [size / 2 + ((x - mx) / reach) * size / 2, size / 2 - ((y - my) / reach) * size / 2]; };
     host.replaceChildren();
     const svg = make("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": "The arm as a chain of links at its worst pose; the table beside it lists the joint positions" }, host);
+    const floor = (p) => [middle[0] + (p[0] * reach) / 4, middle[1] + (p[1] * reach) / 4, 0];
     for (let k = -4; k <= 4; k++) for (const [p, q] of [[[k, -4, 0], [k, 4, 0]], [[-4, k, 0], [4, k, 0]]]) {
-      const [x1, y1] = at(p.map((v) => (v * reach) / 4)), [x2, y2] = at(q.map((v) => (v * reach) / 4));
+      const [x1, y1] = at(floor(p)), [x2, y2] = at(floor(q));
       make("line", { x1, y1, x2, y2, stroke: "var(--grid)" }, svg);
     }
     const path = points.map((p, k) => `${k ? "L" : "M"}${at(p).map((v) => v.toFixed(1)).join(" ")}`).join("");
