@@ -20,6 +20,8 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.identification.model_file import load_model
+from dynid.identification.pipeline import identify
+from dynid.identification.settings import load_identification
 from dynid.identification.verdict import Check
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.chain import private_domain
@@ -237,9 +239,17 @@ def test_without_coulomb_friction_it_explains_all_but_three_percent(no_coulomb: 
     assert 0.0 < check(no_coulomb, "relative torque error, demo_validation").value <= 0.03
 
 
-def test_coulomb_friction_is_what_makes_the_difference(usual: Demo, no_coulomb: Demo) -> None:
-    name = "relative torque error, demo_validation"
-    assert check(usual, name).value > 2 * check(no_coulomb, name).value
+def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) -> None:
+    settings = load_identification(ROBOT)
+    ignored = settings.model_copy(
+        update={
+            "coulomb_friction": settings.coulomb_friction.model_copy(update={"treatment": "ignored"}),
+            "acceptance": settings.acceptance.model_copy(update={"fresh_poses": 1000}),
+        }
+    )
+    bags = [usual.bag(name) for name in MOTIONS]
+    without = identify(ROBOT, bags[:1], validation_bags=bags[1:], settings=ignored)
+    assert without.validations[0].errors.relative > 2 * check(usual, "relative torque error, demo_validation").value
 
 
 def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
