@@ -208,7 +208,11 @@ class Robot:
 
     @property
     def nuisances(self) -> Nuisances:
-        """Magnitudes of what the simulated arm does that the model does not."""
+        """Magnitudes of what the simulated arm does that the model does not.
+
+        Raises:
+            ConfigurationError: robot.yaml has none.
+        """
         if self.file.simulation.nuisances is None:
             raise ConfigurationError(
                 f"robot '{self.name}' has no simulation.nuisances in robot.yaml; simulation needs it"
@@ -217,7 +221,11 @@ class Robot:
 
     @cached_property
     def rest_posture(self) -> FloatArray:
-        """Posture in which the arm may be left, (n,) [rad]."""
+        """Posture in which the arm may be left, (n,) [rad].
+
+        Raises:
+            ConfigurationError: robot.yaml has none.
+        """
         if self.file.rest_posture_deg is None:
             raise ConfigurationError(f"robot '{self.name}' has no rest_posture_deg in robot.yaml, which a motion needs")
         return read_only(np.deg2rad(self.file.rest_posture_deg))
@@ -244,6 +252,9 @@ class Robot:
 
         Args:
             mount: a name under mounts_gravity_m_s2; None is the default mount.
+
+        Raises:
+            UnknownNameError: no such mount.
         """
         mounts = self.file.mounts_gravity_m_s2
         name = mount or self.file.default_mount

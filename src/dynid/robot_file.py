@@ -13,7 +13,7 @@ Vector3 = tuple[float, float, float]
 
 
 def read_only(values: object) -> FloatArray:
-    """A float64 array that nobody can change in place."""
+    """A float64 array, of any shape, that nobody can change in place."""
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array

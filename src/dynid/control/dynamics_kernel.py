@@ -48,6 +48,7 @@ def compile_single(model: ArmModel) -> InverseDynamics:
     """A function `(q, dq, ddq, phi values) -> tau`, (n,) each: rigid links, rotors and viscous friction (paper eq. 3).
 
     It is compiled here, not at its first call: a control loop must not wait for a compiler.
+    The function raises SafetyError where a chain joint is beyond +-RANGE, out of which its polynomials do not hold.
     """
     n, p = model.axes, len(model.names)
     kernel = load_kernels("single", model, lambda: _generate(model), [single_state]).single_state

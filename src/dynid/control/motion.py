@@ -135,7 +135,7 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def hold(self, q: FloatArray, stamp_ns: int) -> None:
-        """Hold the arm where it is, or let it be led by hand, as the chosen law does.
+        """Hold the arm where it is, q (n,) [rad], or let it be led by hand, as the chosen law does.
 
         Raises:
             SafetyError: a motion is under way.
@@ -183,7 +183,7 @@ class MotionExecutor:
         self.phase, self._parts = None, []
 
     def update(self, stamp_ns: int, q: FloatArray) -> MotionStep | None:
-        """The torque of this cycle from the state measured at `stamp_ns`; None where nothing is commanded.
+        """The torque of this cycle from the state q (n,) [rad] measured at `stamp_ns`; None where nothing is commanded.
 
         Raises:
             SafetyError: the arm is too far from its reference, or its states were lost for too long. The motion is

@@ -33,7 +33,7 @@ class MotionLimits:
 
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
-    """The limits of a robot; what its motors may give is `CURRENT_SHARE` of its current limits."""
+    """The limits of a robot, accelerations (n,) [rad/s^2]; motors give `CURRENT_SHARE` of their current limits."""
     torque = CURRENT_SHARE * robot.current_limits * robot.torque_constants
     return MotionLimits(robot.lower, robot.upper, robot.velocity_limits, acceleration, torque)
 

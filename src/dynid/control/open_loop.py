@@ -119,7 +119,7 @@ class ExcitationSettings:
 
 
 def signals(step_s: float, time_constant_s: float) -> list[FloatArray]:
-    """A square wave for the low frequencies, binary sequences for the high ones; -1 and +1 each."""
+    """A square wave for the low frequencies, binary sequences for the high ones; -1 and +1, (N,) each."""
     quick, slow = (calm_sequence(order, bit, step_s, time_constant_s) for order, bit in ((7, 0.015), (6, 0.04)))
     return [square_wave(0.6, 4, step_s), quick, slow]
 

@@ -47,7 +47,7 @@ class Standing:
         self.peak_velocities = read_only(np.zeros_like(posture))
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """The posture."""
+        """The posture, into q (n,) [rad]; dq and ddq (n,) become zero."""
         at_rest(self.posture, q, dq, ddq)
 
 
@@ -64,7 +64,7 @@ class Brake:
         )  # compiled or loaded before it is needed
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """The reference at time t [s]."""
+        """The reference at time t [s], into three (n,) buffers."""
         if t >= self.duration:
             at_rest(self.end, q, dq, ddq)
         else:

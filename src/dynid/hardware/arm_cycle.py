@@ -69,7 +69,7 @@ class ArmCycle:
         return self._last is not None and self._last[0].complete
 
     def set_command(self, tau: FloatArray, given_s: float) -> None:
-        """The newest command; one that was given before the present one is out of order, and refused.
+        """The newest command tau (n,) [N m]; one that was given before the present one is out of order, and refused.
 
         Two commands that answer the same state with other torques, one state after the other, are those of two
         publishers: a fault, for an arm has one commander.

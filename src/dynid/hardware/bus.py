@@ -95,7 +95,7 @@ class ServoBus:
 
     @contextmanager
     def line(self) -> Iterator[WaitingPortHandler]:
-        """The open port; whatever breaks it meanwhile becomes a BusError, and the port is closed."""
+        """The open port; raises BusError where it is closed or breaks meanwhile, which closes it."""
         if self._handler is None:
             raise BusError(f"port {self.port} is not open")
         try:

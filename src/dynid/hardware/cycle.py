@@ -95,7 +95,7 @@ class ControlLoop:
         return self._cycle.last_result
 
     def start(self) -> None:
-        """Start the loop; torque stays off until `enable`. A loop runs once."""
+        """Start the loop; torque stays off until `enable`. A loop runs once; a second start raises SafetyError."""
         if self._thread is not None:
             raise SafetyError("this control loop was started before; make a new one")
         self._thread = threading.Thread(target=self.run, name="control loop", daemon=True)

@@ -46,7 +46,7 @@ class ServoWatch:
         return 0.0 < self.missing_s(now_ns) <= self._timeout_s
 
     def silence(self, valid: NDArray[np.bool_], now_ns: int) -> str:
-        """The fault of servos that were silent for too long, '' without one."""
+        """The fault of servos that were silent for too long, '' without one; valid (n,) says which answered now."""
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
             return ""
         if not valid.any():
@@ -54,7 +54,7 @@ class ServoWatch:
         return f"no reply for {self._timeout_s} s from {self.names(~valid)}"
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
-        """The fault of servos that report a hardware error, as far as it was read; '' without one."""
+        """The fault of servos that report a hardware error, alert (n,), as far as it was read; '' without one."""
         if not alert.any():
             return ""
         found = [f"{self._labels[axis]}{_error_text(int(slow.hardware_error[axis]))}" for axis in np.flatnonzero(alert)]

@@ -138,6 +138,9 @@ def run_all(
 
     Returns:
         The runs in the order of the bags, the bags that failed with their reasons, and the number of reused runs.
+
+    Raises:
+        DataError: several bags have one name.
     """
     names = [bag.name for bag in bags]
     if doubled := sorted({name for name in names if names.count(name) > 1}):

@@ -74,7 +74,7 @@ def inertia_about_com(link: FloatArray) -> FloatArray:
 
 
 def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
-    """Whether the Cholesky factorisation of matrix - tolerance I exists; a negative tolerance allows for noise."""
+    """Whether matrix (k, k) - tolerance I has a Cholesky factorisation; a negative tolerance allows for noise."""
     try:
         np.linalg.cholesky(matrix - tolerance * np.eye(len(matrix)))
     except np.linalg.LinAlgError:

@@ -69,7 +69,7 @@ def with_friction(standard: StandardParameters, friction: CoulombFriction | None
 
 
 def friction_shape(dq: FloatArray, transition_rad_s: float) -> FloatArray:
-    """tanh(dq / v), the torque of a unit of Coulomb friction."""
+    """tanh(dq / v), the torque of a unit of Coulomb friction, for velocities (N, n) [rad/s]."""
     return np.asarray(np.tanh(dq / transition_rad_s))
 
 

@@ -17,7 +17,7 @@ def advance(
     state: FloatArray, step: float, commanded: float, inertia: float, damping: float, friction: float, offset: float,
     stiffness: float, centre: float,
 ) -> None:  # fmt: skip
-    """Pass `step` [s] with a constant command [N m]; `state` is q, v and the covariance qq, qv, vv, in place."""
+    """Pass `step` [s] with a constant command [N m]; `state` (5,) is q, v and the covariance qq, qv, vv, in place."""
     q, v, qq, qv, vv = state
     torque = commanded - offset - stiffness * (q - centre)
     after = (v + step / inertia * torque) / (1.0 + step / inertia * (damping + friction / max(abs(v), STICKING_RAD_S)))

@@ -33,7 +33,7 @@ class OrdinaryLeastSquares:
     name: str = "ols"
 
     def estimate(self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> Estimate:
-        """See `Estimator.estimate`."""
+        """See `Estimator.estimate`, errors included."""
         regression = Regression.of(model, samples, coulomb)
         return regression.estimate(self.name, regression.solve())
 
@@ -45,7 +45,7 @@ class WeightedLeastSquares:
     name: str = "wls"
 
     def estimate(self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> Estimate:
-        """See `Estimator.estimate`."""
+        """See `Estimator.estimate`, errors included."""
         regression = Regression.of(model, samples, coulomb)
         first = regression.solve()
         sigma = regression.axis_sigma(regression.residual(first.phi, first.friction))
@@ -65,7 +65,7 @@ class HuberLeastSquares:
     tolerance: float = 1e-4  # of a change of phi in units of its standard deviation
 
     def estimate(self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> Estimate:
-        """See `Estimator.estimate`."""
+        """See `Estimator.estimate`, errors included."""
         regression = Regression.of(model, samples, coulomb)
         found = regression.solve()
         for iteration in range(self.maximum_iterations):

@@ -39,7 +39,7 @@ def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int,
 
 
 def shortened(response: FloatArray, tolerance: float) -> FloatArray:
-    """An impulse response without the ends that stay below `tolerance` of the largest, its sum unchanged."""
+    """An impulse response (K,) without the ends that stay below `tolerance` of the largest, its sum unchanged."""
     half = len(response) // 2
     keep = int(np.max(np.abs(np.flatnonzero(np.abs(response) >= tolerance * np.abs(response).max()) - half)))
     kept = response[half - keep : half + keep + 1]

@@ -34,7 +34,7 @@ def state_arrays(model: ArmModel, *states: FloatArray) -> list[FloatArray]:
 
 
 def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
-    """Raise DataError where `count` chain positions were not within the polynomials' range."""
+    """Raise DataError where `count` chain positions of q (N, n) [rad] were not within the polynomials' range."""
     if count:
         inside = np.abs(q[:, :chain_size]) <= RANGE
         row, joint = (int(k) for k in np.argwhere(~inside)[0])

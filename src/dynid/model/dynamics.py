@@ -102,7 +102,11 @@ class ArmModel:
         )
 
     def base_parameters(self, standard: StandardParameters) -> BaseParameters:
-        """phi = K pi."""
+        """phi = K pi.
+
+        Raises:
+            DataError: the standard parameters are of another model.
+        """
         if standard.names != self.regrouping.standard:
             expected = len(self.regrouping.standard)
             raise DataError(

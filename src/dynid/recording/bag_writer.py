@@ -222,7 +222,7 @@ class BagWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Bring everything written so far to the files, so that it survives a kill."""
+        """Bring everything written so far to the files, so that it survives a kill; raises BagWriteError."""
         writer = self._opened()
         try:
             information = self._information(writer, provisional=True)
@@ -233,7 +233,7 @@ class BagWriter:
         self._next_flush = time.monotonic() + self._flush_interval_s
 
     def close(self) -> None:
-        """Finish the bag: final index and metadata.yaml. A second call does nothing."""
+        """Finish the bag: final index and metadata.yaml; raises BagWriteError. A second call does nothing."""
         writer, self._writer = self._writer, None
         if writer is None:
             return

@@ -201,7 +201,7 @@ def simulate(
         robot: the robot.
         trajectory: for all axes of the robot.
         controller: its `reset` is called first; `FeedforwardPd` itself stays as it is, a compiled copy runs.
-        mount, seed, switched_off, q0, stops, standard: as in `ArmPlant`.
+        mount, seed, switched_off, q0, stops, standard: as in `ArmPlant`; q0 and stops (n,) [rad].
         to_rest: return to the rest posture at the end.
 
     Raises:

@@ -94,7 +94,7 @@ class SteppedArm:
         return self._rows["command"][max(self._count - 1, 0)].copy()
 
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
-        """One cycle under an executor: its torques, or none where it commands nothing; its errors pass through."""
+        """One cycle under an executor, pushed by (n,) [N m]: its torques, or none without a command; as it raises."""
         q = self.measure()
         step = motion.update(self.stamp_ns, q)
         if step is not None:

@@ -101,7 +101,7 @@ def spread_points(
     name: str, all_joints: tuple[str, ...], hold: FloatArray, joints: tuple[str, ...], times: FloatArray,
     positions: FloatArray, velocities: FloatArray | None = None, accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:  # fmt: skip
-    """`through_points` of all joints from points of some; the others stay at `hold`; errors as of both."""
+    """`through_points` of all n joints from points (K, m) of some; others stay at `hold` (n,); errors as of both."""
     q = spread(all_joints, hold, joints, positions, still=False)
     assert q is not None
     return through_points(

@@ -33,7 +33,7 @@ class TimeLaw(NamedTuple):
 
 
 def rest(duration: float) -> TimeLaw:
-    """The law of a dwell: nothing moves for `duration` seconds."""
+    """The law of a dwell: nothing moves for `duration` seconds; ConfigurationError is raised where that is negative."""
     if not (math.isfinite(duration) and duration >= 0.0):
         raise ConfigurationError(f"a dwell lasts {duration} s; expected a finite time of at least 0 s")
     return TimeLaw(0.0, 0.5 * duration, 0.0)

@@ -21,6 +21,9 @@ def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
 
     Returns:
         -1 and +1 at every sample, (N,).
+
+    Raises:
+        ConfigurationError: fewer than one period, or one shorter than four samples.
     """
     quarter = round(period_s / 4.0 / step_s)
     if quarter < 1 or periods < 1:
@@ -43,6 +46,9 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
 
     Returns:
         -1 and +1 at every sample, (N,).
+
+    Raises:
+        ConfigurationError: an order or state outside these bounds, or a bit shorter than a sample.
     """
     if order not in _TAPS or not 1 <= start < 2**order:
         raise ConfigurationError(
@@ -74,6 +80,6 @@ def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> Floa
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """The binary sequence, or its negative, whose start carries a joint least far from where it began."""
+    """The binary sequence (N,), or its negative, whose start carries a joint least far from where it began."""
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))

@@ -1,0 +1,95 @@
+"""Public functions say what goes in and comes out: a docstring, shapes of arrays, and the errors they raise."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "dynid"
+# What a user calls from Python; commands say what they do in --help, nodes in the README.
+LIBRARY = ("model", "trajectory", "control", "hardware", "simulation", "recording", "identification", "reporting")
+MODULES = sorted(
+    [path for part in LIBRARY for path in (PACKAGE / part).rglob("*.py")]
+    + [PACKAGE / "robot.py", PACKAGE / "robot_file.py", PACKAGE / "resources.py", PACKAGE / "parallel.py"]
+)
+ERRORS = set(re.findall(r"^class (\w+)\(", (PACKAGE / "errors.py").read_text(encoding="utf-8"), re.MULTILINE))
+SHAPE = re.compile(r"\([^()]*(?:\([^()]*\)[^()]*)*,[^()]*\)|\(\d+\)|any shape")
+TOLD = re.compile(r"Raises:|[Rr]aises? |[Ee]rrors? |it raises|[Rr]efuse|See `")
+
+
+def findings(source: str) -> list[str]:
+    """What public functions of a module leave unsaid."""
+    found: list[str] = []
+
+    def look(body: list[ast.stmt], whole: str, prefix: str) -> None:
+        for node in body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            text, name = ast.get_docstring(node) or "", f"{prefix}{node.name}"
+            if not text:
+                found.append(f"{name} has no docstring")
+            elif isinstance(node, ast.ClassDef):
+                look(node.body, text, f"{name}.")
+            else:
+                found.extend(f"{name} {fault}" for fault in _faults(node, text, whole))
+
+    look(ast.parse(source).body, "", "")
+    return found
+
+
+def _faults(function: ast.FunctionDef, text: str, of_class: str) -> list[str]:
+    """Arrays without a shape, here or in the class, and errors that nothing is said of."""
+    arguments = [*function.args.args, *function.args.kwonlyargs]
+    annotations = [ast.unparse(one.annotation) for one in arguments if one.annotation]
+    annotations += [ast.unparse(function.returns)] if function.returns else []
+    faults = []
+    if any(re.search("FloatArray|IntArray|NDArray", one) for one in annotations) and not SHAPE.search(text + of_class):
+        faults.append("takes or gives an array whose shape it does not say")
+    raised = {
+        node.exc.func.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name)
+    }
+    if raised & ERRORS and not TOLD.search(text):
+        faults.append(f"raises {', '.join(sorted(raised & ERRORS))} and does not say so")
+    return faults
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_public_functions_say_shapes_and_errors(path: Path) -> None:
+    assert findings(path.read_text(encoding="utf-8")) == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [path for path in PACKAGE.rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def f() -> None: pass", "f has no docstring"),
+        ('def f(q: FloatArray) -> None:\n    """Something."""', "f takes or gives an array"),
+        ('def f() -> None:\n    """Something."""\n    raise DataError("x")', "f raises DataError"),
+        ('class A:\n    """A."""\n    def g(self) -> FloatArray:\n        """G."""', "A.g takes or gives an array"),
+    ],
+)
+def test_what_is_left_unsaid_is_found(source: str, words: str) -> None:
+    (fault,) = findings(source)
+    assert fault.startswith(words)
+
+
+def test_what_is_private_or_said_is_passed() -> None:
+    source = '''
+def _f(q: FloatArray) -> None: pass
+def g(q: FloatArray) -> None:
+    """Of positions (N, n) [rad].
+
+    Raises:
+        DataError: other shapes.
+    """
+    raise DataError("x")
+'''
+    assert findings(source) == []
