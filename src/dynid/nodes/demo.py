@@ -23,7 +23,6 @@ from dynid.model.dynamics import ArmModel
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
-from dynid.reporting.beside_result import Recorded, add_report
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
 
@@ -70,9 +69,6 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
             answer = _identify(chain, bags, model_folder)
             bars.begin("reading the published model back")
             published = _read_back(chain, robot)
-        bars.begin("writing the report")
-        used = [Recorded(bags[0], "fitted"), Recorded(bags[1], "held out")]
-        add_report(robot, model_folder, used)
         bars.end()
     console.print(answer)
     model_file = load_model(model_folder / "model.yaml")

@@ -32,6 +32,7 @@ from dynid.model.urdf import identified_urdf
 from dynid.nodes.common import LATCHED, declare, run_node, string
 from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
+from dynid.reporting.beside_result import Recorded, add_report
 from dynid.robot import load_robot
 
 CONTROLLER_TIMEOUT_S = 5.0
@@ -137,6 +138,9 @@ class IdentificationNode(Node):
     def _identify(self, bags: list[Path], validation: list[Path], output: Path) -> Identification:
         result = identify(self.robot, bags, validation_bags=validation, progress=self._set_stage)
         write_result(result, output)
+        self._set_stage("writing the report")
+        used = [Recorded(bag, "fitted") for bag in bags] + [Recorded(bag, "held out") for bag in validation]
+        add_report(self.robot, output, used)
         return result
 
     def _set_stage(self, stage: str) -> None:

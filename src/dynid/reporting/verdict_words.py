@@ -13,8 +13,8 @@ VAGUE = 0.3  # a deviation above this part of the value
 FEW = 6
 _GROUPS = (
     ("Data", ("missed cycles", "stamp jitter", "samples dropped", "smallest joint motion", "largest torque of its",
-              "saturated", "recorded over derived", "states published")),
-    ("Estimation", ("condition number", "closed-loop refinement", "parameters from")),
+              "saturated", "recorded over derived", "states published", "shortest time at speed")),
+    ("Estimation", ("condition number", "closed-loop refinement", "parameters from", "viscous friction that")),
     ("Physics", ("smallest eigenvalue", "smallest pseudo-inertia")),
     ("Prediction", ("relative torque error", "held-out torque error")),
 )  # fmt: skip
