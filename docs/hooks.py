@@ -21,6 +21,7 @@ from dynid.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
+    "core": "What every part stands on: robots, files, errors",
     "model": "Geometry, base parameters, regressor, dynamics, standard parameters",
     "trajectory": "Excitation motions",
     "control": "Control laws and the phases of a motion",
@@ -214,8 +215,15 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 # -- API -------------------------------------------------------------------------------------------------------
 
 
+CORE = ("robot", "robot_file", "errors", "resources", "parallel")
+
+
 def api_page(package: str) -> str:
     """All public modules of a package."""
-    modules = sorted(path.stem for path in (ROOT / "src/dynid" / package).glob("*.py") if path.stem != "__init__")
-    blocks = [f"::: dynid.{package}.{name}\n" for name in modules if not name.startswith("_")]
-    return f"# dynid.{package}\n\n{PACKAGES[package]}.\n\n" + "\n".join(blocks)
+    if package == "core":
+        modules = list(CORE)
+    else:
+        found = sorted(path.stem for path in (ROOT / "src/dynid" / package).glob("*.py"))
+        modules = [f"{package}.{name}" for name in found if not name.startswith("_")]
+    title = "dynid" if package == "core" else f"dynid.{package}"
+    return f"# {title}\n\n{PACKAGES[package]}.\n\n" + "\n".join(f"::: dynid.{name}\n" for name in modules)

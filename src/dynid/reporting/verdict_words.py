@@ -78,6 +78,8 @@ def in_words(result: Result) -> Words:
         headline, accepted = "This model has no verdict: nothing was checked when it was made.", None
     elif result.content.accepted:
         headline, accepted = f"This model passed every one of its {len(checks)} checks.", True
+        if not all(check.passed for check in result.processing):
+            headline = f"{headline[:-1]}; the campaign that it comes from did not pass all of its own."
     else:
         count = "one check" if len(failed) == 1 else f"{len(failed)} of {len(checks)} checks"
         headline, accepted = f"Do not use this model: it failed {count}.", False
