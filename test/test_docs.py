@@ -39,9 +39,9 @@ def run_line(line: str) -> None:
 
 
 def write_csv(path: Path, seed: int, load: float = 0.0) -> None:
-    """A minute of a PUMA 560 as CSV, with the columns that docs/your_robot.md names; a load is a mass at the flange."""
+    """Forty seconds of a PUMA 560 as CSV, with the columns that docs/your_robot.md names; a load is a mass at the flange."""
     robot = load_robot("puma560")
-    rng, t = np.random.default_rng(seed), np.arange(0.0, 60.0, 0.01)
+    rng, t = np.random.default_rng(seed), np.arange(0.0, 40.0, 0.01)
     q, dq, ddq = np.zeros((3, len(t), robot.size))
     middle, half = 0.5 * (robot.lower + robot.upper), 0.5 * np.minimum(robot.upper - robot.lower, 4.0)
     for j in range(robot.size):

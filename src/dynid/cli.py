@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dynid.commands import register_all
-from dynid.commands.terminal import flags_first, set_level, stderr, stdout
+from dynid.commands.terminal import flags_first, set_level, stages, stderr, stdout
 from dynid.errors import ConfigurationError, DynidError
 from dynid.parallel import THREAD_VARIABLES
 
@@ -150,9 +150,12 @@ def bag(
 
     if action not in ("info", "repair"):
         raise UnknownNameError("action", action, ("info", "repair"))
-    if action == "repair":
-        repair_bag(path)
-    info = bag_info(path)
+    with stages("bag", 2) as begin:
+        if action == "repair":
+            begin(f"repairing {path.name}")
+            repair_bag(path)
+        begin(f"reading {path.name}")
+        info = bag_info(path)
     if as_json:
         print(json.dumps(info.as_dict()))
         return

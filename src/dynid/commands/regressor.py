@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import stdout
+from dynid.commands.terminal import stages, stdout
 from dynid.errors import ConfigurationError, DataError
 
 
@@ -36,7 +36,9 @@ def regressor(
             raise ConfigurationError(f"--out {out} must end with .npz")
         refuse_existing(out)
     q, dq, ddq = _states(states, loaded.size) if states else np.zeros((3, 1, loaded.size))
-    found = base_regressor(loaded, q, dq, ddq, mount=mount, standard=standard)
+    with stages("regressor", 1) as begin:
+        begin(f"{len(q)} states")
+        found = base_regressor(loaded, q, dq, ddq, mount=mount, standard=standard)
     formulas = {name: dict(terms) for name, terms in found.groupings.items()}
     if out is not None:
         stream = io.BytesIO()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dynid.errors import NodeError
 from dynid.identification.model_file import ModelFile, load_model
@@ -53,7 +53,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
     options.output.mkdir(parents=True)
     bags = [options.output / "bags" / name for name in (options.identification, options.validation)]
     model_folder = options.output / "model"
-    columns = (TextColumn("{task.description:42}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description:42}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         bars = _Bars(progress)
         bars.begin("starting the chain")
