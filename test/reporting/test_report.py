@@ -94,6 +94,13 @@ def test_a_refused_model_is_called_so_first(planar_result: Path, tmp_path: Path)
     assert in_words(open_result(unjudged)).accepted is None and "? Not judged" in render_report(open_result(unjudged))
 
 
+def test_a_result_is_called_by_its_folder_and_a_demo_by_its_own(planar_result: Path, tmp_path: Path) -> None:
+    folder = spoilt(planar_result, tmp_path / "demo-1" / "model")
+    assert open_result(folder).name == "model"
+    (tmp_path / "demo-1" / "logs").mkdir()
+    assert open_result(folder).name == "demo-1" == open_result(tmp_path / "demo-1").name
+
+
 def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, tmp_path: Path) -> None:
     folder = spoilt(planar_result, tmp_path / "alone")
     (folder / FILE_NAME).unlink()

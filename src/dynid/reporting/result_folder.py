@@ -40,9 +40,9 @@ class Result:
 
     @property
     def name(self) -> str:
-        """A short name: that of the folder, or of the one above where it is the demo's `model`."""
+        """A short name: that of the folder, or of the one above where it is a demo's `model` beside its `logs`."""
         own = self.folder.resolve()
-        return own.parent.name if own.name == "model" else own.name
+        return own.parent.name if (own.parent / "logs").is_dir() else own.name
 
     @property
     def held_out(self) -> tuple[Motion, ...]:
