@@ -16,11 +16,11 @@ from dynid.errors import DataError, InputNotFoundError, OutputExistsError
 from dynid.identification.estimator import torque_errors
 from dynid.model.dynamics import ArmModel
 from dynid.reporting.arm_view import link_margins, worst_pose
-from dynid.reporting.predictions import FILE_NAME, load_predictions
+from dynid.reporting.predictions import FILE_NAME, Motion, load_predictions
 from dynid.reporting.report import embedded, render_report, write_report
 from dynid.reporting.report_comparison import comparison
 from dynid.reporting.report_series import packed
-from dynid.reporting.result_folder import open_result
+from dynid.reporting.result_folder import Result, open_result
 from dynid.reporting.verdict_words import in_words
 
 
@@ -73,6 +73,23 @@ def test_curves_are_the_measured_and_predicted_torques(planar_result: Path) -> N
     check = next(one for one in result.content.verdict if one.name == "relative torque error, other.csv")
     assert torque_errors(motion.measured, motion.predicted).relative == pytest.approx(check.value, rel=1e-4)
     assert result.pooled()["all"] == pytest.approx(check.value, rel=1e-4)
+
+
+def test_long_motions_and_joints_without_torque_are_shown(planar_result: Path) -> None:
+    """Of fifty thousand samples some thousand are drawn; an infinite error or a residual of zero is no obstacle."""
+    first = open_result(planar_result)
+    n, rng = 50_000, np.random.default_rng(0)
+    time, torque = np.arange(n) * 0.01, rng.normal(size=(n, 3))
+    torque[:, 2] = 0.0
+    long = Motion(
+        "long", "held out", "0" * 64, time, rng.normal(size=(n, 3)), torque, torque + np.array([0.1, 0.0, 0.1])
+    )
+    html = render_report(Result(first.folder, first.robot, first.content, motions=(long,) * 10))
+    data = data_of(html)
+    assert len(html) < 2_500_000 and len(data["motions"]) == 8
+    shown = data["motions"][0]
+    assert shown["every"] == 13 and len(unpack(shown["time"])) <= 4000
+    assert shown["relative"][2] is None and shown["residuals"][1]["sd"] == 0.0
 
 
 def test_packed_numbers_come_back() -> None:

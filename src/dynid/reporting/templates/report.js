@@ -33,7 +33,7 @@
     })));
     into("charts-histogram", data.joints.map((joint, j) => {
       const one = motion.residuals[j], x = one.density.map((_, k) => (one.edges[k] + one.edges[k + 1]) / 2);
-      const bell = x.map((v) => Math.exp(-0.5 * ((v - one.mean) / one.sd) ** 2) / (one.sd * Math.sqrt(2 * Math.PI)));
+      const sd = one.sd || Number.MIN_VALUE, bell = x.map((v) => Math.exp(-0.5 * ((v - one.mean) / sd) ** 2) / (sd * Math.sqrt(2 * Math.PI)));
       return { title: joint, note: `sd ${short(Number(one.sd.toPrecision(2)))} ${data.torque_units[j]}`, height: 150, x: `residual [${data.torque_units[j]}]`, zero: true,
         label: `Joint ${joint}: distribution of the residual, standard deviation ${one.sd.toPrecision(2)} ${data.torque_units[j]}, with a normal distribution`,
         series: [{ kind: "bars", x, y: one.density, colour: "var(--c3)", opacity: 0.6, fill: 1 }, { kind: "line", x, y: bell, colour: "var(--ink)", size: 1 }] };
