@@ -9,6 +9,7 @@ def register_all(app: typer.Typer) -> None:
         audit,
         benchmark,
         campaign,
+        collect,
         compare,
         doctor,
         essential,
@@ -26,6 +27,6 @@ def register_all(app: typer.Typer) -> None:
 
     for module in (
         trajectories, simulate, identify, compare, essential, audit, validate, campaign, robot, joint_id, regressor,
-        payload, torque_constants, report, doctor, benchmark,
+        payload, torque_constants, collect, report, doctor, benchmark,
     ):  # fmt: skip
         module.register(app)

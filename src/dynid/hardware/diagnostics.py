@@ -18,6 +18,7 @@ from dynid.robot import Robot
 
 OK, WARN, ERROR = 0, 1, 2
 LOOP, LINE, SERVOS = "hardware", "hardware line", "hardware servos"
+WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
 _HELD = (
     Reason.NO_COMMAND,
     Reason.STALE_COMMAND,
@@ -109,6 +110,8 @@ def servo_status(arm: DynamixelArm, settings: SafetySettings) -> DiagnosticStatu
             f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}"
         )
     warmest = np.nan_to_num(slow.temperature_deg_c).max()
+    if np.isfinite(slow.temperature_deg_c).all():
+        values[WARMEST] = f"{warmest:.0f}"
     warm = bool(warmest >= settings.derate_from_deg_c)
     text = f"warmest {warmest:.0f} deg C" + (", current limits lowered" if warm else "")
     return DiagnosticStatus(SERVOS, WARN if warm else OK, text, arm.robot.name, values)

@@ -8,11 +8,11 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynid.errors import NodeError
+from dynid.nodes.collect import WHERE, Report, execute, prepare, states_arrive
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
@@ -22,7 +22,6 @@ STATES_TIMEOUT_S = 20.0
 # DDSI-RTPS 2.5, 9.6.2.4: which UDP ports a domain uses. Up to 101, they stay below those that Linux hands out.
 DDS_BASE_PORT, DDS_PORTS_PER_DOMAIN, DDS_FIRST_PARTICIPANT = 7400, 250, 10
 LARGEST_DOMAIN = 101
-REPORT = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
 
 
 @dataclass(frozen=True)
@@ -159,47 +158,32 @@ class Chain:
                 except NodeError as error:
                     reason = self._reason(node)
                     raise NodeError(reason) if reason else error from None
-        call.wait(self._states_arrive, STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+        call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
         call.set_enabled("hardware", True)
-
-    def _states_arrive(self) -> bool:
-        age = self.supervisor.reported("executor", "state_age_s")
-        return bool(age) and float(age) < 0.1
 
     def _reason(self, name: str) -> str:
         return next((p.last_error() for p in self._group.processes if p.name == name), "")
 
-    def run_trajectory(self, name: str, profile: str, bag: Path, report: REPORT) -> None:
-        """Record one trajectory, from the approach to the rest posture, into a bag of its own.
+    def run_trajectory(self, name: str, profile: str, bag: Path, report: Report) -> float:
+        """Record one trajectory, from the approach to the rest posture, into a bag of its own; torque stays on.
+
+        Returns:
+            The trajectory's duration [s].
 
         Raises:
             NodeError: refused, cancelled, or not done in time.
         """
         call = self.supervisor
-        call.experiment = None
-        call.set_parameters("recorder", {"output": str(bag)})
+        prepare(call, name, profile, bag)
         call.trigger("recorder/start")
-        call.set_parameters("executor", {"trajectory": name, "profile": profile})
-        call.trigger("executor/execute")
-        call.wait(lambda: call.experiment is not None, 10.0, "the begin of the motion")
-        self._wait_for_motion(name, report)
+        try:
+            duration = execute(call, name, report)
+        except NodeError as error:
+            if "cancelled" not in str(error) or not (reason := self._reason("executor")):
+                raise
+            raise NodeError(f"{error.args[0].removesuffix(WHERE)}: {reason}") from None
         call.trigger("recorder/stop")
-
-    def _wait_for_motion(self, name: str, report: REPORT) -> None:
-        call = self.supervisor
-        duration = call.experiment.duration_s if call.experiment else 0.0
-        began: dict[str, float] = {}
-
-        def finished() -> bool:
-            state = call.experiment.state if call.experiment else None
-            now = call.now()
-            elapsed = now - began.setdefault(state or "", now)
-            report(f"{name}: {state}", elapsed if state == "trajectory" else 0.0, duration)
-            if state == "cancelled":
-                raise NodeError(f"the motion {name} was cancelled: {self._reason('executor') or 'by request'}")
-            return state == "done"
-
-        call.wait(finished, duration + 90.0, f"the end of {name}")
+        return duration
 
     def identify(self, bags: list[Path], validation: list[Path], output: Path) -> str:
         """Have the identification node identify; returns its answer.

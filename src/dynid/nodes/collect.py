@@ -5,6 +5,7 @@ Parameters `trajectory`, `profile` and `output` say which. Exit code 0 only if t
 
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import rclpy.logging
@@ -15,10 +16,18 @@ from dynid.nodes.supervisor import Supervisor
 
 STATES_TIMEOUT_S = 30.0
 BEGIN_TIMEOUT_S = 10.0
+FRESH_S = 0.1
+WHERE = "; the executor's log says why"
 SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
 
+Report = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
 
-def collect(call: Supervisor, name: str, profile: str, bag: Path) -> float:
+
+def silent(text: str, done: float, total: float) -> None:
+    """Report nothing."""
+
+
+def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report = silent) -> float:
     """Execute and record one trajectory into a new bag; returns the trajectory's duration [s].
 
     Torque is switched off at the end, whatever happens.
@@ -26,13 +35,12 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path) -> float:
     Raises:
         NodeError: a node refused, the motion was cancelled or took too long; one sentence that says why.
     """
-    call.wait(lambda: _states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
-    call.experiment = None  # a latched one may be of the motion before
-    call.set_parameters("recorder", {"output": str(bag)})
-    call.set_parameters("executor", {"trajectory": name, "profile": profile})
+    call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+    prepare(call, name, profile, bag)
     call.trigger("recorder/start")
     try:
-        duration = _execute(call, name)
+        call.set_enabled("hardware", True)
+        duration = execute(call, name, report)
         call.trigger("recorder/stop")  # before torque goes: how the arm sags is not part of the experiment
     except BaseException:
         call.set_enabled("hardware", False)
@@ -44,25 +52,52 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path) -> float:
     return duration
 
 
-def _execute(call: Supervisor, name: str) -> float:
-    call.set_enabled("hardware", True)
+def prepare(call: Supervisor, name: str, profile: str, bag: Path) -> None:
+    """Tell recorder and executor what comes next."""
+    call.experiment = None  # a latched one may be of the motion before
+    call.set_parameters("recorder", {"output": str(bag)})
+    call.set_parameters("executor", {"trajectory": name, "profile": profile})
+
+
+def execute(call: Supervisor, name: str, report: Report = silent) -> float:
+    """Execute what was prepared, to its end; returns the trajectory's duration [s].
+
+    Raises:
+        NodeError: refused, cancelled, or not done in time.
+    """
     call.trigger("executor/execute")
     call.wait(lambda: call.experiment is not None, BEGIN_TIMEOUT_S, "the begin of the motion")
     duration = call.experiment.duration_s if call.experiment else 0.0
-    call.wait(lambda: _done(call), duration + SETTLING_S, f"the end of {name}")
+    call.wait(_Motion(call, name, duration, report).done, duration + SETTLING_S, f"the end of {name}")
     return duration
 
 
-def _states_arrive(call: Supervisor) -> bool:
+class _Motion:
+    """A motion under way; says what it is doing and for how long."""
+
+    def __init__(self, call: Supervisor, name: str, duration: float, report: Report) -> None:
+        self._call, self._name, self._duration, self._report = call, name, duration, report
+        self._began: dict[str, float] = {}
+
+    def done(self) -> bool:
+        """Whether it has come to its end.
+
+        Raises:
+            NodeError: it was cancelled.
+        """
+        state = self._call.experiment.state if self._call.experiment else ""
+        now = self._call.now()
+        elapsed = now - self._began.setdefault(state or "", now)
+        self._report(f"{self._name}: {state}", elapsed if state == "trajectory" else 0.0, self._duration)
+        if state == "cancelled":
+            raise NodeError(f"the motion {self._name} was cancelled{WHERE}")
+        return state == "done"
+
+
+def states_arrive(call: Supervisor) -> bool:
+    """Whether the executor hears the arm."""
     age = call.reported("executor", "state_age_s")
-    return bool(age) and float(age) < 0.1
-
-
-def _done(call: Supervisor) -> bool:
-    state = call.experiment.state if call.experiment else None
-    if state == "cancelled":
-        raise NodeError("the motion was cancelled; the executor's log says why")
-    return state == "done"
+    return bool(age) and float(age) < FRESH_S
 
 
 def main() -> None:

@@ -1,0 +1,178 @@
+"""A list of trajectories executed and recorded one after the other, one bag each, and resumed where it was left.
+
+Between two motions the arm is held at its rest posture, for without torque it would fall, and the next one waits until
+the warmest servo has cooled down; at the end it is brought down and torque goes off. What was asked for lies
+in `collection.json`, every finished motion in `done/`: the same call again goes on with what remains. A bag that was
+under way when the collection ended is kept under another name.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dynid.errors import ConfigurationError
+from dynid.hardware.diagnostics import SERVOS, WARMEST
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.collect import Report
+from dynid.nodes.supervisor import Supervisor
+from dynid.recording.completeness import completeness
+from dynid.resources import write_whole
+from dynid.robot import Robot
+
+SETTINGS = "collection.json"
+REPORT_TIMEOUT_S = 20.0
+COOLING_TIMEOUT_S = 3600.0
+BETWEEN_S = 15.0  # approach, way to rest, and the nodes' answers; a guess for the time that remains
+
+
+@dataclass(frozen=True)
+class CollectionOptions:
+    """What to collect.
+
+    Attributes:
+        names: trajectories in the order in which they run.
+        profile: excitation profile.
+        chain: of the nodes.
+        folder: of bags, logs and what is done.
+        cool_to_deg_c: no motion begins while a servo is warmer.
+    """
+
+    names: tuple[str, ...]
+    profile: str
+    chain: ChainOptions
+    folder: Path
+    cool_to_deg_c: float
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What all bags of one collection have in common."""
+        chain = self.chain
+        return {
+            "robot": chain.robot, "profile": self.profile, "mount": chain.mount, "real_port": chain.real_port,
+            "without": list(chain.switched_off), "seed": chain.seed,
+        }  # fmt: skip
+
+
+class Collection:
+    """What was asked for and what is done of it, on disk.
+
+    Raises:
+        ConfigurationError: the folder holds a collection of another setting.
+    """
+
+    def __init__(self, options: CollectionOptions) -> None:
+        self.options, self.folder = options, options.folder
+        path = self.folder / SETTINGS
+        if not path.is_file():
+            write_whole(path, json.dumps(options.setting, indent=2))
+            return
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        other = [name for name, value in options.setting.items() if stored.get(name) != value]
+        if other:
+            differences = ", ".join(f"{name} {stored.get(name)!r}, not {options.setting[name]!r}" for name in other)
+            raise ConfigurationError(
+                f"{self.folder} is a collection with {differences}; collect into another folder, or as it began"
+            )
+
+    def bag(self, name: str) -> Path:
+        """Where a trajectory's bag lies."""
+        return self.folder / "bags" / name
+
+    def _done(self, name: str) -> Path:
+        return self.folder / "done" / f"{name}.json"
+
+    @property
+    def remaining(self) -> tuple[str, ...]:
+        """Trajectories that are not done, in order."""
+        return tuple(name for name in self.options.names if not self._done(name).is_file())
+
+    @property
+    def done(self) -> dict[str, dict[str, Any]]:
+        """What is known of every trajectory that is done."""
+        found = {name: self._done(name) for name in self.options.names}
+        return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items() if path.is_file()}
+
+    def put_aside(self, name: str) -> Path | None:
+        """Rename what an interrupted run left of a bag; returns where it is now."""
+        left = self.bag(name)
+        if not left.exists():
+            return None
+        count = 1
+        while (kept := left.with_name(f"{name}.unfinished-{count}")).exists():
+            count += 1
+        return left.rename(kept)
+
+    def finish(self, name: str, duration_s: float) -> None:
+        """Note that a trajectory is done, and what its bag holds."""
+        found = completeness(self.bag(name))
+        facts = {
+            "duration_s": duration_s, "states": found.published, "lost": found.lost,
+            "missed_fraction": found.missed_fraction,
+        }  # fmt: skip
+        write_whole(self._done(name), json.dumps(facts))
+
+
+def cool_down(call: Supervisor, limit_deg_c: float, report: Report) -> None:
+    """Wait, the arm being held, until the warmest servo is at most as warm as the limit.
+
+    Raises:
+        NodeError: the driver tells no temperatures, or it takes more than an hour.
+    """
+
+    def warmest() -> str:
+        return call.reported(SERVOS, WARMEST)
+
+    def cool() -> bool:
+        report(f"cooling down: {warmest()} deg C, at most {limit_deg_c:g} to go on", 0.0, 0.0)
+        return float(warmest()) <= limit_deg_c
+
+    call.wait(lambda: bool(warmest()), REPORT_TIMEOUT_S, "a report of all servos' temperatures")
+    call.wait(cool, COOLING_TIMEOUT_S, f"cooling down to {limit_deg_c:g} deg C")
+
+
+def run_collection(
+    robot: Robot, options: CollectionOptions, durations: dict[str, float], report: Report,
+    tell: Callable[[str], None], make: Callable[[Robot, ChainOptions, Path], Chain] = Chain,
+) -> Collection:  # fmt: skip
+    """Execute and record what remains.
+
+    Args:
+        robot: the arm.
+        options: what to collect.
+        durations: of the trajectories [s].
+        report: told of the motion under way.
+        tell: told, in a sentence, of what was left aside and of every motion that begins, with the time that remains.
+        make: makes the chain.
+
+    Raises:
+        ConfigurationError: the folder holds another collection.
+        NodeError: a node refused, a motion was cancelled, or the arm does not cool down. What is done stays done.
+    """
+    collection = Collection(options)
+    names = collection.remaining
+    if not names:
+        return collection
+    with make(robot, options.chain, _new_logs(options.folder)) as chain:
+        chain.bring_up()
+        for place, name in enumerate(names):
+            if (kept := collection.put_aside(name)) is not None:
+                tell(f"what an earlier run recorded of {name} is kept as {kept.name}")
+            cool_down(chain.supervisor, options.cool_to_deg_c, report)
+            left = sum(durations[one] + BETWEEN_S for one in names[place:])
+            tell(f"{name}: {place + 1} of {len(names)}, about {left / 60:.0f} min remain")
+            duration = chain.run_trajectory(name, options.profile, collection.bag(name), report)
+            collection.finish(name, duration)
+        report("bringing the arm to rest", 0.0, 0.0)
+        chain.supervisor.set_enabled("hardware", False)
+        chain.supervisor.trigger("executor/release")
+    return collection
+
+
+def _new_logs(folder: Path) -> Path:
+    """A folder for the logs of this run."""
+    count = 1
+    while (logs := folder / "logs" / f"run-{count}").exists():
+        count += 1
+    return logs
