@@ -142,6 +142,10 @@ def test_results_side_by_side(planar_result: Path, tmp_path: Path) -> None:
     assert found["charts"]["differences"][0][0] == pytest.approx(10 / np.sqrt(2), rel=1e-6)
     assert found["parameters"][0]["notable"] and not found["parameters"][1]["notable"]
     assert found["setting_rows"] == []
+    (curves,) = found["charts"]["curves"]
+    assert unpack(curves[0][1]) == pytest.approx(other.motions[0].predicted[:, 1], abs=1e-3)
+    alone = Result(other.folder, other.robot, other.content)
+    assert comparison([first, alone])["charts"]["curves"] == [[None, None]]
     write_report(first, tmp_path / "both.html", [other])
     html = (tmp_path / "both.html").read_text()
     assert 'id="comparison"' in html and found["titles"][1] in html

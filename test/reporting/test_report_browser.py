@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from dynid.reporting.report import write_report
+from dynid.reporting.result_folder import open_result
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -102,3 +105,17 @@ def test_headings_and_tables_for_those_who_do_not_see(page: Any) -> None:
     assert page.locator("table:not(:has(caption))").count() == 0
     assert page.locator("table th:not([scope])").count() == 0
     assert page.locator("select:not(label select), input:not(label input)").count() == 0
+
+
+def test_a_comparison_draws_both_predictions(browser: Any, planar_result: Path, tmp_path: Path) -> None:
+    first = open_result(planar_result)
+    write_report(first, tmp_path / "both.html", [first])
+    window = browser.new_page()
+    faults: list[str] = []
+    window.on("pageerror", lambda error: faults.append(str(error)))
+    window.on("console", lambda message: faults.append(message.text))
+    window.goto((tmp_path / "both.html").as_uri())
+    assert faults == [] and window.locator("#charts-torque path[d^=M]").count() == 3 * 3
+    assert "predicted by model (2)" in window.locator("#torques .legend").inner_text()
+    assert window.locator("#chart-compare-joints rect[opacity]").count() == 2 * 3
+    window.close()

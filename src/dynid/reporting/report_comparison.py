@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.reporting.report_series import rounded
+from dynid.reporting.report_series import MOST_MOTIONS, packed, rounded, thinning
 from dynid.reporting.report_tables import pretty_unit, tiles
 from dynid.reporting.result_folder import Result
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
@@ -40,6 +40,7 @@ def comparison(results: Sequence[Result]) -> dict[str, Any]:
         "charts": {
             "titles": titles, "joints": list(joint_labels(first)), "errors": _joint_errors(results),
             "names": names, "differences": [_differences(first, other) for other in results[1:]],
+            "curves": [_curves(first, other) for other in results[1:]],
         },
     }  # fmt: skip
 
@@ -48,6 +49,19 @@ def _titles(results: Sequence[Result]) -> list[str]:
     """Names that differ: the folder's, with a number where two are alike."""
     names = [one.name for one in results]
     return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
+
+
+def _curves(first: Result, other: Result) -> list[list[dict[str, Any]] | None]:
+    """What another model predicts for the first one's motions, joint by joint; None where it was not judged by one."""
+    found: list[list[dict[str, Any]] | None] = []
+    for motion in first.motions[:MOST_MOTIONS]:
+        same = [one for one in other.motions if (one.sha256, one.name) == (motion.sha256, motion.name)]
+        if not same or not np.array_equal(same[0].time, motion.time):  # sampled otherwise: no curve beside this one
+            found.append(None)
+            continue
+        every = thinning(motion)
+        found.append([packed(same[0].predicted[::every, j]) for j in range(motion.measured.shape[1])])
+    return found
 
 
 def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -30,9 +30,14 @@ def rounded(values: Any, digits: int = 5) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, dtype=float).ravel()]
 
 
+def thinning(motion: Motion) -> int:
+    """Every how many samples one is drawn."""
+    return -(-len(motion.time) // MOST_SAMPLES)
+
+
 def motion_data(motion: Motion) -> dict[str, Any]:
     """One motion for its charts."""
-    every = -(-len(motion.time) // MOST_SAMPLES)
+    every = thinning(motion)
     n = motion.measured.shape[1]
     residuals = [joint_residual(motion, j) for j in range(n)]
     return {

@@ -25,11 +25,19 @@
   function showMotion(index) {
     const motion = data.motions[index], time = unpack(motion.time);
     const measured = motion.measured.map(unpack), predicted = motion.predicted.map(unpack), dq = motion.dq.map(unpack);
+    const others = (data.comparison ? data.comparison.curves : []).map((row, k) => row[index] && { name: data.comparison.titles[k + 1], curves: row[index].map(unpack), colour: COLOURS[k === 0 ? 0 : k + 1] }).filter(Boolean);
+    const beside = place("legend-others");
+    if (beside) beside.replaceChildren(...others.flatMap((one) => {
+      const key = Object.assign(document.createElement("span"), { className: "key" });
+      key.style.borderColor = one.colour;
+      return [key, `predicted by ${one.name}`];
+    }));
     group = new Group();
     into("charts-torque", data.joints.map((joint, j) => ({
       title: joint, note: motion.relative[j] === null ? "" : `error ${per(motion.relative[j])}`, group, x: "time [s]", y: `torque [${data.torque_units[j]}]`,
       label: `Joint ${joint}, ${motion.name}: measured and predicted torque over time; relative error ${motion.relative[j] === null ? "not defined" : per(motion.relative[j])}`,
-      series: [{ kind: "line", name: "measured", x: time, y: measured[j], colour: "var(--c1)", size: 2.6, opacity: 0.75 }, { kind: "line", name: "predicted", x: time, y: predicted[j], colour: "var(--c2)", size: 1.3 }],
+      series: [{ kind: "line", name: "measured", x: time, y: measured[j], colour: "var(--c1)", size: 2.6, opacity: 0.75 }, { kind: "line", name: "predicted", x: time, y: predicted[j], colour: "var(--c2)", size: 1.3 },
+        ...others.map((one) => ({ kind: "line", name: one.name, x: time, y: one.curves[j], colour: one.colour, size: 1.1 }))],
     })));
     into("charts-histogram", data.joints.map((joint, j) => {
       const one = motion.residuals[j], x = one.density.map((_, k) => (one.edges[k] + one.edges[k + 1]) / 2);
