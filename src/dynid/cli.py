@@ -15,7 +15,7 @@ from dynid.commands.terminal import flags_first, set_level, stages, stderr, stdo
 from dynid.errors import ConfigurationError, DynidError
 from dynid.parallel import THREAD_VARIABLES
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
 
 RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]

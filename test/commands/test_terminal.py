@@ -93,3 +93,8 @@ def test_where_a_figure_or_a_draft_went_is_said_as_json(tmp_path: Path) -> None:
     drafted = dynid("robot", "new", "mine", "--urdf", str(urdf), "--out", str(tmp_path / "mine"), "--json")
     found = json.loads(drafted.stdout)
     assert len(found["chain"]) == 6 and found["questions"] and (tmp_path / "mine/robot.yaml").is_file()
+
+
+def test_help_shows_units() -> None:
+    """Square brackets in a help text are units, no markup that disappears."""
+    assert "interval [s]" in " ".join(dynid("validate", "--help", COLUMNS="200").stdout.split())
