@@ -39,7 +39,7 @@ def run_line(line: str) -> None:
 
 
 def write_csv(path: Path, seed: int, load: float = 0.0) -> None:
-    """Forty seconds of a PUMA 560 as CSV, with the columns that docs/your_robot.md names; a load is a mass at the flange."""
+    """Forty seconds of a PUMA 560 as CSV, with the columns of docs/your_robot.md; a load is a mass at the flange."""
     robot = load_robot("puma560")
     rng, t = np.random.default_rng(seed), np.arange(0.0, 40.0, 0.01)
     q, dq, ddq = np.zeros((3, len(t), robot.size))
