@@ -81,6 +81,10 @@ def test_a_single_run_at_an_interval_cannot_pass() -> None:
     ]
 
 
+def test_one_motion_alone_has_no_spread_to_check() -> None:
+    assert analyse_cloud([run for run in campaign() if run.trajectory == "T00"]).verdict.checks == ()
+
+
 def test_pooled_scaling_lets_small_parameters_count() -> None:
     cloud = analyse_cloud(campaign(), scaling="pooled")
     pooled = np.concatenate([sets(campaign(), stage) for stage in STAGES])

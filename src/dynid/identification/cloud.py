@@ -200,7 +200,12 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 
 
 def _checks(spreads: tuple[Spread, ...]) -> list[Check]:
-    """CLIE spread at most OLS spread, per sampling interval; where it cannot be computed the check fails."""
+    """CLIE spread at most OLS spread, per sampling interval; where it cannot be computed the check fails.
+
+    One motion alone has no spread over motions, at no interval, and nothing to check.
+    """
+    if max(one.runs for one in spreads if one.interval_s is not None) < 2:
+        return []
     trace = {(one.stage, one.interval_s): one.trace for one in spreads}
     return [
         Check(
