@@ -29,6 +29,7 @@ from dynid.parent import PARENT_VARIABLE
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
+from dynid.recording.tracking import tracking_rms
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
@@ -168,7 +169,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 @pytest.fixture(scope="module")
 def no_coulomb(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    return finished(tmp_path_factory.mktemp("no_coulomb"), "--without", "coulomb", "--seed", "3")
+    return finished(tmp_path_factory.mktemp("no_coulomb"), "--without", "coulomb", "--seed", "3", "--no-gain")
 
 
 def come_to(start: Callable[..., Demo], event: Callable[[Demo], bool], what: str) -> Demo:
@@ -250,6 +251,16 @@ def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) 
     bags = [usual.bag(name) for name in MOTIONS]
     without = identify(ROBOT, bags[:1], validation_bags=bags[1:], settings=ignored)
     assert without.validations[0].errors.relative > 2 * check(usual, "relative torque error, demo_validation").value
+
+
+def test_the_model_halves_the_tracking_error(usual: Demo, no_coulomb: Demo) -> None:
+    repeated = load_recording(usual.bag(f"{MOTIONS[1]}_computed_torque"), ROBOT)
+    assert repeated.experiment is not None and repeated.experiment.controller == "computed_torque"
+    before, after = (
+        np.linalg.norm(tracking_rms(bag)) for bag in (load_recording(usual.bag(MOTIONS[1]), ROBOT), repeated)
+    )
+    assert 0.0 < after < 0.5 * before
+    assert not no_coulomb.bag(f"{MOTIONS[1]}_computed_torque").exists() and "tracking error" not in no_coulomb.text
 
 
 def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:

@@ -56,9 +56,12 @@ def demo(
     validation: Annotated[str, typer.Option(help="Trajectory to validate on.")] = "demo_validation",
     without: WithoutOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+    gain: Annotated[
+        bool, typer.Option(help="Repeat the validation motion with computed torque from the identified model.")
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """The whole chain: drive the arm, record, identify, validate, publish, check."""
+    """The whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
     from dynid.reporting.tables import print_verdict
     from dynid.robot import load_robot
     from dynid.simulation.nuisances import magnitudes
@@ -85,7 +88,7 @@ def demo(
     chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed)
     began = time.monotonic()
     console = stderr() if as_json else stdout()
-    verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation), console)
+    verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation, gain=gain), console)
     if as_json:
         checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in verdict.checks]
         print(json.dumps({"accepted": verdict.accepted, "checks": checks, "output": str(output)}))

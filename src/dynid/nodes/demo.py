@@ -1,7 +1,8 @@
 """The demo: the whole chain on real parts, judged by named checks.
 
 Two motions are executed and recorded; the model is identified from the first and validated on the second; then the
-published model is read back by a process of its own and compared with the files.
+published model is read back by a process of its own and compared with the files. At the end the arm, which was held
+meanwhile, repeats the second motion with computed torque from its own model: what the model is worth to a controller.
 """
 
 import json
@@ -23,23 +24,28 @@ from dynid.model.dynamics import ArmModel
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
+from dynid.recording.recording import load_recording
+from dynid.recording.tracking import tracking_rms
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
 
 MAXIMUM_MISSED = 0.001
 URDF_TOLERANCE_NM = 1e-6
+CONTROLLER = "computed_torque"
+MOST_OF_ERROR = 0.5  # of the tracking error without the model
 READ_BACK_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Which motions the demo runs, and where everything goes."""
+    """Which motions the demo runs, and where everything goes; `gain`: whether the identified model is put to use."""
 
     chain: ChainOptions
     output: Path
     identification: str = "demo_identification"
     validation: str = "demo_validation"
     profile: str = "limited"
+    gain: bool = True
 
 
 def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
@@ -62,21 +68,57 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
             for bag, name in zip(bags, (options.identification, options.validation), strict=True):
                 bars.begin(f"executing {name}")
                 chain.run_trajectory(name, options.profile, bag, bars.report)
-            bars.begin("bringing the arm to rest")
-            chain.supervisor.set_enabled("hardware", False)
-            chain.supervisor.trigger("executor/release")
+            if not options.gain:
+                _to_rest(chain, bars)
             bars.begin("identifying and validating")
             answer = _identify(chain, bags, model_folder)
             bars.begin("reading the published model back")
             published = _read_back(chain, robot)
+            if options.gain:
+                repeated = _repeat(chain, options, bars)
+                _to_rest(chain, bars)
         bars.end()
     console.print(answer)
     model_file = load_model(model_folder / "model.yaml")
     verdict = _completeness_checks(bags) + Verdict(model_file.verdict)
     verdict += Verdict(tuple(_publication_checks(robot, model_file, published, model_folder)))
+    if options.gain:
+        verdict += Verdict((_gain_check(robot, bags[1], repeated),))
     if options.chain.real_port is None:
         verdict += Verdict(tuple(_rest_checks(chain)))
     return verdict
+
+
+def _to_rest(chain: Chain, bars: "_Bars") -> None:
+    bars.begin("bringing the arm to rest")
+    chain.supervisor.set_enabled("hardware", False)
+    chain.supervisor.trigger("executor/release")
+
+
+def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:
+    """The validation motion once more with computed torque; None where no controller has an accepted model."""
+    bars.begin(f"repeating {options.validation} with the identified model")
+    try:
+        chain.supervisor.set_parameters("executor", {"controller": CONTROLLER})
+    except NodeError:
+        return None
+    bag = options.output / "bags" / f"{options.validation}_{CONTROLLER}"
+    chain.run_trajectory(options.validation, options.profile, bag, bars.report)
+    return bag
+
+
+def _gain_check(robot: Robot, before: Path, after: Path | None) -> Check:
+    """Tracking with the model over tracking without."""
+    name = "tracking error with the identified model over that without"
+    if after is None:
+        return Check(name=name, value=float("nan"), limit=MOST_OF_ERROR, detail="the executor has no accepted model")
+    errors = [
+        float(np.rad2deg(np.sqrt(np.mean(tracking_rms(load_recording(bag, robot)) ** 2)))) for bag in (before, after)
+    ]
+    return Check(
+        name=name, value=errors[1] / errors[0], limit=MOST_OF_ERROR,
+        detail=f"{errors[1]:.3f} deg RMS with computed torque, {errors[0]:.3f} deg with feed-forward and PD",
+    )  # fmt: skip
 
 
 class _Bars:

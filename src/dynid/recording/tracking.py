@@ -1,0 +1,28 @@
+"""How well a recorded motion followed its reference."""
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.recording.recording import Recording
+from dynid.robot import FloatArray
+
+
+def tracking_rms(recording: Recording) -> FloatArray:
+    """Root mean square of q - q_ref of every joint while the trajectory ran, (n,) [rad].
+
+    Every state belongs to the reference that answered it, which carries its stamp.
+
+    Raises:
+        DataError: no reference or no trajectory was recorded, or no reference has the stamp of a state.
+    """
+    if recording.reference is None:
+        raise DataError(f"{recording.source} holds no topic 'reference': what the arm was to follow is not known")
+    begin, end = recording.trajectory_span()
+    inside = (recording.time >= begin) & (recording.time <= end)
+    time, reference = recording.time[inside], recording.reference
+    place = np.clip(np.searchsorted(reference.time, time), 0, len(reference.time) - 1)
+    same = np.abs(reference.time[place] - time) < 1e-6
+    if not same.any():
+        raise DataError(f"{recording.source}: no reference has the stamp of a state")
+    error = recording.q[inside][same] - reference.q[place[same]]
+    return np.asarray(np.sqrt(np.mean(error**2, axis=0)))
