@@ -199,3 +199,14 @@ def test_a_bag_of_the_ideal_arm_gives_its_parameters(tmp_path: Path, auditor: Au
     nameless = replace(recording, reference=None)
     with pytest.raises(DataError, match="no topic 'reference'"):
         closed_loop_data(nameless, ROBOT, load_identification(ROBOT))
+
+
+def test_a_start_at_the_truth_is_a_result_with_deviations() -> None:
+    """Nothing is left to refine, and so nothing was linearised."""
+    data = measured(PHI)
+    found = refine(MODEL, SETTINGS, data, PHI)
+    assert found.converged and found.cost <= 1e-12
+    assert found.base.covariance is not None and np.isfinite(found.base.covariance).all()
+    distrusted = replace(data, weights=np.full_like(data.tau, 0.1))
+    with pytest.raises(DataError, match="0 torques at speed do not determine 39 parameters"):
+        refine(MODEL, SETTINGS, distrusted, PHI)

@@ -124,6 +124,22 @@ def test_one_speed_and_no_speed_are_findings() -> None:
     assert not at_speed.passed and at_speed.detail == ROBOT.joint_names[4] and at_speed.value == pytest.approx(0.4)
 
 
+def test_friction_among_the_parameters_is_looked_at_too() -> None:
+    """A structure with FC of its own: not negative either, and one speed is the same finding."""
+    model = ArmModel.of(ROBOT, structure=ROBOT.file.structure.model_copy(update={"coulomb_friction": True}))
+    standard = load_standard(ROBOT.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
+    truth = model.base_parameters(standard)
+    same = np.array(DQ)
+    same[:, 6] = np.sign(DQ[:, 6]) * (1.0 + 0.02 * DQ[:, 6])
+    tau = model.inverse_dynamics(Q, same, DDQ, truth)
+    tau[:, 6] -= 0.1 * np.sign(same[:, 6])
+    regression = Regression.of(model, samples_of(Q, same, DDQ, tau), SETTINGS)
+    values = dict(zip(regression.names, regression.solve().phi, strict=True))
+    assert values["FC7"] == 0.0 and regression.shape is None
+    _, separate = friction_checks(regression, load_identification(ROBOT).acceptance, ROBOT.joint_names)
+    assert not separate.passed and separate.detail == "FV7"
+
+
 def test_friction_of_given_parameters() -> None:
     regression = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
     found = regression.friction_given(TRUTH.values)

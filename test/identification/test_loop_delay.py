@@ -8,7 +8,7 @@ import pytest
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError
 from dynid.identification.closed_loop_data import closed_loop_data
 from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.friction_history import KnownFriction
@@ -44,9 +44,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_it_is_read_from_the_stamps(usual: Recording, tmp_path: Path) -> None:
-    assert delay_cycles(usual, ROBOT, SETTINGS.goal_delay_s) == 1
+    assert delay_cycles(usual, ROBOT, SETTINGS.goal_delay(ROBOT)) == 1
     assert closed_loop_data(usual, ROBOT, SETTINGS).delay_cycles == 1
-    assert delay_cycles(recorded(tmp_path, DELAY), ROBOT, SETTINGS.goal_delay_s) == 0
+    assert delay_cycles(recorded(tmp_path, DELAY), ROBOT, SETTINGS.goal_delay(ROBOT)) == 0
 
 
 @pytest.mark.parametrize("late", [0.3e-3, 1.4e-3])
@@ -54,16 +54,18 @@ def test_written_later_it_is_longer(usual: Recording, late: float) -> None:
     """As on a real bus, where a torque is written some time after its state was read."""
     assert usual.commands is not None
     written = TorqueSeries(usual.commands.time + late, usual.commands.tau)
-    assert delay_cycles(replace(usual, applied=written), ROBOT, SETTINGS.goal_delay_s) == round(late / 1e-3 + 0.4)
+    assert delay_cycles(replace(usual, applied=written), ROBOT, SETTINGS.goal_delay(ROBOT)) == round(late / 1e-3 + 0.4)
 
 
 def test_commands_that_were_not_carried_out_are_refused(usual: Recording) -> None:
     assert usual.applied is not None
     other = TorqueSeries(usual.applied.time, usual.applied.tau[::-1])
     with pytest.raises(DataError, match="another controller in charge"):
-        delay_cycles(replace(usual, applied=other), ROBOT, SETTINGS.goal_delay_s)
+        delay_cycles(replace(usual, applied=other), ROBOT, SETTINGS.goal_delay(ROBOT))
+    with pytest.raises(ConfigurationError, match="less than half of the control cycle"):
+        delay_cycles(usual, ROBOT, 1e-4)
     with pytest.raises(DataError, match="applied_commands"):
-        delay_cycles(replace(usual, applied=None), ROBOT, SETTINGS.goal_delay_s)
+        delay_cycles(replace(usual, applied=None), ROBOT, SETTINGS.goal_delay(ROBOT))
 
 
 def test_friction_along_a_motion() -> None:

@@ -267,7 +267,7 @@ def test_a_recording_comes_in_the_robots_order() -> None:
 
 def test_the_goal_current_is_taken_when_asked_for() -> None:
     signals_goal = signals_of(recording(), ROBOT, SETTINGS, "goal")
-    assert signals_goal.torque_delay_s == SETTINGS.goal_delay_s and signals_goal.torque_source == "goal"
+    assert signals_goal.torque_delay_s == SETTINGS.goal_delay(ROBOT) and signals_goal.torque_source == "goal"
     np.testing.assert_allclose(signals_goal.tau, 0.3 * recording().q[:, ::-1])
     with pytest.raises(DataError, match="no applied torques"):
         signals_of(recording(applied=None), ROBOT, SETTINGS, "goal")

@@ -285,11 +285,15 @@ class _Refinement:
 
     def covariance(self) -> FloatArray:
         """Of phi, (p, p), with the last Jacobian: the sandwich of its scores, and what the load's deviations add."""
+        if not self.linearised:
+            self._linearise()
         data, J = self.loop.data, self.jacobian
         outer = np.outer(self.scale, self.scale)
         inverse = np.linalg.inv(self.hessian * outer) * outer
         trusted = self.residual.size if data.weights is None else int((data.weights >= 1.0).sum())
-        freedom = trusted / max(trusted - len(self.phi), 1)
+        if trusted <= len(self.phi):
+            raise DataError(f"{trusted} torques at speed do not determine {len(self.phi)} parameters; record longer")
+        freedom = trusted / (trusted - len(self.phi))
         scores = np.einsum("knp,kn->kp", J, self.residual)
         found = sandwich(inverse, scores, float(np.median(np.diff(data.sample_times))), freedom)
         if data.load_deviation is not None:  # an axis's load known wrongly by one deviation moves phi by a column

@@ -53,7 +53,7 @@ def closed_loop_data(
     recording: Recording, robot: Robot, settings: IdentificationSettings, interval_s: float | None = None,
     friction: KnownFriction | None = None,
 ) -> ClosedLoopData:  # fmt: skip
-    """Reference and torque commands of a recording, filtered and sampled as the regression's samples are.
+    """Reference and torque commands of a recording, behind the low-pass of the target interval, at its samples.
 
     Args:
         recording: with the topics reference and joint_commands.
@@ -114,7 +114,7 @@ def closed_loop_data(
         external=external,
         weights=weights,
         load_deviation=deviation,
-        delay_cycles=delay_cycles(recording, robot, settings.goal_delay_s),
+        delay_cycles=delay_cycles(recording, robot, settings.goal_delay(robot)),
     )
 
 

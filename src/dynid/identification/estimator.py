@@ -84,7 +84,7 @@ class Estimate:
         settings: what it ran with.
         friction: Coulomb friction estimated beside the base parameters; None where it was ignored.
         metric: R (p, p) of the problem that was solved: || R (phi - base) || is the weighted torque error that phi adds
-            to the fit; a projection is nearest in it.
+            to the fit; a projection is nearest in it. Of "essential" it is that of ordinary least squares.
         regression: that was solved.
     """
 

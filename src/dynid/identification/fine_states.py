@@ -6,7 +6,8 @@ enough for it, and each of its columns passes the filter of the torques, both si
 
     F tau = F[W(q, dq, ddq)] phi
 
-which is the parallel filter of identification by inverse dynamics (Gautier).
+q and tau having passed the wider filter of the states alike. It is the parallel filter of identification by inverse
+dynamics (Gautier).
 """
 
 from collections.abc import Callable, Sequence

@@ -8,14 +8,14 @@ from dynid.identification.verdict import Check
 
 
 def friction_checks(regression: Regression, limits: Acceptance, joints: tuple[str, ...]) -> tuple[Check, ...]:
-    """Checks of a regression with Coulomb friction beside it; () without.
+    """Checks of a regression with Coulomb friction beside the base parameters or among them; () without.
 
     A joint that only ever moves at one speed has FV dq and FC sign(dq) in one proportion, and one that hardly leaves
     standstill shows neither; kappa(W), which knows no Coulomb friction, is fine with both.
     """
-    if regression.shape is None:
+    if regression.moving is None or not regression.has_coulomb_friction:
         return ()
-    seconds = regression.trusted.reshape(-1, regression.axes).sum(axis=0) * regression.interval_s
+    seconds = regression.moving.sum(axis=0) * regression.interval_s
     idle = int(np.argmin(seconds))
     checks = [
         Check(

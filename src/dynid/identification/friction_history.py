@@ -39,7 +39,7 @@ class KnownFriction:
 
         Args:
             q: measured positions every `step_s`, (K, n) [rad].
-            tau: measured torques, (K, n) [N m].
+            tau: measured torques, (K, n) [N m]; of the measured current, whatever the regression uses.
             step_s: step [s].
             settings: speeds and the filter's cut-off frequency.
 

@@ -17,6 +17,7 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.identification.payload import load_columns
 from dynid.identification.preprocessing import Samples
+from dynid.identification.uncertainty import score_covariance
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
 from dynid.model.standard import LinkInertia, from_link_frame
@@ -103,7 +104,7 @@ def check_torque_constants(
         columns = np.column_stack([np.concatenate([W[0][:, j], W[1][:, j]]), changed])
         torque = np.concatenate([np.zeros(len(without)), known[:, j]])
         tau = np.concatenate([without.tau[:, j], carrying.tau[:, j]])
-        scale, deviation, unexplained = _scale(columns, torque, tau)
+        scale, deviation, unexplained = _scale(columns, torque, tau, without.settings.interval_s)
         constant = torque_constants[j] if torque_constants else None
         rms = float(np.sqrt((known[:, j] ** 2).mean()))
         found.append(JointScale(without.joint_names[j], scale, deviation, rms, unexplained, constant))
@@ -112,7 +113,7 @@ def check_torque_constants(
     return tuple(found)
 
 
-def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray) -> tuple[float, float, float]:
+def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
     """c with tau = columns psi + c torque, its deviation, and the residual's root mean square; torques (N,)."""
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
@@ -127,7 +128,8 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray) -> tuple[fl
     if freedom <= 0:
         raise DataError(f"{len(tau)} samples do not determine {own.shape[1] + 1} parameters; record longer")
     squares = float(residual @ residual) / freedom
-    return scale, float(np.sqrt(squares / strength)), float(np.sqrt(squares))
+    spread = score_covariance((left * residual)[:, None], interval_s)[0, 0] * len(tau) / freedom
+    return scale, float(np.sqrt(spread)) / strength, float(np.sqrt(squares))
 
 
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 All three solve a row-weighted problem by QR; the normal equations of eq. 7 would square the condition number.
 
-    ols     every row counts the same (the paper's);
+    ols     axes count the same (the paper's); where Coulomb friction is estimated, rows near standstill count less;
     wls     rows of an axis are divided by that axis's residual deviation (IDIM-WLS), from a preceding OLS;
     huber   like wls, and rows beyond 1.345 robust deviations count linearly instead of squared (IRLS).
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError
 from dynid.recording.recording import Recording
 from dynid.robot import Robot
 
@@ -49,4 +49,8 @@ def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int
     state = np.maximum(np.searchsorted(recording.time, commands.time[answered], side="right") - 1, 0)
     late = float(np.median(applied.time[inside] - recording.time[state]))
     cycle = robot.file.bus.cycle_s
+    if goal_delay_s < 0.5 * cycle:
+        raise ConfigurationError(
+            f"goal_delay_s is {goal_delay_s:g} s, less than half of the control cycle of {cycle:g} s"
+        )
     return round((late + goal_delay_s - 0.5 * cycle) / cycle)

@@ -16,8 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.identification.essential import WeightedRows, essential_parameters, joint_sigma
+from dynid.identification.coulomb import row_weights
+from dynid.identification.essential import WeightedRows, joint_sigma
+from dynid.identification.estimator import estimator
 from dynid.identification.preprocessing import Samples
+from dynid.identification.settings import CoulombSettings
+from dynid.identification.uncertainty import sandwich
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
@@ -103,7 +107,7 @@ def parameter_changes(
 
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
     """Changes of all base parameters between two runs, each identified on its own by weighted least squares."""
-    found = [essential_parameters(model, samples, np.inf).base for samples in (before, after)]
+    found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
     return parameter_changes(found[0], found[1], model.unit)
 
 
@@ -127,8 +131,9 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
     for samples, added in ((before, np.zeros((len(before), *extra.shape[1:]))), (after, extra)):
         W = samples.seen(model.regressor)
         sigma = joint_sigma(W, samples.tau)
-        parts.append(np.concatenate([W, added], axis=-1) / sigma[:, None])
-        torques.append(samples.tau / sigma)
+        weights = row_weights(samples.dq, CoulombSettings()) / sigma  # what sticking joints carry says little
+        parts.append(np.concatenate([W, added], axis=-1) * weights[..., None])
+        torques.append(samples.tau * weights)
     return np.concatenate(parts), np.concatenate(torques)
 
 
@@ -150,7 +155,8 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
         missing = ", ".join(model.names[k] for k in range(base) if k not in kept)
         raise DataError(f"the two runs do not determine {missing} of the arm; excite more joints together")
     rows = WeightedRows.of(columns, tau, np.ones(tau.shape[1]))
-    values, covariance = rows.solve(np.array(kept))
+    values, _ = rows.solve(np.array(kept))
+    covariance = _covariance(columns[..., kept], tau, values, before.settings.interval_s)
     seen = [k for k, place in enumerate(kept) if base <= place < base + 10]
     if not seen:
         raise DataError("the second run shows nothing of a payload at the last link; move more joints, against gravity")
@@ -158,6 +164,15 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
     kinds = [LINK_PARAMETERS[kept[k] - base] for k in seen]
     unseen = tuple(f"{kind}{number}" for kind in LINK_PARAMETERS if kind not in kinds)
     return _outcome(model, kinds, values[seen], covariance[np.ix_(seen, seen)], unseen)
+
+
+def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
+    """Covariance (k, k) of values fitted to tau (N, n) by columns (N, n, k); see `uncertainty`."""
+    lengths = np.linalg.norm(columns, axis=(0, 1))
+    X = columns / lengths
+    inverse = np.linalg.inv(np.einsum("knp,knq->pq", X, X)) / np.outer(lengths, lengths)
+    scores = np.einsum("knp,kn->kp", columns, tau - columns @ values)
+    return sandwich(inverse, scores, interval_s, tau.size / max(tau.size - len(values), 1))
 
 
 def _outcome(

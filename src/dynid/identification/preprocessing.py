@@ -5,7 +5,7 @@ The steps, in order:
 1. Time axis. Stamps jitter about the cycle; signals are interpolated linearly from their stamps onto an exact grid
    whose step divides the target interval and is next to the recorded cycle. Cycles that are missing are counted, and
    samples near a gap longer than the limit are dropped rather than invented.
-2. Filter. One Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
+2. Filter. Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
    interval. Both sides of tau = W phi (paper eq. 4) lose the same band: with `state_cutoff_ratio`, W is computed from
    states of more bandwidth and passes the low-pass itself, see `fine_states`; without, as in the paper, positions pass
    the torques' filter before W is computed from them, which is the same only as far as W is linear.
@@ -151,7 +151,7 @@ def signals_of(
     if source == "goal":
         if recording.applied is None:
             raise DataError(f"{recording.source} holds no applied torques; use torque_source: present")
-        torque_time, tau, delay = recording.applied.time, recording.applied.tau, settings.goal_delay_s
+        torque_time, tau, delay = recording.applied.time, recording.applied.tau, settings.goal_delay(robot)
     constants = np.array(recording.hardware.torque_constants_nm_per_a)[columns]
     return Signals(
         joint_names=robot.joint_names,
@@ -183,7 +183,7 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     axis = TimeAxis.of(signals.time)
     # as fine as the recording: a coarser grid would fold what lies above its own band into it before the filter acts
     steps = max(1, round(interval / axis.period))
-    grid, ratio = interval / steps, _state_cutoff_ratio(settings.filter, interval, axis.period)
+    grid, ratio = interval / steps, _state_cutoff_ratio(settings.filter, interval, max(interval / steps, axis.period))
     skip = 1 if ratio is None else decimation(steps, grid, settings.filter.cutoff_hz(interval))
     low_pass = LowPass(settings.filter, interval, grid * skip, axis.period)
     # the filter in front of the decimation; without a ratio it is the only one

@@ -56,7 +56,7 @@ class Regression:
 
     W is (N n, p), tau (N n,). Coulomb friction f is there where `shape` is: its torque per unit, (N, n); it is
     eliminated first, so that all that is said of phi holds for any f. `trust` (N n,) weighs the rows. Samples are
-    `interval_s` apart.
+    `interval_s` apart; `moving` (N, n) says which axes were faster than the settings' limit.
     """
 
     names: tuple[str, ...]
@@ -67,6 +67,7 @@ class Regression:
     shape: FloatArray | None = None
     trust: FloatArray | None = None
     transition_rad_s: float = 0.0
+    moving: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None) -> "Regression":
@@ -96,6 +97,9 @@ class Regression:
         """
         W = samples.seen(model.regressor).reshape(-1, len(model.names))
         regression = cls(model.names, model.axes, W, samples.tau.ravel(), samples.settings.interval_s)
+        if coulomb is not None:
+            at_speed = np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s)
+            regression = replace(regression, moving=at_speed)
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             regression = replace(
                 regression, shape=samples.seen(lambda _, dq, __: friction_shape(dq, coulomb.transition_rad_s)),
@@ -128,6 +132,12 @@ class Regression:
                 rows *= scale[:, None]
         return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
 
+    @property
+    def _coulomb_columns(self) -> NDArray[np.bool_]:
+        """Which columns of [C W] are Coulomb friction: beside the base parameters, or among them."""
+        own = [name.rstrip("0123456789") == "FC" for name in self.names]
+        return np.array(([] if self.shape is None else [True] * self.axes) + own)
+
     @cached_property
     def _plain(self) -> Solution:
         return self._bounded(self._whole_triangle)
@@ -135,12 +145,13 @@ class Regression:
     def _bounded(self, whole: FloatArray) -> Solution:
         """The least squares with friction that is not negative, from R of all columns."""
         friction_columns = 0 if self.shape is None else self.axes
+        bounded = self._coulomb_columns
         free = np.ones(whole.shape[1] - 1, dtype=bool)
-        if friction_columns:
-            lower = np.where(np.arange(len(free)) < friction_columns, 0.0, -np.inf)
+        if bounded.any():
             scale = np.linalg.norm(whole[:, :-1], axis=0)
+            lower = np.where(bounded, 0.0, -np.inf)
             found = lsq_linear(whole[:, :-1] / scale, whole[:, -1], (lower, np.inf), method="bvls", tol=1e-14)
-            free[:friction_columns] = found.active_mask[:friction_columns] == 0
+            free = found.active_mask == 0
         R = qr(whole[:, np.append(free, True)], mode="r", check_finite=False)[0][: free.sum() + 1]
         strengths = np.linalg.norm(R[:-1, :-1], axis=0)
         scaled = R[:-1, :-1] / strengths
@@ -181,12 +192,20 @@ class Regression:
     def _named(self, which: NDArray[np.bool_]) -> str:
         return ", ".join(name for name, one in zip(self.names, which, strict=True) if one)
 
+    @property
+    def has_coulomb_friction(self) -> bool:
+        """Whether Coulomb friction is estimated, beside the base parameters or among them."""
+        return bool(self._coulomb_columns.any())
+
     def beside_friction(self) -> dict[str, float]:
         """The share of every parameter's column that no Coulomb friction can imitate, 0 to 1."""
-        count = 0 if self.shape is None else self.axes
-        R = self._whole_triangle[:-1, count:-1]
+        coulomb = self._coulomb_columns
+        order = np.argsort(~coulomb, kind="stable")
+        whole, count = self._whole_triangle[:-1, :-1][:, order], int(coulomb.sum())
+        R = np.atleast_2d(qr(whole, mode="r", check_finite=False)[0])[:, count:]
         shares = np.linalg.norm(R[count:], axis=0) / np.linalg.norm(R, axis=0)
-        return dict(zip(self.names, shares.tolist(), strict=True))
+        names = [name for name in self.names if name.rstrip("0123456789") != "FC" or self.shape is not None]
+        return dict(zip(names, shares.tolist(), strict=True))
 
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
         """kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
@@ -246,6 +265,8 @@ class Regression:
         )
         kept = np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)])
         rows = int(self.trusted.sum())
+        if rows <= kept.sum():
+            raise DataError(f"{rows} trusted equations do not determine {kept.sum()} parameters; record longer")
         return sandwich(inflation * solution.inverse, scores[:, kept], self.interval_s, rows / (rows - kept.sum()))
 
     def errors(self, phi: FloatArray) -> TorqueErrors:

@@ -52,7 +52,9 @@ def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[
         raise DataError(f"the held-out share is {share:g}, expected a number between 0 and 1, such as 0.3")
     begin, end = samples.settings.window_s
     cut = end - share * (end - begin)
-    reach = 0.5 * settings.settling_periods / samples.settings.cutoff_hz
+    states = samples.settings.state_cutoff_hz
+    periods = 1.0 / samples.settings.cutoff_hz + (0.0 if states is None else 1.0 / states)
+    reach = 0.5 * settings.settling_periods * periods
     fitted = part(samples, samples.time < cut - reach)
     held = part(samples, samples.time >= cut + reach)
     if min(len(fitted), len(held)) < 10:

@@ -98,7 +98,8 @@ class IdentificationSettings(Strict):
     sampling_interval_s: target sampling interval of the plain pipeline.
     campaign_intervals_s: the target sampling intervals of a campaign.
     torque_source: which current the regression uses.
-    goal_delay_s: from the stamp of a written torque to the middle of its effect: transmission and half the hold.
+    goal_delay_s: from the stamp of a written torque to the middle of its effect: transmission and half the hold; None
+        is half a control cycle, as if the transmission took no time.
     """
 
     schema_version: Literal[1]
@@ -106,13 +107,17 @@ class IdentificationSettings(Strict):
     sampling_interval_s: Positive = 0.04
     campaign_intervals_s: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.02, 0.04, 0.08)
     torque_source: TorqueSource = "present"
-    goal_delay_s: NonNegative = 0.0009
+    goal_delay_s: NonNegative | None = None
     coulomb_friction: CoulombSettings = CoulombSettings()
     filter: FilterSettings = FilterSettings()
     data: DataLimits = DataLimits()
     acceptance: Acceptance = Acceptance()
     projection: Projection = Projection()
     audit: Audit = Audit()
+
+    def goal_delay(self, robot: Robot) -> float:
+        """`goal_delay_s`, or what stands for it [s]."""
+        return 0.5 * robot.file.bus.cycle_s if self.goal_delay_s is None else self.goal_delay_s
 
 
 def load_identification(robot: Robot) -> IdentificationSettings:
