@@ -27,7 +27,7 @@ ROS = {
 # The lower part may be imported by the higher, never the other way round; parts of one level may import each other.
 LEVELS = (
     {"errors", "resources", "robot", "robot_file", "parent", "parallel", "model"},
-    {"trajectory", "control", "hardware", "simulation", "recording", "identification"},
+    {"trajectory", "control", "hardware", "simulation", "recording", "identification", "elastic"},
     {"reporting", "benchmarking"},
     {"nodes", "commands", "cli", "__main__"},
 )

@@ -8,7 +8,10 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard, pseudo_inertia
 from dynid.robot import known_robots, load_robot
 
-COUNTS = {"crane_x7": (94, 39), "tx40": (86, 60), "puma560": (78, 52), "planar_3r": (39, 17), "aloha_class": (81, 55)}
+COUNTS = {
+    "crane_x7": (94, 39), "tx40": (86, 60), "puma560": (78, 52), "planar_3r": (39, 17), "aloha_class": (81, 55),
+    "planar_2r_elastic": (26, 11),
+}  # fmt: skip
 
 
 def test_every_folder_is_counted_here() -> None:

@@ -1,0 +1,1 @@
+"""Arms with elastic joints: link and motor positions measured."""
