@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError
-from dynid.identification.cloud import STAGES, Candidate, analyse_cloud, principal_basis
+from dynid.identification.cloud import STAGES, Candidate, analyse_cloud, principal_basis, with_scatter
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 NAMES = tuple(f"P{k}" for k in range(6))
@@ -164,3 +165,16 @@ def test_a_stray_set_does_not_pull_the_centre() -> None:
 def test_unusable_clouds_are_refused(spoil: object, words: str) -> None:
     with pytest.raises(DataError, match=words):
         analyse_cloud(spoil(campaign()))  # type: ignore[operator]
+
+
+def test_deviations_hold_the_scatter_over_motions() -> None:
+    covariance = np.array([[4.0, 1.0], [1.0, 1.0]])
+    own = BaseParameters(("A1", "B1"), np.zeros(2), covariance)
+    sets = np.array([[0.0, 0.0], [0.0, 6.0], [0.0, 3.0]])  # B scatters by 3, A not at all
+    found = with_scatter(own, sets)
+    np.testing.assert_allclose(found.standard_deviations, [2.0, 3.0])
+    assert found.covariance is not None and found.covariance[0, 1] == pytest.approx(3.0)  # correlations stay
+    assert with_scatter(own, sets[:2]) is own
+    np.testing.assert_allclose(
+        with_scatter(BaseParameters(("A1", "B1"), np.zeros(2)), sets).standard_deviations, [0, 3]
+    )

@@ -6,7 +6,7 @@ was. From the cloud of all feasible runs the representative is chosen; the consi
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from dynid.errors import DataError, DynidError
 from dynid.identification.campaign_run import Runner, RunRecord, friction_of, phi_of
 from dynid.identification.campaign_store import RunStore, bag_digest, fingerprint
-from dynid.identification.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud
+from dynid.identification.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud, with_scatter
 from dynid.identification.held_out import HeldOutSet
 from dynid.identification.representative import RepresentativeStudy, study_representative
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -215,6 +215,9 @@ def campaign(
     chosen = feasible[cloud.representative.index]
     bag = next(bag for bag in bags if bag.name == chosen.bag)
     study = study_representative(robot, settings, chosen, load_recording(bag, robot), held_out)
+    same = [run.clie.phi for run in feasible if run.clie is not None and run.interval_s == chosen.interval_s]
+    consistent = replace(study.consistent, base=with_scatter(study.consistent.base, np.array(same)))
+    study = replace(study, consistent=consistent)
     return Campaign(
         robot=robot, settings=settings, model=study.model, runs=runs, failures=failures, reused=reused,
         candidates=feasible, cloud=cloud, study=study, verdict=study.verdict,

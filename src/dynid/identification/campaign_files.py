@@ -47,6 +47,7 @@ def campaign_model_file(campaign: Campaign) -> ModelFile:
             "settings": campaign.settings.model_dump(mode="json"),
             "torques": torque_sentence(run.torque_constants_nm_per_a, robot.joint_names),
             "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},
+            "standard_deviations": "the larger of the fit's own and the scatter over the motions of the campaign",
             "projection_distance": study.consistent.distance,
             "failures": dict(campaign.failures),
         },

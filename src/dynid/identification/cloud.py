@@ -17,6 +17,7 @@ import numpy as np
 
 from dynid.errors import DataError
 from dynid.identification.verdict import Check, Verdict
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
 Stage = Literal["OLS", "SDP", "CLIE"]
@@ -197,6 +198,22 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
             trace = float(scores[stage][member].var(axis=0, ddof=1).sum()) if count > 1 else float("nan")
             rows.append(Spread(stage, chosen, trace, count))
     return tuple(rows)
+
+
+def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
+    """Parameters whose standard deviations are at least the scatter of the sets (k, p) of as many motions.
+
+    One motion does not show what its own sticking did to an estimate; others, which stuck elsewhere, do. With fewer
+    than `FEWEST_RUNS` sets nothing changes.
+    """
+    if len(sets) < FEWEST_RUNS:
+        return base
+    scatter, own = sets.std(axis=0, ddof=1), base.standard_deviations
+    if own is None:
+        return BaseParameters(base.names, base.values, np.diag(scatter**2))
+    assert base.covariance is not None
+    factor = np.maximum(1.0, np.divide(scatter, own, np.ones_like(own), where=own > 0.0))
+    return BaseParameters(base.names, base.values, base.covariance * np.outer(factor, factor))
 
 
 def _checks(spreads: tuple[Spread, ...]) -> list[Check]:

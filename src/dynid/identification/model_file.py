@@ -17,7 +17,10 @@ from dynid.robot import NonNegative, Positive, Strict
 
 
 class ParameterRow(Strict):
-    """One base parameter; `standard_deviation` is that of the unconstrained estimate, a lower bound."""
+    """One base parameter; `standard_deviation` is of the estimate before its consistent projection.
+
+    From one motion it does not hold what only other motions show; a campaign's holds its scatter over motions.
+    """
 
     name: str
     unit: str
