@@ -11,7 +11,7 @@ from dynid.reporting.report_tables import pretty_unit, tiles
 from dynid.reporting.result_folder import Result
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
 
-NOTABLE = 3.0  # deviations: a difference beyond is more than noise
+NOTABLE = 3.0  # deviations: a difference beyond is worth a look
 LARGEST_Z = 1e4
 
 
