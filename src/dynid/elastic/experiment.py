@@ -50,12 +50,11 @@ def drawn_reference(model: ElasticModel) -> Reference:
         points = centre + amplitude * rng.uniform(-1.0, 1.0, (spline.control_points, model.size))
         points[:3], points[-3:] = centre, centre
         reference = Reference(series, read_only(fit @ points))
-        q, dq, ddq = reference.sample_all(times)
+        dq = reference.sample_all(times)[1]
         excess = float((np.abs(dq).max(axis=0) / model.robot.velocity_limits).max())
         if excess > 1.0:
-            shrunk = fit @ (centre + (points - centre) / excess)
-            reference = Reference(series, read_only(shrunk))
-            q, dq, ddq = reference.sample_all(times)
+            reference = Reference(series, read_only(fit @ (centre + (points - centre) / excess)))
+        q, dq, ddq = reference.sample_all(times)
         W = model.rigid.regressor(q, dq, ddq).reshape(-1, len(model.rigid.names))
         found = float(np.linalg.cond(W / np.linalg.norm(W, axis=0)))
         if best is None or found < smallest:
@@ -104,7 +103,7 @@ def _reference_tables(
     model: ElasticModel, reference: Reference, parameters: FloatArray, steps: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Position, velocity and weight at every step, (steps, n) each."""
-    times = np.arange(steps) * STEP_S
+    times = np.arange(steps, dtype=np.float64) * STEP_S
     q, dq, _ = reference.sample_all(times)
     ten, still = 10 * model.size, np.zeros_like(q[::20])
     names = model.rigid.regrouping.standard

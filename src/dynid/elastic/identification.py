@@ -95,10 +95,12 @@ def identify(
     return ElasticEstimate(chosen.names, read_only(values), read_only(spread), read_only(rms), condition)
 
 
-def relative_errors(model: ElasticModel, found: Classification, estimate: ElasticEstimate) -> dict[str, float]:
-    """|p_hat - p| / |p| of every group against the nominal parameters; groups whose true value is zero are left out."""
-    true = found.K @ model.nominal
-    size = np.abs(found.K) @ np.abs(model.nominal)
+def relative_errors(
+    found: Classification, estimate: ElasticEstimate, parameters: FloatArray
+) -> dict[str, float]:
+    """|p_hat - p| / |p| of every group against true parameters (14 n,); groups whose true value is zero have none."""
+    true = found.K @ parameters
+    size = np.abs(found.K) @ np.abs(parameters)
     wanted = np.abs(true) > SMALL * np.maximum(size, 1e-12)
     errors = np.abs(estimate.values - true)
     return {name: float(errors[k] / abs(true[k])) for k, name in enumerate(found.names) if wanted[k]}
