@@ -46,7 +46,17 @@ def test_a_process_that_was_held_up_in_one_read_blames_no_servo(watch: ServoWatc
 def test_one_lost_reply_may_complete(watch: ServoWatch) -> None:
     assert not watch.may_complete(5 * MS)
     watch.note(False, 10 * MS)
-    assert watch.may_complete(30 * MS) and not watch.may_complete(70 * MS)
+    assert watch.may_complete(30 * MS)
+
+
+def test_reads_that_a_held_up_process_missed_may_complete_but_not_for_ever(watch: ServoWatch) -> None:
+    for k in range(FEWEST_READS):
+        if k:
+            assert watch.may_complete(500 * MS)
+        watch.note(False, (10 + k) * MS)
+    assert watch.may_complete(30 * MS) and not watch.may_complete(500 * MS)
+    watch.note(True, 501 * MS)
+    assert not watch.may_complete(502 * MS)
 
 
 def test_hardware_errors_are_named_as_far_as_they_were_read(watch: ServoWatch, slow: SlowState) -> None:

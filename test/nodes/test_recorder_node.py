@@ -115,6 +115,24 @@ def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, 
     assert read_bag(tmp_path / "new").storage == "sqlite3"
 
 
+def test_a_disk_without_room_is_refused_before_and_ends_a_recording_whole(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    activate(client)
+    client.set_parameters("recorder", {"output": str(tmp_path / "bag"), "minimum_free_mib": 10**9})
+    with pytest.raises(NodeError, match=r"no room for .*bag: \d+ MiB are free, at least 1000000000 are needed"):
+        client.trigger("recorder/start")
+    assert not (tmp_path / "bag").exists()
+    client.set_parameters("recorder", {"minimum_free_mib": 0})
+    client.trigger("recorder/start")
+    publish_until_recorded(client, 50)
+    client.set_parameters("recorder", {"minimum_free_mib": 10**9})
+    client.wait(lambda: "recording ended, the bag is whole" in node.last_error(), 10.0, "the end of the recording")
+    assert read_bag(tmp_path / "bag").counts["/joint_states"] >= 50
+    with pytest.raises(NodeError, match="nothing is being recorded"):
+        client.trigger("recorder/stop")
+
+
 def test_a_transition_that_is_not_possible_is_refused_and_the_node_lives_on(client: Supervisor, node: Process) -> None:
     with pytest.raises(NodeError, match="refused to activate"):
         client.transition("recorder", "activate")

@@ -12,7 +12,9 @@ def register_all(app: typer.Typer) -> None:
         collect,
         compare,
         doctor,
+        elastic,
         essential,
+        excite,
         identify,
         joint_id,
         payload,
@@ -27,6 +29,6 @@ def register_all(app: typer.Typer) -> None:
 
     for module in (
         trajectories, simulate, identify, compare, essential, audit, validate, campaign, robot, joint_id, regressor,
-        payload, torque_constants, collect, report, doctor, benchmark,
+        payload, torque_constants, collect, excite, elastic, report, doctor, benchmark,
     ):  # fmt: skip
         module.register(app)

@@ -18,8 +18,12 @@ def register(app: typer.Typer) -> None:
         benchmark_control,
         benchmark_faults,
         benchmark_parser,
+        benchmark_recorder,
     )
 
-    for module in (benchmark_bus, benchmark_clie, benchmark_control, benchmark_faults, benchmark_parser):
+    modules = (
+        benchmark_bus, benchmark_clie, benchmark_control, benchmark_faults, benchmark_parser, benchmark_recorder,
+    )  # fmt: skip
+    for module in modules:
         module.register(group)
     app.add_typer(group, name="benchmark")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def simulate(
-    trajectories: Annotated[list[str], typer.Argument(help="Trajectories, or quoted patterns such as 'PA*'.")],
+    trajectories: Annotated[list[str], typer.Argument(help="Trajectories, patterns such as 'PA*', or YAML files.")],
     out: Annotated[Path, typer.Option(help="Folder for the bags; existing bags are not overwritten.")],
     robot: RobotOption = DEFAULT_ROBOT,
     profile: Annotated[str, typer.Option(help="Excitation profile; see excitation.yaml.")] = "limited",
@@ -28,7 +28,7 @@ def simulate(
     """Run trajectories on the simulated arm, faster than real time, and write the bags a real run would give."""
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
-    from dynid.simulation.bag_jobs import BagJob, chosen_names, make_bags
+    from dynid.simulation.bag_jobs import BagJob, chosen_names, make_bags, wanted_motion
     from dynid.simulation.nuisances import magnitudes
     from dynid.trajectory.families import load_excitation
 
@@ -37,13 +37,13 @@ def simulate(
     names = chosen_names(trajectories, excitation.names)
     loaded.gravity(mount)
     magnitudes(loaded, without or ())
-    durations = {name: excitation.trajectory(name, profile).duration for name in names}
+    motions = {name: wanted_motion(excitation, name, profile) for name in names}
     jobs = [
         BagJob(
             robot, name, profile, mount, seed + trial, tuple(without or ()),
-            out / (name if trials == 1 else f"{name}-{trial + 1}"),
+            out / (motions[name].name if trials == 1 else f"{motions[name].name}-{trial + 1}"),
         )
-        for name in sorted(names, key=lambda name: -durations[name])
+        for name in sorted(names, key=lambda name: -motions[name].duration)
         for trial in range(trials)
     ]  # fmt: skip
     for job in jobs:

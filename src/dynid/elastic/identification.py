@@ -95,9 +95,7 @@ def identify(
     return ElasticEstimate(chosen.names, read_only(values), read_only(spread), read_only(rms), condition)
 
 
-def relative_errors(
-    found: Classification, estimate: ElasticEstimate, parameters: FloatArray
-) -> dict[str, float]:
+def relative_errors(found: Classification, estimate: ElasticEstimate, parameters: FloatArray) -> dict[str, float]:
     """|p_hat - p| / |p| of every group against true parameters (14 n,); groups whose true value is zero have none."""
     true = found.K @ parameters
     size = np.abs(found.K) @ np.abs(parameters)

@@ -96,6 +96,10 @@ class ArmCycle:
             return True
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
+    def may_complete(self) -> bool:
+        """Whether no sample was read yet, or a servo was missed only just now."""
+        return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
+
     def run(self) -> bool:
         """One cycle; whether its sample was complete.
 

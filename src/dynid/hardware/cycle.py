@@ -245,8 +245,8 @@ class ControlLoop:
         """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
         self._cycle.take_up_faults()
         while (first := self._requests.first) is not None:
-            if first is GuardEvent.ENABLE and self._cycle.watch.may_complete(self._clock.monotonic_ns()):
-                break  # one lost reply is no reason to refuse: look again after the next cycle
+            if first is GuardEvent.ENABLE and self._cycle.may_complete():
+                break  # look again after the next cycle
             taken = self._requests.take()
             if taken is None:
                 break

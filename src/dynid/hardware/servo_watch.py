@@ -42,8 +42,9 @@ class ServoWatch:
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
-        """Whether a servo was missed only just now: one lost reply is no reason to refuse anything."""
-        return 0.0 < self.missing_s(now_ns) <= self._timeout_s
+        """Whether a servo was missed only just now: one lost reply, or one held-up cycle, is no reason to refuse."""
+        missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS
+        return self._incomplete_reads > 0 and missed_lately
 
     def silence(self, valid: NDArray[np.bool_], now_ns: int) -> str:
         """The fault of servos that were silent for too long, '' without one; valid (n,) says which answered now."""

@@ -251,18 +251,18 @@ class Regression:
         return deviations
 
     def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Covariance of (f, phi) of a solution with these row weights (N n,); see `uncertainty`.
+        """Covariance of (f, phi) of a solution with these row weights (N n,), its inverse inflated; see `uncertainty`.
 
-        `inflation` is of the inverse, for weights that depend on the residual.
+        Raises:
+            DataError: too few trusted equations.
         """
         residual = self.residual(solution.phi, solution.friction).ravel()
         for scale in (weights, self.trust):
             residual = residual if scale is None else residual * scale**2
         columns = self._columns()
         count = columns.shape[1] - len(self.names)
-        scores = np.einsum(
-            "knp,kn->kp", columns.reshape(-1, self.axes, columns.shape[1]), residual.reshape(-1, self.axes)
-        )
+        stacked = columns.reshape(-1, self.axes, columns.shape[1])
+        scores = np.einsum("knp,kn->kp", stacked, residual.reshape(-1, self.axes))
         kept = np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)])
         rows = int(self.trusted.sum())
         if rows <= kept.sum():

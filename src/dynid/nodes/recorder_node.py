@@ -4,6 +4,7 @@ Active, it subscribes; `~/start` opens a new bag at parameter `output`, `~/stop`
 published before a bag was opened are written at its begin, so that every bag can be identified from on its own.
 """
 
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,7 @@ class RecorderNode(ManagedNode):
         super().__init__("recorder")
         declare(self, "output", "", "folder of the next bag; it must not exist")
         declare(self, "storage", "mcap", "mcap or sqlite3")
+        declare(self, "minimum_free_mib", 500, "free disk space that a bag needs at its begin; half of it ends a bag")
         robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         # what the arm looked like when nobody published it; a publisher's description replaces it
         self._own_description = encode_string(read_urdf_text(robot.urdf_path))
@@ -121,6 +123,9 @@ class RecorderNode(ManagedNode):
             Topic(self.resolve_topic_name(name), type_name, "latched" if latched else "reliable")
             for name, (_, type_name, latched) in TOPICS.items()
         ]
+        if refusal := self._disk_refusal(Path(output), 1.0):
+            response.message = refusal
+            return response
         try:
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
@@ -150,7 +155,22 @@ class RecorderNode(ManagedNode):
         response.success, response.message = True, f"bag {folder} closed"
         return response
 
+    def _disk_refusal(self, folder: Path, share: float) -> str:
+        """Why a bag has no room on its disk, '' if it has; `share` is of the parameter."""
+        least = share * float(self.get_parameter("minimum_free_mib").value or 0)
+        try:
+            there = next(parent for parent in folder.absolute().parents if parent.is_dir())
+            free = shutil.disk_usage(there).free / 2**20
+        except OSError:
+            return ""  # a place that cannot be looked at; the writer says what is wrong with it
+        if free >= least:
+            return ""
+        return f"no room for {folder}: {free:.0f} MiB are free, at least {least:.0f} are needed; see minimum_free_mib"
+
     def _publish_diagnostics(self) -> None:
+        if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
+            self.get_logger().error(f"recording ended, the bag is whole: {full}")
+            self._close()
         counts = self._writer.counts if self._writer else {}
         status = DiagnosticStatus(
             name="recorder",

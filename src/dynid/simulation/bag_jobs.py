@@ -16,17 +16,24 @@ from dynid.robot import load_robot
 from dynid.simulation.lockstep import simulate
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.simulated_bag import write_bag
-from dynid.trajectory.families import load_excitation
+from dynid.trajectory.families import Excitation, load_excitation
+from dynid.trajectory.files import is_file_name, load_trajectory_file
+from dynid.trajectory.trajectory import Motion
+
+FROM_FILE = "file"  # what stands in the place of a profile, as on the real-time chain
 
 
 def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
-    """The trajectories that names or patterns such as 'PA*' mean, in the order given, each once.
+    """The trajectories that names, patterns such as 'PA*', or file names mean, in the order given, each once.
 
     Raises:
         UnknownNameError: a pattern that means none.
     """
     names: list[str] = []
     for pattern in patterns:
+        if is_file_name(pattern):
+            names.append(pattern)
+            continue
         found = [name for name in known if fnmatchcase(name, pattern)]
         if not found:
             raise UnknownNameError("trajectory", pattern, known)
@@ -36,7 +43,8 @@ def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class BagJob:
-    """One bag to make: a robot by name or folder, a trajectory of one profile, how to simulate, and the new folder."""
+    """One bag to make: a robot by name or folder, a trajectory of one profile or of a file, how to simulate, and the
+    new folder."""
 
     robot: str
     trajectory: str
@@ -45,6 +53,19 @@ class BagJob:
     seed: int
     without: tuple[str, ...]
     folder: Path
+
+
+def wanted_motion(excitation: Excitation, trajectory: str, profile: str) -> Motion:
+    """A trajectory by its name, or from its file, in which joints that are not named stay at the rest posture.
+
+    Raises:
+        UnknownNameError: no such trajectory or profile.
+        InputNotFoundError, ConfigurationError: no such file, or not a valid one.
+        SafetyError: a named trajectory leaves its profile's limits.
+    """
+    if is_file_name(trajectory):
+        return load_trajectory_file(Path(trajectory), excitation, excitation.robot.rest_posture)
+    return excitation.trajectory(trajectory, profile)
 
 
 @dataclass(frozen=True)
@@ -68,12 +89,12 @@ def make_bag(job: BagJob) -> BagMade:
     robot = load_robot(job.robot)
     excitation, controller = load_excitation(robot), load_controller(robot)
     run = simulate(
-        robot, excitation.trajectory(job.trajectory, job.profile), FeedforwardPd(controller), mount=job.mount,
+        robot, wanted_motion(excitation, job.trajectory, job.profile), FeedforwardPd(controller), mount=job.mount,
         seed=job.seed, switched_off=job.without, stops=default_stops(robot, excitation.limits(job.profile)),
     )  # fmt: skip
     with tempfile.TemporaryDirectory(dir=job.folder.parent, prefix=f".{job.folder.name}.") as work:
         made = Path(work) / job.folder.name
-        write_bag(run, robot, controller, made, profile=job.profile)
+        write_bag(run, robot, controller, made, profile=FROM_FILE if is_file_name(job.trajectory) else job.profile)
         refuse_existing(job.folder)
         made.rename(job.folder)
     return BagMade(float(run.stamps_ns[-1]) / 1e9, time.perf_counter() - begin, time.process_time() - processor_begin)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dynid.control.controller import Controller
 from dynid.control.motion import ON_REFERENCE_RAD, SETTLE_S, Phase
+from dynid.control.motion_check import MotionCheck, MotionLimits
 from dynid.errors import DataError, SafetyError
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, read_only
@@ -22,7 +23,7 @@ from dynid.simulation.lockstep_kernels import actuate, compiled_law, sense
 from dynid.simulation.mjcf import default_stops
 from dynid.simulation.nuisances import Magnitudes, quantise, stamps
 from dynid.simulation.plant import ArmPlant
-from dynid.trajectory.trajectory import Trajectory, approach
+from dynid.trajectory.trajectory import Motion, Trajectory, approach
 
 STAMP_STREAM = 3
 CHECK_CYCLES = 200
@@ -105,7 +106,7 @@ class Schedule:
 
 
 def schedule(
-    robot: Robot, trajectory: Trajectory, q0: FloatArray, jitter: float, seed: int, *, to_rest: bool = True
+    robot: Robot, trajectory: Motion, q0: FloatArray, jitter: float, seed: int, *, to_rest: bool = True
 ) -> Schedule:
     """What `dynid.control.motion.MotionExecutor` would follow, sampled at all stamps at once.
 
@@ -118,7 +119,7 @@ def schedule(
         to_rest: go back to the rest posture; otherwise the run ends with the standstill after the trajectory.
     """
     names = robot.joint_names
-    plan = [approach(q0, trajectory.start, names), trajectory]
+    plan: list[Motion] = [approach(q0, trajectory.start, names), trajectory]
     if to_rest:
         plan.append(approach(trajectory.end, robot.rest_posture, names, name="rest"))
     lengths = [part.duration + SETTLE_S for part in plan]
@@ -184,7 +185,7 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
 
 def simulate(
     robot: Robot,
-    trajectory: Trajectory,
+    trajectory: Motion,
     controller: Controller,
     *,
     mount: str | None = None,
@@ -216,7 +217,7 @@ def simulate(
             f"{', '.join(robot.joint_names)}"
         )
     walls = stops or default_stops(robot)
-    trajectory.check_limits(*walls, np.full(robot.size, np.inf))
+    _refuse_beyond(trajectory, walls, robot)
     plant = ArmPlant(
         robot, mount=mount, seed=seed, switched_off=switched_off, q0=q0, stops=walls, standard=standard,
         longest_step_s=LONGEST_STEP_S,
@@ -228,7 +229,15 @@ def simulate(
     return _assemble(robot, trajectory, mount or robot.file.default_mount, plan, raw, plant.nuisances)
 
 
-def _refuse_lost(robot: Robot, trajectory: Trajectory, plan: Schedule, raw: _Recorded) -> None:
+def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], robot: Robot) -> None:
+    """Exactly where the motion's extremes are its waypoints; by all cycles of the loop where it is any other."""
+    if isinstance(trajectory, Trajectory):
+        trajectory.check_limits(*walls, np.full(robot.size, np.inf))
+        return
+    MotionCheck(robot, MotionLimits(*walls, *np.full((3, robot.size), np.inf))).check([trajectory])
+
+
+def _refuse_lost(robot: Robot, trajectory: Motion, plan: Schedule, raw: _Recorded) -> None:
     """On the real-time chain the executor gives up where the arm does not follow; so is it here."""
     error = np.abs(raw.position - plan.q)
     if error.max() > ON_REFERENCE_RAD:
@@ -240,7 +249,7 @@ def _refuse_lost(robot: Robot, trajectory: Trajectory, plan: Schedule, raw: _Rec
 
 
 def _assemble(
-    robot: Robot, trajectory: Trajectory, mount: str, plan: Schedule, raw: _Recorded, nuisances: Magnitudes
+    robot: Robot, trajectory: Motion, mount: str, plan: Schedule, raw: _Recorded, nuisances: Magnitudes
 ) -> SimulatedRun:
     constants = robot.torque_constants
     return SimulatedRun(

@@ -154,7 +154,7 @@ def start_coefficients(problem: Problem, seed: int) -> FloatArray:
 
 
 def optimise(
-    problem: Problem, seed: int = 0, rounds: tuple[float, ...] = (1e2, 1e3, 1e4), iterations: int = 60,
+    problem: Problem, seed: int = 0, rounds: tuple[float, ...] = (1e1, 1e2, 1e3, 1e4), iterations: int = 40,
 ) -> FloatArray:  # fmt: skip
     """Coefficients (k, n) that make the objective small within the bounds, to what penalties can keep.
 
