@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -46,7 +47,7 @@ class Demo:
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.output, self._text = folder / "run", folder / "output.txt"
-        self._read_size = self._states = 0
+        self._read_size, self._counts = 0, Counter[str]()
         environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
         environment |= {"ROS_DOMAIN_ID": private_domain(), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
         command = [sys.executable, "-m", "dynid", "demo", "--out", str(self.output), *arguments]
@@ -93,14 +94,16 @@ class Demo:
     def bag(self, name: str) -> Path:
         return self.output / "bags" / name
 
-    def recorded_states(self, name: str) -> int:
-        """States that can be read from a bag while it is being recorded: they are what a kill must not take."""
+    def recorded(self, name: str, topic: str = "/joint_states") -> int:
+        """Messages that can be read from a bag while it is being recorded: they are what a kill must not take."""
         files = [path for path in self.bag(name).glob("*.mcap") if path.stat().st_size]
         size = sum(path.stat().st_size for path in files)
         if size != self._read_size:  # reading again and again would take the processor from the chain that is watched
             self._read_size = size
-            self._states = sum(read_bag(path).counts.get("/joint_states", 0) for path in files)
-        return self._states
+            self._counts = Counter[str]()
+            for path in files:
+                self._counts.update(read_bag(path).counts)
+        return self._counts[topic]
 
     def is_complete(self, name: str) -> bool:
         metadata = self.bag(name) / "metadata.yaml"
@@ -185,7 +188,8 @@ def come_to(start: Callable[..., Demo], event: Callable[[Demo], bool], what: str
 
 
 def in_motion(demo: Demo) -> bool:
-    return demo.recorded_states(MOTIONS[0]) > 500
+    """The approach is over: currents flow, and there is something to lose."""
+    return demo.recorded(MOTIONS[0], "/experiment") >= 2 and demo.recorded(MOTIONS[0]) > 500
 
 
 def check(demo: Demo, name: str) -> Check:

@@ -10,7 +10,7 @@ from dynid.robot import known_robots, load_robot
 
 COUNTS = {
     "crane_x7": (94, 39), "tx40": (86, 60), "puma560": (78, 52), "planar_3r": (39, 17), "aloha_class": (81, 55),
-    "planar_2r_elastic": (26, 11),
+    "planar_2r_elastic": (26, 11), "puma_3dof": (39, 21), "serial_9dof": (117, 75), "lower_limb_3r": (39, 15),
 }  # fmt: skip
 
 

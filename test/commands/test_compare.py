@@ -43,7 +43,16 @@ def test_all_estimators_side_by_side(files) -> None:
     fit, other, mapping = files
     found = as_json("compare", fit, "--mapping", mapping, "--validate", other)
     rows = found["estimators"]
-    assert rows.keys() == {"essential", "huber", "ols", "wls", "closest", "closest-essential", "consistent"}
+    assert rows.keys() == {
+        "essential",
+        "huber",
+        "ols",
+        "wls",
+        "closest",
+        "closest-essential",
+        "consistent",
+        "sequential",
+    }
     assert found["base_parameters"] == 17 and "no torque constant" in found["torques"]
     inside = {name: row["relative_torque_error"]["in_sample"]["all"] for name, row in rows.items()}
     assert inside["ols"] == min(inside.values()) and max(inside.values()) < 1.1 * inside["ols"]

@@ -1,5 +1,6 @@
 """An emulated servo bus with a simple plant, and an arm on it."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,15 @@ from dynid.hardware.dynamixel_arm import DynamixelArm
 from dynid.robot import Robot, load_robot
 from dynid.simulation.plant_interface import IndependentAxesPlant
 from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_long_collections() -> Iterator[None]:
+    """The servo bus is a thread of this process and must answer within milliseconds: see test/nodes/conftest.py."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

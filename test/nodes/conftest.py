@@ -1,5 +1,6 @@
 """Nodes as real processes, each test in a ROS domain of its own."""
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_long_collections() -> Iterator[None]:
+    """What the tests before have left is not looked through while the servo bus, a thread of this process, must answer
+    within milliseconds: one collection of it takes longer than a servo may be silent."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -17,12 +17,14 @@ def register(app: typer.Typer) -> None:
         benchmark_clie,
         benchmark_control,
         benchmark_faults,
+        benchmark_methods,
         benchmark_parser,
         benchmark_recorder,
     )
 
     modules = (
-        benchmark_bus, benchmark_clie, benchmark_control, benchmark_faults, benchmark_parser, benchmark_recorder,
+        benchmark_bus, benchmark_clie, benchmark_control, benchmark_faults, benchmark_methods, benchmark_parser,
+        benchmark_recorder,
     )  # fmt: skip
     for module in modules:
         module.register(group)

@@ -2,11 +2,14 @@
 
 import json
 import time
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
+from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
 from dynid.commands.terminal import stages, stdout
@@ -88,6 +91,46 @@ def optimised(
     if best is not None:
         row = rows[best]
         console.print(f"  best primitive of at most that length: {best}, {row['duration_s']:.1f} s, {row['kappa']:.1f}")
+
+
+@group.command("one-joint")
+def one_joint(
+    out: Annotated[Path, typer.Option(help="New YAML file for the motion.")],
+    periods: Annotated[int, typer.Option(min=2, help="Periods of every sine.")] = 4,
+    postures: Annotated[int, typer.Option(min=1, help="Postures at which all joints move, one after the other.")] = 1,
+    amplitude: Annotated[float, typer.Option(min=0.1, max=1.0, help="Share of what the joint ranges leave.")] = 0.8,
+    robot: RobotOption = DEFAULT_ROBOT,
+    profile: Annotated[str, typer.Option(help="Profile whose positions and speeds are kept.")] = "limited",
+    seed: Annotated[int, typer.Option(help="Of the postures after the first.")] = 0,
+    mount: MountOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """One joint at a time from the last one inward, each on the fastest sine that the limits allow."""
+    from dynid.control.one_joint_excitation import OneJointWish
+    from dynid.control.optimised_excitation import ExcitationOptimiser, condition_number, trajectory_file
+    from dynid.resources import refuse_existing, write_whole
+    from dynid.robot import load_robot
+    from dynid.trajectory.families import load_excitation
+
+    refuse_existing(out)
+    loaded = load_robot(robot)
+    with stages("excite", 1) as tell:
+        tell("raising frequencies")
+        maker = ExcitationOptimiser(loaded, load_excitation(loaded), mount)
+        wish = OneJointWish(periods, postures, amplitude, seed=seed)
+        motion, sines = maker.one_joint(profile).motion(out.stem, wish)
+        kappa = condition_number(maker.regressor, motion)
+    write_whole(out, trajectory_file(motion))
+    if as_json:
+        rows = [asdict(sine) for sine in sines]
+        print(json.dumps({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "sines": rows}))
+        return
+    console = stdout()
+    table = Table("joint", "amplitude, deg", "frequency, rad/s")
+    for sine in sines:
+        table.add_row(sine.joint, f"{np.rad2deg(sine.amplitude_rad):.1f}", f"{sine.frequency_rad_s:.2f}")
+    console.print(table)
+    console.print(f"  {out}  {motion.duration:.1f} s, condition number {kappa:.1f}", soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -62,6 +63,37 @@ def check(
     else:
         _print(stdout(), found, loaded.file.title)
     raise typer.Exit(0 if found.complete else 1)
+
+
+@app.command("minimal-set")
+def minimal_set(
+    robot: Annotated[str, typer.Argument(help="Robot name, or a folder that holds a robot.yaml.")],
+    sets: Annotated[int, typer.Option(min=1, help="Sets of random states that must all give the same.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """The minimal set of the links by screws and full-rank decomposition; 1 if it depends on the data."""
+    from dynid.model.regressor import LINK_PARAMETERS
+    from dynid.model.screws import ScrewChain, same
+    from dynid.robot import load_robot
+
+    chain = ScrewChain.of(load_robot(robot))
+    found = [chain.minimal_set(seed) for seed in range(sets)]
+    invariant = all(same(found[0], other) for other in found[1:])
+    names = [f"{kind}{j + 1}" for j in range(chain.size) for kind in LINK_PARAMETERS]
+    terms = {
+        names[pivot]: {names[k]: round(float(row[k]), 9) for k in np.flatnonzero(row)}
+        for pivot, row in zip(found[0].pivots, found[0].R, strict=True)
+    }
+    if as_json:
+        print(json.dumps({"rank": len(terms), "sets": sets, "invariant": invariant, "parameters": terms}))
+    else:
+        console = stdout()
+        for name, parts in terms.items():
+            text = " + ".join(f"{factor:g} {part}" for part, factor in parts.items())
+            console.print(f"{name:6} {text}", soft_wrap=True, highlight=False)
+        word = "the same" if invariant else "[bold red]not the same[/bold red]"
+        console.print(f"{len(terms)} of {len(names)} parameters, {word} over {sets} sets of random states")
+    raise typer.Exit(0 if invariant else 1)
 
 
 def _print_questions(console: Console, questions: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import yaml
 
 from dynid.control.motion_check import MotionCheck, model_torques, robot_limits
+from dynid.control.one_joint_excitation import OneJointExcitation
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.compile import compile_regressor
@@ -137,6 +138,15 @@ class ExcitationOptimiser:
                 continue
             return OptimisedExcitation(motion, condition_number(self.regressor, motion))
         raise refusal
+
+    def one_joint(self, profile: str) -> OneJointExcitation:
+        """Excitation of one joint at a time under the same limits.
+
+        Raises:
+            UnknownNameError: no such profile.
+        """
+        bounds = self.bounds(profile)
+        return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, self._check)
 
     def check(self, motion: Motion, profile: str) -> None:
         """Refuse a motion that leaves the robot's limits, touches itself, or leaves the profile's positions or speeds.

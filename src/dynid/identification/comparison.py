@@ -3,7 +3,8 @@
 ols, wls, huber, essential    what is registered as an estimator: base parameters without constraints
 closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
 closest-essential             the same, moving essential parameters only (eq. 32)
-consistent                    the least-squares fit among models that some physical arm has
+consistent, sequential        registered, too: the fit among models that some physical arm has, all joints at once or
+                              one after the other
 """
 
 import time
@@ -18,7 +19,6 @@ from dynid.identification.closest_standard import closest_standard, with_identif
 from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.essential import essential_parameters, without_friction
 from dynid.identification.estimator import TorqueErrors, estimator, registered
-from dynid.identification.feasibility import consistent_projection
 from dynid.identification.held_out import predict, relative_errors
 from dynid.identification.pipeline import nominal_standard
 from dynid.identification.preprocessing import Samples
@@ -29,7 +29,7 @@ from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.robot import Robot
 
 POSES = 5_000  # at which M is looked at
-CLOSEST, CLOSEST_ESSENTIAL, CONSISTENT = "closest", "closest-essential", "consistent"
+CLOSEST, CLOSEST_ESSENTIAL = "closest", "closest-essential"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +115,7 @@ class Comparison:
 
     def names(self) -> tuple[str, ...]:
         """All estimators that can be compared."""
-        return (*registered(), CLOSEST, CLOSEST_ESSENTIAL, CONSISTENT)
+        return (*registered(), CLOSEST, CLOSEST_ESSENTIAL)
 
     def rows(self, names: Sequence[str] = ()) -> list[Row]:
         """The comparison of the named estimators, of all without a name.
@@ -147,12 +147,13 @@ class Comparison:
         return predict(self.model, outcome.base, samples, "", outcome.friction).errors
 
     def _estimate(self, name: str) -> Callable[[], Outcome]:
-        own = {CLOSEST: self._closest, CLOSEST_ESSENTIAL: self._closest_essential, CONSISTENT: self._consistent}
+        own = {CLOSEST: self._closest, CLOSEST_ESSENTIAL: self._closest_essential}
         return own.get(name) or (lambda: self._registered(name))
 
     def _registered(self, name: str) -> Outcome:
         found = estimator(name).estimate(self.model, self.fitted, self.settings.coulomb_friction)
-        return Outcome(found.base, found.friction)
+        links = None if found.standard is None else self.model.chain_size
+        return Outcome(found.base, found.friction, links, consistent=found.standard is not None)
 
     def _prior(self, base: BaseParameters) -> StandardParameters | None:
         """The robot's a-priori links with drives as they are identified; None where there are no a-priori links."""
@@ -175,12 +176,3 @@ class Comparison:
         prior = self._prior(essential.base)
         found = closest_standard(self.model, plain, prior, columns="essential", essential=essential)
         return Outcome(found.base, friction, found.definite_links[0.0], found.consistent)
-
-    def _consistent(self) -> Outcome:
-        plain = estimator("ols").estimate(self.model, self.fitted, self.settings.coulomb_friction)
-        found = consistent_projection(
-            self.model, plain.base, self.robot.file.physical_bounds, prior=nominal_standard(self.robot, self.model),
-            metric=plain.metric,
-        )  # fmt: skip
-        friction = plain.regression.friction_model(found.base.values)
-        return Outcome(found.base, friction, self.model.chain_size, consistent=True)

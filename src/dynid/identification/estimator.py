@@ -11,7 +11,7 @@ from dynid.identification.coulomb import CoulombFriction
 from dynid.identification.preprocessing import Samples
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.robot import FloatArray, read_only
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Estimate:
         metric: R (p, p) of the problem that was solved: || R (phi - base) || is the weighted torque error that phi adds
             to the fit; a projection is nearest in it. Of "essential" it is that of ordinary least squares.
         regression: that was solved.
+        standard: consistent standard parameters, of which `base` is K pi; None where the estimator gives none.
     """
 
     base: BaseParameters
@@ -99,6 +100,7 @@ class Estimate:
     friction: CoulombFriction | None = None
     metric: FloatArray = field(kw_only=True)
     regression: "Regression" = field(kw_only=True)
+    standard: StandardParameters | None = None
 
 
 class Estimator(Protocol):
@@ -135,6 +137,7 @@ def register(name: str, make: Callable[[], Estimator]) -> None:
 def registered() -> tuple[str, ...]:
     """Names of all estimators."""
     # estimators register themselves when their module is imported
+    import dynid.identification.constrained
     import dynid.identification.essential
     import dynid.identification.least_squares  # noqa: F401
 

@@ -21,6 +21,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
 from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
 from dynid.robot import FloatArray, PhysicalBounds
+from dynid.robot_file import LinkBounds
 
 # The solver works in these units, so that masses, moments and inertias are all of order one.
 LENGTH_UNIT_M = 0.1
@@ -50,11 +51,44 @@ class ConsistentModel:
     total_mass: float
 
 
-def _units(names: tuple[str, ...]) -> FloatArray:
+def solver_units(names: tuple[str, ...]) -> FloatArray:
     """The solver's unit of every standard parameter, (s,)."""
     inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
     by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
     return np.array([by_kind.get(name.rstrip("0123456789"), inertia) for name in names])
+
+
+def pseudo_inertia_constraint(parameters: cp.Expression, margin: float) -> cp.Constraint:
+    """Pseudo-inertia >= margin I of ten standard parameters, an expression (10,) in SI units."""
+    xx, xy, xz, yy, yz, zz, mx, my, mz, m = (parameters[k] for k in range(10))
+    half = 0.5 * (xx + yy + zz)
+    J = cp.bmat([[half - xx, -xy, -xz, mx], [-xy, half - yy, -yz, my], [-xz, -yz, half - zz, mz], [mx, my, mz, m]])
+    # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
+    scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0])
+    return scale @ (J - margin * MARGIN_RESERVE * np.eye(4)) @ scale / MASS_UNIT_KG >> 0
+
+
+def link_constraints(
+    parameters: cp.Expression, link: LinkBounds, margin: float, placement: FloatArray
+) -> list[cp.Constraint]:
+    """Pseudo-inertia >= margin I, mass bounds and the box of the centre of mass, for one link.
+
+    Args:
+        parameters: the ten standard parameters of the link, an expression (10,) in SI units.
+        link: bounds of its mass and centre of mass.
+        margin: smallest eigenvalue of the pseudo-inertia.
+        placement: of its modified DH frame in the URDF link frame, (4, 4).
+    """
+    mx, my, mz, m = (parameters[k] for k in range(6, 10))
+    moment = placement[:3, :3] @ cp.hstack([mx, my, mz]) + placement[:3, 3] * m  # in the URDF link frame
+    unit = MASS_UNIT_KG * LENGTH_UNIT_M
+    return [
+        pseudo_inertia_constraint(parameters, margin),
+        m >= link.mass_kg[0],
+        m <= link.mass_kg[1],
+        (moment - np.array(link.centre_of_mass_lower_m) * m) / unit >= 0,
+        (np.array(link.centre_of_mass_upper_m) * m - moment) / unit >= 0,
+    ]
 
 
 class _Problem:
@@ -62,13 +96,15 @@ class _Problem:
 
     def __init__(self, model: ArmModel, bounds: PhysicalBounds) -> None:
         self.names = model.regrouping.standard
-        self.units = _units(self.names)
+        self.units = solver_units(self.names)
         self.x = cp.Variable(len(self.names))
         self.pi = cp.multiply(self.units, self.x)
         self.constraints: list[cp.Constraint] = []
         index = {name: k for k, name in enumerate(self.names)}
         for j in range(model.chain_size):
-            self._add_link(j, bounds, model.mdh.in_link[j])
+            self.constraints += link_constraints(
+                self.pi[10 * j : 10 * (j + 1)], bounds.links[j], bounds.pseudo_inertia_margin, model.mdh.in_link[j]
+            )
         self.constraints.append(
             sum(self.pi[index[f"M{j + 1}"]] for j in range(model.chain_size)) <= bounds.total_mass_kg
         )
@@ -80,22 +116,6 @@ class _Problem:
                 self.constraints.append(self.x[k] >= 0)
             elif kind in FRICTION or (kind in PRODUCTS and not model.structure.products_of_inertia):
                 self.constraints.append(self.x[k] == 0)
-
-    def _add_link(self, j: int, bounds: PhysicalBounds, placement: FloatArray) -> None:
-        """Pseudo-inertia >= delta I, mass bounds and the box of the centre of mass, for link j."""
-        xx, xy, xz, yy, yz, zz, mx, my, mz, m = (self.pi[10 * j + k] for k in range(10))
-        half = 0.5 * (xx + yy + zz)
-        J = cp.bmat([[half - xx, -xy, -xz, mx], [-xy, half - yy, -yz, my], [-xz, -yz, half - zz, mz], [mx, my, mz, m]])
-        # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
-        scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0])
-        margin = bounds.pseudo_inertia_margin * MARGIN_RESERVE
-        self.constraints.append(scale @ (J - margin * np.eye(4)) @ scale / MASS_UNIT_KG >> 0)
-        link = bounds.links[j]
-        moment = placement[:3, :3] @ cp.hstack([mx, my, mz]) + placement[:3, 3] * m  # in the URDF link frame
-        unit = MASS_UNIT_KG * LENGTH_UNIT_M
-        self.constraints += [m >= link.mass_kg[0], m <= link.mass_kg[1]]
-        self.constraints.append((moment - np.array(link.centre_of_mass_lower_m) * m) / unit >= 0)
-        self.constraints.append((np.array(link.centre_of_mass_upper_m) * m - moment) / unit >= 0)
 
     def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
         problem = cp.Problem(cp.Minimize(objective), self.constraints + extra)
@@ -159,8 +179,8 @@ def consistent_projection(
     return _outcome(model, phi0, second, bounds)
 
 
-def _settled(name: str, value: float, model: ArmModel) -> float:
-    """A value on its exact bound where the solver's tolerance left it a hair outside."""
+def settled(name: str, value: float, model: ArmModel) -> float:
+    """A standard parameter on its exact bound where the solver's tolerance left it a hair outside."""
     kind = name.rstrip("0123456789")
     if kind in PRODUCTS and not model.structure.products_of_inertia:
         return 0.0
@@ -187,7 +207,7 @@ def _refuse_outside(standard: StandardParameters, model: ArmModel, bounds: Physi
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, bounds: PhysicalBounds) -> ConsistentModel:
     """The result, judged by its own numbers rather than by the solver's word."""
     names = model.regrouping.standard
-    pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
+    pi = np.array([settled(name, value, model) for name, value in zip(names, pi, strict=True)])
     standard = StandardParameters(names, pi, model.chain_size)
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
     if margin < bounds.pseudo_inertia_margin:

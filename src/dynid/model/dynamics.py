@@ -18,7 +18,7 @@ from dynid.model.drive import SMOOTH, DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
 from dynid.model.regressor import link_columns, link_motions, standard_regressor
-from dynid.robot import FloatArray, Robot, Structure, read_only
+from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure, read_only
 
 
 class ArmModel:
@@ -31,15 +31,16 @@ class ArmModel:
         gravity: (3,) in the URDF base link [m/s^2].
         coupling: C of motors that move several joints, (n, n); None where each moves its own, see `DriveTerms`.
         sliding: which axes slide, (n,); None: those of the chain that do.
+        bounds: within which some arm has the parameters; None where a model is only computed with.
     """
 
     def __init__(
         self, mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray, coupling: FloatArray | None = None,
-        sliding: tuple[bool, ...] | None = None,
+        sliding: tuple[bool, ...] | None = None, bounds: PhysicalBounds | None = None,
     ) -> None:  # fmt: skip
         self.sliding = mdh.prismatic if sliding is None else sliding
         self.mdh, self.axes, self.structure = mdh, axes, structure
-        self.gravity = read_only(gravity)
+        self.gravity, self.bounds = read_only(gravity), bounds
         self.drive = DriveTerms.of(axes, structure, coupling)
 
     @classmethod
@@ -58,7 +59,8 @@ class ArmModel:
                 kinds = ("revolute, with lower_deg and upper_deg", "prismatic, with lower_m and upper_m")
                 raise ConfigurationError(f"joint {name} is {kinds[is_so]} by the URDF; robot.yaml has it the other way")
         chosen = structure or robot.file.structure
-        return cls(mdh, robot.size, chosen, robot.gravity(mount), robot.coupling, robot.prismatic)
+        bounds = robot.file.physical_bounds
+        return cls(mdh, robot.size, chosen, robot.gravity(mount), robot.coupling, robot.prismatic, bounds)
 
     @property
     def chain_size(self) -> int:

@@ -54,6 +54,11 @@ def pseudo_inertia(link: FloatArray) -> FloatArray:
     return J
 
 
+def ten_parameters(J: FloatArray) -> FloatArray:
+    """Ten standard parameters (10,) of a pseudo-inertia (4, 4): the inverse of `pseudo_inertia`."""
+    return np.concatenate([six(np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]), J[:3, 3], J[3:, 3]])
+
+
 def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
     """Standard parameters (10,) in a frame that sits at `placement` (4, 4) in the URDF link frame.
 

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import rclpy
@@ -33,6 +34,8 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
+PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
+LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 
 
 class WorkingNode(Protocol):
@@ -89,9 +92,23 @@ def end_with_expected_parent() -> None:
         end_with_parent(parent)
 
 
-def set_localhost_discovery() -> None:
-    """Localhost-only discovery unless the user chose otherwise: an arm is not to be commanded by a neighbour."""
-    os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+def set_middleware_defaults() -> None:
+    """What the middleware does unless the user chose otherwise.
+
+    Discovery on this machine only: an arm is not to be commanded by a neighbour. And no shared memory between
+    processes: when Fast DDS opens a port of it, it may wait for 333 ms under the lock that every publisher of the
+    process needs (Fast-DDS issue 6535), and a driver that is held up for so long has lost its arm. ROS adds shared
+    memory to localhost discovery whatever its settings are, so a profile takes the place of both.
+    """
+    asked = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "LOCALHOST"
+    own_profile = any(os.environ.get(name) for name in (*PROFILE_FILES, "ROS_LOCALHOST_ONLY"))
+    if own_profile or not rclpy.get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = asked
+    elif asked == "LOCALHOST":
+        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
+        os.environ.update(dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE)))
+    else:
+        os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
 
 
 class StopFlag:
@@ -130,7 +147,7 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     Ends the process with exit code 1 and one sentence where the node cannot be created.
     """
     end_with_expected_parent()
-    set_localhost_discovery()
+    set_middleware_defaults()
     stop = StopFlag()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     code = 0

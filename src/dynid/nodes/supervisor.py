@@ -17,7 +17,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from dynid.errors import NodeError
-from dynid.nodes.common import LATCHED, set_localhost_discovery
+from dynid.nodes.common import LATCHED, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings
 
 START_TIMEOUT_S = 30.0
@@ -47,7 +47,7 @@ class Supervisor:
 
     def __init__(self, watch: Callable[[], None] = lambda: None) -> None:
         """`watch` is called while waiting; it raises where waiting is pointless because a process has ended."""
-        set_localhost_discovery()
+        set_middleware_defaults()
         self._watch = watch
         self._context = rclpy.Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)

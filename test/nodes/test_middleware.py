@@ -1,0 +1,69 @@
+"""What the middleware does by default: this machine only, no shared memory, and whatever a user chose instead."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from dynid.nodes.common import LOCALHOST_PROFILE, PROFILE_FILES
+from dynid.nodes.processes import ProcessGroup
+from dynid.nodes.supervisor import Supervisor
+
+NAMES = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY", "FASTDDS_BUILTIN_TRANSPORTS", *PROFILE_FILES)
+SCRIPT = """
+import json, os
+from dynid.nodes.common import set_middleware_defaults
+set_middleware_defaults()
+print(json.dumps({name: os.environ[name] for name in %r if name in os.environ}))
+"""
+
+
+def chosen(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the defaults are in a process that begins with an environment."""
+    inherited = {name: value for name, value in os.environ.items() if name not in NAMES}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT % (NAMES,)], env=inherited | dict(environment), capture_output=True, check=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+def threads(pid: int) -> set[str]:
+    return {path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/comm")}
+
+
+def test_without_a_choice_only_this_machine_is_discovered_by_a_profile_of_ours() -> None:
+    found = chosen({})
+    assert {found[name] for name in PROFILE_FILES} == {str(LOCALHOST_PROFILE)}
+    assert found["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "SYSTEM_DEFAULT"
+    assert chosen({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}) == found == chosen(found)
+
+
+def test_what_a_user_chose_stays() -> None:
+    wide = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
+    assert chosen(wide) == {**wide, "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
+    assert chosen({**wide, "FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"})["FASTDDS_BUILTIN_TRANSPORTS"] == "DEFAULT"
+    for own in (*PROFILE_FILES, "ROS_LOCALHOST_ONLY"):
+        assert chosen({own: "1"}) == {own: "1", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="names of threads are read from Linux's /proc")
+@pytest.mark.parametrize("asked", ["LOCALHOST", "SUBNET"])
+def test_nodes_find_each_other_without_shared_memory(
+    group: ProcessGroup, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """Shared memory holds a driver up for 333 ms whenever a port of it is opened."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", asked)
+    node = group.start_node("recorder_node", "recorder")
+    with Supervisor(group.check) as client:
+        client.transition("recorder", "configure")
+        names = threads(node.pid) | threads(os.getpid())
+    assert any(name.startswith("dds.udp") for name in threads(node.pid))
+    assert not any(name.startswith("dds.shm") for name in names)
