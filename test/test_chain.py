@@ -205,7 +205,9 @@ def test_every_check_of_the_demo_passes(usual: Demo) -> None:
     assert "accepted: every check passed" in usual.text
     rows = [line for line in usual.text.splitlines() if line.startswith("│")]
     assert sum("passed" in row for row in rows) >= 15 and not any("FAILED" in row for row in rows)
-    for words in ("bags", "model/model.yaml", "model/model.urdf", "logs"):
+    report = (usual.output / "report.html").read_text(encoding="utf-8")
+    assert '<h2 id="h-tracking">' in report and "computed torque" in report and "feed-forward and PD" in report
+    for words in ("report.html", "bags", "model/model.yaml", "model/model.urdf", "logs"):
         assert f"{usual.output / words}  " in usual.text
     assert usual.children() == set()
 

@@ -102,8 +102,9 @@ def demo(
 
 def _list_results(output: Path) -> None:
     """Say where everything lies."""
+    report = "report.html" if (output / "report.html").is_file() else "model/report.html"
     kinds = {
-        "model/report.html": "the report: open it in a browser",
+        report: "the report: open it in a browser",
         "bags": "recorded motions (rosbag2)",
         "model/model.yaml": "the model, its verdict and where it came from",
         "model/model.urdf": "the model as a URDF",

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dynid.benchmarking.many_joints import Setting, Study, chain, growth, motion
-from dynid.errors import DataError, InfeasibleError
+from dynid.errors import ConfigurationError, DataError, InfeasibleError
 from dynid.identification import sequential
 from dynid.identification.sequential import lightest, owners, sequential_fit
 from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import StandardParameters
 from dynid.model.standard import load_standard, pseudo_inertia, ten_parameters
 from dynid.robot import load_robot
 
@@ -85,8 +86,33 @@ def test_bounds_that_exclude_every_link_are_named() -> None:
     bounds = study.model.bounds
     assert bounds is not None
     crowded = bounds.model_copy(update={"total_mass_kg": 1e-7})
-    with pytest.raises(InfeasibleError, match="joint 3: infeasible; no physical link is lighter"):
+    with pytest.raises(InfeasibleError, match="joint 3: infeasible; no physical link is within"):
         sequential_fit(study.model, study.W, study.tau, crowded)
+
+
+@pytest.mark.parametrize("changed", ["sliding", "coupled"])
+def test_without_noise_other_kinds_of_arms_are_found_too(changed: str) -> None:
+    model, true = chain(5)
+    mdh, coupling = model.mdh, np.eye(5)
+    if changed == "sliding":
+        mdh = replace(mdh, prismatic=(False, False, True, False, False))
+    else:
+        coupling[4, 3] = 0.5
+    structure = model.structure.model_copy(update={"rotor_inertia": True})
+    arm = ArmModel(mdh, 5, structure, model.gravity, coupling, bounds=model.bounds)
+    names = arm.regrouping.standard
+    values = np.array([dict(zip(true.names, true.values, strict=True)).get(name, 0.3) for name in names])
+    values += np.array([0.2 if name.startswith("IA") else 0.0 for name in names])
+    study = Study.of(arm, StandardParameters(names, values, 5), QUIET)
+    assert study.sequential().torque_error < 1e-4
+
+
+def test_a_structure_without_products_is_refused() -> None:
+    model = ArmModel.of(load_robot("crane_x7"))
+    W = np.zeros((100, model.axes, len(model.regrouping.standard)))
+    assert model.bounds is not None
+    with pytest.raises(ConfigurationError, match="needs products of inertia"):
+        sequential_fit(model, W, np.zeros((100, model.axes)), model.bounds)
 
 
 def test_data_that_cannot_be_used_are_refused() -> None:

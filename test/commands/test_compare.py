@@ -53,6 +53,7 @@ def test_all_estimators_side_by_side(files) -> None:
         "consistent",
         "sequential",
     }
+    assert "needs products of inertia" in rows.pop("sequential")["failure"]
     assert found["base_parameters"] == 17 and "no torque constant" in found["torques"]
     inside = {name: row["relative_torque_error"]["in_sample"]["all"] for name, row in rows.items()}
     assert inside["ols"] == min(inside.values()) and max(inside.values()) < 1.1 * inside["ols"]
@@ -138,3 +139,15 @@ def test_a_model_is_validated_on_a_csv(files) -> None:
     assert "no torque constant was used" in run("validate", "nominal", other, "--mapping", mapping)[1]
     with pytest.raises(ConfigurationError, match="say with --mapping"):
         run("validate", "nominal", other)
+
+
+def test_feasible_estimators_of_an_arm_with_products(write_run) -> None:
+    file = write_run(load_robot("puma_3dof"), seconds=20.0)
+    names = ("ols", "consistent", "sequential")
+    chosen = [word for name in names for word in ("--estimator", name)]
+    words = ["compare", file, "--mapping", file.with_name("mapping.yaml"), "--robot", "puma_3dof", *chosen, "--json"]
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    rows = json.loads(result.stdout)["estimators"]
+    inside = {name: rows[name]["relative_torque_error"]["in_sample"]["all"] for name in names}
+    assert inside["consistent"] < 1.02 * inside["ols"] and inside["sequential"] < 1.3 * inside["ols"]
+    assert all(rows[name]["consistent"] for name in names[1:])

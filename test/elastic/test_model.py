@@ -40,7 +40,9 @@ def disagreement(model: ElasticModel, by: ElasticModel) -> float:
     return worst
 
 
-@pytest.mark.parametrize(("name", "gear"), [("planar_2r_elastic", None), ("puma560", None), ("puma560", 8.0)])
+@pytest.mark.parametrize(
+    ("name", "gear"), [("planar_2r_elastic", None), ("puma560", None), ("puma560", 8.0), ("puma560", -8.0)]
+)
 def test_equations_agree_with_mujoco(name: str, gear: float | None) -> None:
     model = elastic(name, gear)
     assert disagreement(model, model) < 1e-8

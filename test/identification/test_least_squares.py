@@ -134,7 +134,7 @@ def test_too_few_equations_are_refused() -> None:
 
 
 def test_unknown_and_doubly_registered_estimators() -> None:
-    with pytest.raises(UnknownNameError, match="known: essential, huber, ols, wls"):
+    with pytest.raises(UnknownNameError, match="known: consistent, essential, huber, ols, sequential, wls"):
         estimator("magic")
     with pytest.raises(ValueError, match="registered already"):
         register("ols", OrdinaryLeastSquares)

@@ -11,9 +11,9 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import standard_regressor
 from dynid.model.screws import INERTIA_VECTOR, ScrewChain, turned_onto
 from dynid.model.standard import load_standard, pseudo_inertia, ten_parameters
-from dynid.robot import FloatArray, load_robot
+from dynid.robot import FloatArray, known_robots, load_robot
 
-ROBOTS = ("crane_x7", "tx40", "puma560", "aloha_class", "lower_limb_3r", "serial_9dof")
+ROBOTS = known_robots()
 
 
 def states(size: int, count: int = 40, seed: int = 3) -> tuple[FloatArray, FloatArray, FloatArray]:

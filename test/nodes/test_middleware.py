@@ -48,8 +48,9 @@ def test_what_a_user_chose_stays() -> None:
     wide = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
     assert chosen(wide) == {**wide, "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
     assert chosen({**wide, "FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"})["FASTDDS_BUILTIN_TRANSPORTS"] == "DEFAULT"
-    for own in (*PROFILE_FILES, "ROS_LOCALHOST_ONLY"):
+    for own in (*PROFILE_FILES, "FASTDDS_BUILTIN_TRANSPORTS", "ROS_LOCALHOST_ONLY"):
         assert chosen({own: "1"}) == {own: "1", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+    assert PROFILE_FILES[0] in chosen({"ROS_LOCALHOST_ONLY": "0"})  # that is no choice
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="names of threads are read from Linux's /proc")

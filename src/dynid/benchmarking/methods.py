@@ -64,7 +64,9 @@ def many_joint_figures(quick: bool = False) -> dict[str, float]:
             figures[f"{kind}_{label}_torque_error"] = fits[0].torque_error
             figures[f"{kind}_{label}_parameter_error"] = fits[0].parameter_error
     sizes = (SMALLEST, LARGEST) if quick else SIZES
-    found = [_repeated(Study.of(*chain(size)), repeats) for size in sizes]
+    arms = [Study.of(*chain(size)) for size in sizes]
+    found = [_repeated(arm.sequential, repeats) for arm in arms]
+    at_once = [median(fit.solver_seconds for fit in _repeated(arm.simultaneous, repeats)) for arm in arms]
     solving = [median(fit.solver_seconds for fit in fits) for fits in found]
     whole = [median(fit.seconds for fit in fits) for fits in found]
     for size, seconds, fits in zip(sizes, solving, found, strict=True):
@@ -72,11 +74,13 @@ def many_joint_figures(quick: bool = False) -> dict[str, float]:
         figures[f"sequential_{size}_joints_torque_error"] = fits[0].torque_error
     figures["growth_exponent"] = growth(np.array(sizes, float), np.array(solving))
     figures["growth_exponent_with_data"] = growth(np.array(sizes, float), np.array(whole))
+    figures["simultaneous_growth_exponent"] = growth(np.array(sizes, float), np.array(at_once))
+    figures[f"simultaneous_{sizes[-1]}_joints_solver_seconds"] = at_once[-1]
     return figures
 
 
-def _repeated(arm: Study, repeats: int) -> list[Fit]:
-    return [arm.sequential() for _ in range(repeats)]
+def _repeated(fit: Callable[[], Fit], repeats: int) -> list[Fit]:
+    return [fit() for _ in range(repeats)]
 
 
 def minimal_set_figures() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
 from dynid.commands.terminal import stages, stdout
+from dynid.errors import SafetyError
 
 group = typer.Typer(no_args_is_help=True)
 
@@ -70,12 +71,15 @@ def optimised(
         wish = ExcitationWish(duration, series.value, objective.value, profile=profile, starts=starts, seed=seed)
         found = optimiser.optimise(out.stem, wish)
         seconds = time.perf_counter() - begin
+        write_whole(out, trajectory_file(found.motion))
         tell("comparing with the primitives")
         rows = {}
         for name in excitation.names:
-            motion = excitation.trajectory(name, profile)
+            try:
+                motion = excitation.trajectory(name, profile)
+            except SafetyError:  # a primitive that this robot may not execute is nothing to compare with
+                continue
             rows[name] = {"duration_s": motion.duration, "kappa": condition_number(optimiser.regressor, motion)}
-    write_whole(out, trajectory_file(found.motion))
     shorter = {name: row for name, row in rows.items() if row["duration_s"] <= duration * 1.01}
     best = min(shorter, key=lambda name: shorter[name]["kappa"], default=None)
     figures = {
@@ -97,7 +101,7 @@ def optimised(
 def one_joint(
     out: Annotated[Path, typer.Option(help="New YAML file for the motion.")],
     periods: Annotated[int, typer.Option(min=2, help="Periods of every sine.")] = 4,
-    postures: Annotated[int, typer.Option(min=1, help="Postures at which all joints move, one after the other.")] = 1,
+    postures: Annotated[int, typer.Option(min=1, help="Postures at which all joints move, one after the other.")] = 3,
     amplitude: Annotated[float, typer.Option(min=0.1, max=1.0, help="Share of what the joint ranges leave.")] = 0.8,
     robot: RobotOption = DEFAULT_ROBOT,
     profile: Annotated[str, typer.Option(help="Profile whose positions and speeds are kept.")] = "limited",
@@ -107,7 +111,7 @@ def one_joint(
 ) -> None:
     """One joint at a time from the last one inward, each on the fastest sine that the limits allow."""
     from dynid.control.one_joint_excitation import OneJointWish
-    from dynid.control.optimised_excitation import ExcitationOptimiser, condition_number, trajectory_file
+    from dynid.control.optimised_excitation import ExcitationOptimiser, condition_number, rank, trajectory_file
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
     from dynid.trajectory.families import load_excitation
@@ -119,18 +123,23 @@ def one_joint(
         maker = ExcitationOptimiser(loaded, load_excitation(loaded), mount)
         wish = OneJointWish(periods, postures, amplitude, seed=seed)
         motion, sines = maker.one_joint(profile).motion(out.stem, wish)
-        kappa = condition_number(maker.regressor, motion)
+        told = rank(maker.regressor, motion)
+        whole = told == len(maker.names)
+        kappa = condition_number(maker.regressor, motion) if whole else None
     write_whole(out, trajectory_file(motion))
     if as_json:
         rows = [asdict(sine) for sine in sines]
-        print(json.dumps({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "sines": rows}))
+        print(
+            json.dumps({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": told, "sines": rows})
+        )
         return
     console = stdout()
     table = Table("joint", "amplitude, deg", "frequency, rad/s")
     for sine in sines:
         table.add_row(sine.joint, f"{np.rad2deg(sine.amplitude_rad):.1f}", f"{sine.frequency_rad_s:.2f}")
     console.print(table)
-    console.print(f"  {out}  {motion.duration:.1f} s, condition number {kappa:.1f}", soft_wrap=True)
+    said = f"condition number {kappa:.1f}" if whole else f"tells {told} of {len(maker.names)} parameters: more postures"
+    console.print(f"  {out}  {motion.duration:.1f} s, {said}", soft_wrap=True, highlight=False)
 
 
 def register(app: typer.Typer) -> None:

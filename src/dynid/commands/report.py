@@ -19,6 +19,9 @@ def report(
     motion: Annotated[
         list[Path] | None, typer.Option(help="Held-out bag or CSV to predict besides those stored; repeatable.")
     ] = None,
+    tracking: Annotated[
+        list[Path] | None, typer.Option(help="Bag of a motion and its reference: how well it was followed; repeatable.")
+    ] = None,
     mapping: MappingOption = None,
     robot: Annotated[str | None, typer.Option("--robot", help="Robot name or folder; else model.yaml's.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")] = False,
@@ -39,7 +42,7 @@ def report(
             opened.append(open_result(one, robot, recordings=motion or (), mapping=columns))
         begin("writing")
         first, *others = opened
-        write_report(first, path, others)
+        write_report(first, path, others, tracking or ())
     words = [in_words(one) for one in (first, *others)]
     if as_json:
         rows = [

@@ -71,7 +71,10 @@ def minimal_set(
     sets: Annotated[int, typer.Option(min=1, help="Sets of random states that must all give the same.")] = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """The minimal set of the links by screws and full-rank decomposition; 1 if it depends on the data."""
+    """The minimal set of the links by screws and full-rank decomposition; 1 if it depends on the data.
+
+    Names are those of `robot check`, frames are not: at the URDF's joint, z along its axis. Drives are left out.
+    """
     from dynid.model.regressor import LINK_PARAMETERS
     from dynid.model.screws import ScrewChain, same
     from dynid.robot import load_robot

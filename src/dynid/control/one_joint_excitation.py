@@ -6,7 +6,9 @@ motion keeps every limit, since accelerations are what tells inertia, and they g
 those parameters alone that its gravity and coupling reach, so several postures are visited.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -22,12 +24,14 @@ LOWEST_RAD_S = 0.5
 SHRINK = 0.8  # of the amplitude, where even the lowest frequency leaves a limit
 SMALLEST_SHARE = 0.05  # of the joint's range
 PAUSE_S = 0.3
+MOST_TRIED = 200  # random postures
 
 
 @dataclass(frozen=True)
 class OneJointWish:
-    """What is asked for: `periods` of the sine at each of `postures` (the first is the middle of the ranges, the others
-    are random within `spread` of the ranges), with amplitudes of `amplitude` of what the ranges leave."""
+    """What is asked for: `periods` of the sine at each of `postures`, with amplitudes of `amplitude` of what the ranges
+    leave. The first posture is the middle of the ranges, or the rest posture where links touch there; the others are
+    random within `spread` of the ranges."""
 
     periods: int = 4
     postures: int = 1
@@ -73,27 +77,30 @@ class OneJointExcitation:
             raise ConfigurationError(f"{wish.periods} periods at {wish.postures} postures; expected at least 2 at 1")
         pieces: list[PolynomialTrajectory] = []
         sines: list[Sine] = []
+        refusal: SafetyError | None = None
         for posture in self._postures(wish):
-            for joint in reversed(range(self._robot.size)):
-                piece, sine = self._fastest(joint, posture, wish)
-                pieces.append(piece)
-                sines.append(sine)
+            try:
+                found = [self._fastest(joint, posture, wish) for joint in reversed(range(self._robot.size))]
+            except SafetyError as error:  # another posture may do
+                refusal = error
+                continue
+            pieces += [piece for piece, _ in found]
+            sines += [sine for _, sine in found]
+            if len(pieces) == wish.postures * self._robot.size:
+                break
+        else:
+            raise refusal or SafetyError("no posture within the limits is free of contact")
         whole = self._joined(name, pieces)
         self._check.check([whole])
         return whole, tuple(sines)
 
-    def _postures(self, wish: OneJointWish) -> list[FloatArray]:
+    def _postures(self, wish: OneJointWish) -> Iterator[FloatArray]:
+        """The middle of the ranges, or where its links touch the rest posture; then random ones."""
         rng = np.random.default_rng(wish.seed)
         middle, half = 0.5 * (self._lower + self._upper), 0.5 * (self._upper - self._lower)
-        found = [self._robot.rest_posture.clip(self._lower, self._upper)]
-        found = [middle] if self._allowed(middle) else found
-        for _ in range(1000):
-            if len(found) == wish.postures:
-                return found
-            posture = middle + wish.spread * half * rng.uniform(-1.0, 1.0, self._robot.size)
-            if self._allowed(posture):
-                found.append(posture)
-        raise SafetyError(f"no {wish.postures} postures within the limits without contact of links were found")
+        first = middle if self._allowed(middle) else self._robot.rest_posture.clip(self._lower, self._upper)
+        randoms = (middle + wish.spread * half * rng.uniform(-1.0, 1.0, len(half)) for _ in range(MOST_TRIED))
+        return filter(self._allowed, chain([first], randoms))
 
     def _allowed(self, posture: FloatArray) -> bool:
         try:
@@ -106,8 +113,8 @@ class OneJointExcitation:
         """The sine of the highest frequency that is allowed, of the largest amplitude that is allowed at all."""
         room = min(posture[joint] - self._lower[joint], self._upper[joint] - posture[joint])
         amplitude, name = wish.amplitude * room, self._robot.joint_names[joint]
-        least = SMALLEST_SHARE * (self._upper[joint] - self._lower[joint])
-        while amplitude >= least:
+        least = min(SMALLEST_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
+        while 0.0 < least <= amplitude:
             best, frequency = None, LOWEST_RAD_S
             while (piece := self._sine(joint, posture, amplitude, frequency, wish.periods)) is not None:
                 best = piece, Sine(name, amplitude, frequency)

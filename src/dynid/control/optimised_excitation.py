@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import yaml
 
-from dynid.control.motion_check import MotionCheck, model_torques, robot_limits
+from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques, robot_limits
 from dynid.control.one_joint_excitation import OneJointExcitation
 from dynid.control.self_collision import SelfCollision
-from dynid.errors import SafetyError
+from dynid.errors import ConfigurationError, SafetyError
 from dynid.model.compile import compile_regressor
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -29,6 +29,8 @@ CLEARANCE_M = 0.02
 LACK_M = 0.05  # of clearance, at which the penalty on contact is 1
 TIGHTER = (0.98, 0.95, 0.9, 0.8)  # shares of the limits, one after the other, until the check passes
 DECIMALS = 9
+ROUNDED = 1e-3  # of accelerations: what quintics between the points of a file add
+RANK_TOLERANCE = 1e-6  # of columns scaled to unit length
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,14 @@ def condition_number(regressor: Regressor, motion: Motion) -> float:
     return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
 
 
+def rank(regressor: Regressor, motion: Motion) -> int:
+    """How many combinations of the parameters a motion tells: the rank of the stacked regressor, columns scaled."""
+    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
+    flat = W.reshape(-1, W.shape[-1])
+    lengths = np.linalg.norm(flat, axis=0)
+    return int(np.linalg.matrix_rank(flat[:, lengths > 0.0] / lengths[lengths > 0.0], tol=RANK_TOLERANCE))
+
+
 class ExcitationOptimiser:
     """Optimises excitation of one robot; whatever it hands out has passed `MotionCheck`.
 
@@ -75,20 +85,28 @@ class ExcitationOptimiser:
         robot: the robot, whose nominal parameters predict the torques.
         excitation: its motions; their limits of speed and acceleration are kept, too.
         mount: how the arm is mounted; None is the default.
+
+    Raises:
+        ConfigurationError: a joint slides.
     """
 
     def __init__(self, robot: Robot, excitation: Excitation, mount: str | None = None) -> None:
+        if any(robot.prismatic):
+            raise ConfigurationError(
+                f"robot '{robot.name}' has joints that slide; excitation is made for turning joints"
+            )
         self._robot, self._excitation = robot, excitation
         model = ArmModel.of(robot, mount=mount)
         path = robot.folder / robot.file.simulation.standard_parameters
+        self.names = model.names
         self._phi: BaseParameters = model.base_parameters(load_standard(path, model.mdh, model.regrouping.standard))
         compiled = compile_regressor(model)
         # Optimisation tries postures beyond every limit, the compiled kernels know one turn.
         self.regressor: Regressor = lambda q, dq, ddq: compiled(np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, dq, ddq)
         self._limits = robot_limits(robot, excitation.acceleration_limits)
         self._collision = SelfCollision(robot)
-        torques = model_torques(model, self._phi, np.zeros(robot.size))
-        self._check = MotionCheck(robot, self._limits, torques, self._collision)
+        self._torques = model_torques(model, self._phi, np.zeros(robot.size))
+        self._check = MotionCheck(robot, self._limits, self._torques, self._collision)
 
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
         """The limits of a profile, speeds and accelerations as its fastest primitives have them, times a share.
@@ -97,6 +115,7 @@ class ExcitationOptimiser:
             UnknownNameError: no such profile.
         """
         lower, upper = self._excitation.limits(profile)
+        lower, upper = np.maximum(lower, self._robot.lower), np.minimum(upper, self._robot.upper)
         file, middle = self._excitation.file, 0.5 * (lower + upper)
         fastest = file.profiles[profile].speed_scale * max(max(row) for row in file.speed_factors.values())
         velocity = np.minimum(fastest * np.array(file.velocity_rad_s), self._robot.velocity_limits)
@@ -146,19 +165,24 @@ class ExcitationOptimiser:
             UnknownNameError: no such profile.
         """
         bounds = self.bounds(profile)
-        return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, self._check)
+        limits = MotionLimits(bounds.lower, bounds.upper, bounds.velocity, bounds.acceleration, bounds.torque)
+        check = MotionCheck(self._robot, limits, self._torques, self._collision)
+        return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, check)
 
     def check(self, motion: Motion, profile: str) -> None:
-        """Refuse a motion that leaves the robot's limits, touches itself, or leaves the profile's positions or speeds.
+        """Refuse a motion that leaves the robot's limits, touches itself, or leaves what the profile allows.
 
         Raises:
             SafetyError: names joint or links, time, value and limit.
         """
         self._check.check([motion])
         bounds = self.bounds(profile)
-        q, dq, _ = motion.sample_all(np.arange(0.0, motion.duration, KNOT_S / 8.0))
-        if (q < bounds.lower).any() or (q > bounds.upper).any() or (np.abs(dq) > bounds.velocity).any():
-            raise SafetyError(f"motion '{motion.name}' leaves the positions or speeds of profile '{profile}'")
+        q, dq, ddq = motion.sample_all(np.arange(0.0, motion.duration, KNOT_S / 8.0))
+        outside = (q < bounds.lower) | (q > bounds.upper) | (np.abs(dq) > bounds.velocity)
+        if (outside | (np.abs(ddq) > bounds.acceleration * (1.0 + ROUNDED))).any():
+            raise SafetyError(
+                f"motion '{motion.name}' leaves positions, speeds or accelerations of profile '{profile}'"
+            )
 
     def _motion(self, name: str, wish: ExcitationWish, seed: int, share: float) -> PolynomialTrajectory:
         terms = wish.terms or max(8, round(wish.duration_s / SECONDS_PER_TERM[wish.kind]))

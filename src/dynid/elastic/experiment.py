@@ -6,13 +6,12 @@ import numpy as np
 
 from dynid.elastic.model import ElasticModel
 from dynid.elastic.mujoco_arm import MujocoElasticArm
-from dynid.elastic.settings import ElasticFile, Stribeck
+from dynid.elastic.settings import STEP_S, ElasticFile, Stribeck
 from dynid.model.parameters import StandardParameters
 from dynid.robot import FloatArray, read_only
 from dynid.trajectory.optimised_series import Series
 
 LOOK_S = 0.05  # between the instants at which candidates are judged
-STEP_S = 5e-5
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ SMALL = 1e-9  # a group whose true value is below this share of its parameters' 
 
 @dataclass(frozen=True, eq=False)
 class ElasticEstimate:
-    """Groups of parameters: names, values and standard deviations, (b,) each.
+    """Groups of parameters: names, values and standard deviations, (b,) each, these as if residuals were white.
 
     Attributes:
         residual_rms: per row of the equations, (2 n,) [N m].

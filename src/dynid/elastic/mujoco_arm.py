@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from dynid.elastic.model import ElasticModel
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError
 from dynid.model.standard import six, tensor
 from dynid.robot import FloatArray
 
@@ -98,7 +98,14 @@ class MujocoElasticArm:
     """
 
     def __init__(self, model: ElasticModel, parameters: FloatArray, step_s: float = 5e-5) -> None:
-        self.model = mujoco.MjModel.from_xml_string(elastic_mjcf(model, parameters, step_s))
+        text = elastic_mjcf(model, parameters, step_s)
+        try:
+            self.model = mujoco.MjModel.from_xml_string(text)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"robot '{model.robot.name}': MuJoCo refuses the arm with elastic joints ({error}); every rotor needs "
+                "inertia, and its link more than its gear leaves of it"
+            ) from error
         self.data = mujoco.MjData(self.model)
         self.gears = model.file.gears
         places = [[self.model.joint(f"{kind}_{j}").qposadr[0] for j in range(model.size)] for kind in ("q", "theta")]

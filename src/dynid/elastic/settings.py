@@ -4,13 +4,23 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Robot, Strict, read_only
 
+STEP_S = 5e-5  # of the simulated plant, between two changes of torque
+
+
+def _not_zero(value: float) -> float:
+    if value == 0.0:
+        raise ValueError("a gear ratio is not zero; its sign says which way the rotor turns")
+    return value
+
+
 Positive = Annotated[float, Field(gt=0)]
+NonZero = Annotated[float, AfterValidator(_not_zero)]
 Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
@@ -46,6 +56,15 @@ class Measurement(Strict):
     # Motor torques at lower speeds are left out: friction there is none that the model has.
     slowest_rad_s: NonNegative = 0.0
 
+    @model_validator(mode="after")
+    def _possible(self) -> "Measurement":
+        steps = 1.0 / (self.rate_hz * STEP_S)
+        if round(steps) < 1 or abs(steps - round(steps)) > 1e-6:
+            raise ValueError(f"rate_hz {self.rate_hz:g}: {1.0 / STEP_S:g} over it must be a whole number")
+        if self.cutoff_hz >= 0.5 * self.rate_hz:
+            raise ValueError(f"cutoff_hz {self.cutoff_hz:g} must be below half the rate, {0.5 * self.rate_hz:g} Hz")
+        return self
+
 
 class ElasticFile(Strict):
     """Content of elastic.yaml; lists are per joint."""
@@ -53,7 +72,7 @@ class ElasticFile(Strict):
     schema_version: Literal[1]
     stiffness_nm_per_rad: Positives
     # Rotor over joint speed; rotors turn with the links that carry them, the less so the higher the ratio.
-    gear_ratio: Positives
+    gear_ratio: Annotated[tuple[NonZero, ...], Field(min_length=1)]
     proportional_nm_per_rad: Positives
     derivative_nm_s_per_rad: Positives
     stribeck: Stribeck
@@ -95,4 +114,8 @@ def load_elastic(robot: Robot) -> ElasticFile:
         raise ConfigurationError(f"{path}: {len(file.stiffness_nm_per_rad)} joints; the robot has {robot.size}")
     if robot.size != robot.chain_size or any(robot.prismatic):
         raise ConfigurationError(f"robot '{robot.name}': elastic joints are those that turn and belong to the chain")
+    if not np.array_equal(robot.coupling, np.eye(robot.size)):
+        raise ConfigurationError(
+            f"robot '{robot.name}': an elastic joint has a motor of its own; robot.yaml couples some"
+        )
     return file

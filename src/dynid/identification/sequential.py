@@ -16,8 +16,13 @@ have less than nothing, and its program fails to fit. Of all C that make J posit
     C = B' (A - delta I)^-1 B + delta I,
 
 and with it whatever is left for the link before is positive semidefinite: no program takes away what the next one
-needs, and without noise the sequential fit is as good as that of all joints at once. The links so found are as light as
-torques allow; masses within the bounds of robot.yaml are the business of the consistent projection after it.
+needs, and without noise the sequential fit is as good as that of all joints at once. With noise, where A is close to
+the margin, C would grow beyond all that a link can be; so a second program per joint takes, of all parameters that fit
+as well as noise lets tell, those with the least mass and second moment. The links so found are as light as torques
+allow; masses within the bounds of robot.yaml are the business of the consistent projection after it.
+
+All of this needs products of inertia: mass that is handed to the link before has some in that link's frame. A structure
+without them is refused.
 """
 
 import time
@@ -30,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.stats import chi2
 
-from dynid.errors import DataError, InfeasibleError
+from dynid.errors import ConfigurationError, DataError, InfeasibleError
 from dynid.identification.feasibility import (
     FRICTION,
     LENGTH_UNIT_M,
@@ -50,7 +55,7 @@ from dynid.robot import FloatArray, PhysicalBounds
 PULL = 1e-5  # to zero where the torque is silent, over the largest column of the joint, columns in the solver's units
 CONFIDENCE = 0.95  # that the true parameters are among those that fit
 ROUND_OFF = 1e-7  # of the torque: noise-free data still leave the second program room to move in
-SPREAD = 2.0  # second moment of a body over that of its mass at the farthest place of its centre of mass
+BODY_M = 0.5  # by which no link extends beyond where its centre of mass may be
 TURNING, SLIDING = (0, 1), (3,)  # rows of J that a joint feels
 
 
@@ -86,17 +91,18 @@ def owners(model: ArmModel) -> NDArray[np.int64]:
 
 
 def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float, float]:
-    """Mass [kg] and second moment about the joint's origin [kg m^2] of everything that moves with a joint, at most."""
-    mdh, mass, moment, reach = model.mdh, 0.0, 0.0, 0.0
+    """Mass [kg] and second moment about the joint's origin [kg m^2] that everything moving with a joint stays below.
+
+    The mass is that of the bounds; no part of it is farther away than the stretched arm and `BODY_M` beyond.
+    """
+    mdh, reach = model.mdh, BODY_M
     for j in range(joint, model.chain_size):
         link = bounds.links[j]
-        if j > joint:
-            reach += abs(mdh.d[j]) + abs(mdh.r[j])
         corner = np.maximum(np.abs(link.centre_of_mass_lower_m), np.abs(link.centre_of_mass_upper_m))
-        box = reach + float(np.linalg.norm(corner)) + float(np.linalg.norm(mdh.in_link[j][:3, 3]))
-        mass += link.mass_kg[1]
-        moment += link.mass_kg[1] * SPREAD * box**2
-    return min(mass, bounds.total_mass_kg), moment
+        reach += float(np.linalg.norm(corner)) + float(np.linalg.norm(mdh.in_link[j][:3, 3]))
+        reach += abs(mdh.d[j]) + abs(mdh.r[j]) if j > joint else 0.0
+    mass = min(sum(link.mass_kg[1] for link in bounds.links[joint:]), bounds.total_mass_kg)
+    return mass, mass * reach**2
 
 
 def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArray:
@@ -123,12 +129,18 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
         model: geometry and structure.
         W: regressor of the standard parameters (N, n, s), see `ArmModel.standard_regressor`.
         tau: torques (N, n) [N m].
-        bounds: margin of the pseudo-inertia, and the total mass, above which no link is.
+        bounds: margin of the pseudo-inertia, and what is too heavy or too long to be one link; see `largest`.
 
     Raises:
+        ConfigurationError: a structure without products of inertia.
         DataError: other shapes, values that are not finite, or fewer samples than a joint's parameters.
         InfeasibleError: no physical link is below the total mass, or a result is none that some arm has.
     """
+    if not model.structure.products_of_inertia:
+        raise ConfigurationError(
+            "one joint at a time needs products of inertia, which structure in robot.yaml leaves out: set "
+            "products_of_inertia to true there, or fit all joints at once (consistent)"
+        )
     names = model.regrouping.standard
     if W.shape != (*tau.shape, len(names)) or tau.shape[1] != model.axes:
         raise DataError(f"regressor {W.shape} and torques {tau.shape}; expected (N, {model.axes}, {len(names)})")
@@ -141,9 +153,9 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
         if not len(mine):
             continue
         rest = tau[:, axis] - W[:, axis] @ pi  # of the joints further out; everything else is still zero
-        begin = time.perf_counter()
-        pi[mine] = _JointProgram(model, bounds, axis, mine).solve(W[:, axis, mine], rest)
-        seconds += time.perf_counter() - begin
+        program = _JointProgram(model, bounds, axis, mine)
+        pi[mine] = program.solve(W[:, axis, mine], rest)
+        seconds += program.seconds
         if axis < model.chain_size:
             block = slice(10 * axis, 10 * (axis + 1))
             margin = bounds.pseudo_inertia_margin * MARGIN_RESERVE
@@ -163,6 +175,7 @@ class _JointProgram:
         self.pulled: list[cp.Expression] = []
         self.constraints: list[cp.Constraint] = []
         self.unfelt: cp.Expression | None = None
+        self.seconds = 0.0  # in the solver, with what it takes to hand it the problem
         for k, name in enumerate(self.names):
             kind = kind_and_number(name)[0]
             if kind == "IA":
@@ -216,17 +229,18 @@ class _JointProgram:
 
     def _minimum(self, objective: cp.Expression, extra: list[cp.Constraint]) -> FloatArray:
         """Parameters (k,) at the minimum of an objective under the constraints."""
-        problem = cp.Problem(cp.Minimize(objective), self.constraints + extra)
+        problem, begin = cp.Problem(cp.Minimize(objective), self.constraints + extra), time.perf_counter()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # an inaccurate solution is judged by its own numbers
                 problem.solve(solver=cp.CLARABEL)
         except cp.SolverError as error:
             raise InfeasibleError(f"sequential fit, joint {self.axis + 1}: the solver gave up ({error})") from error
+        self.seconds += time.perf_counter() - begin
         if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or self.x.value is None:
             raise InfeasibleError(
-                f"sequential fit, joint {self.axis + 1}: {problem.status}; no physical link is lighter than the total "
-                "mass in robot.yaml with its pseudo_inertia_margin: correct them"
+                f"sequential fit, joint {self.axis + 1}: {problem.status}; no physical link is within the masses "
+                "and the margin of robot.yaml's physical_bounds: correct them"
             )
         return np.asarray(self.units * self.x.value)
 

@@ -35,6 +35,7 @@ LATCHED = QoSProfile(
 )
 WAKE_S = 0.1
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
+TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
 LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 
 
@@ -101,14 +102,18 @@ def set_middleware_defaults() -> None:
     memory to localhost discovery whatever its settings are, so a profile takes the place of both.
     """
     asked = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "LOCALHOST"
-    own_profile = any(os.environ.get(name) for name in (*PROFILE_FILES, "ROS_LOCALHOST_ONLY"))
-    if own_profile or not rclpy.get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
+    profiles = {os.environ.get(name) for name in PROFILE_FILES} - {None, ""}
+    if profiles == {str(LOCALHOST_PROFILE)} and asked in ("LOCALHOST", "SYSTEM_DEFAULT"):
+        profiles, asked = set(), "LOCALHOST"  # of ours, from a parent
+    chosen = bool(profiles) or bool(os.environ.get(TRANSPORTS))
+    chosen |= os.environ.get("ROS_LOCALHOST_ONLY") == "1"  # rcl takes it for the range, whatever that says
+    if chosen or not rclpy.get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = asked
     elif asked == "LOCALHOST":
         os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
         os.environ.update(dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE)))
     else:
-        os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+        os.environ[TRANSPORTS] = "UDPv4"
 
 
 class StopFlag:

@@ -26,6 +26,8 @@ from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
 from dynid.recording.tracking import tracking_rms
+from dynid.reporting.report import FILE_NAME, write_report
+from dynid.reporting.result_folder import open_result
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
 
@@ -84,6 +86,9 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
     verdict += Verdict(tuple(_publication_checks(robot, model_file, published, model_folder)))
     if options.gain:
         verdict += Verdict((_gain_check(robot, bags[1], repeated),))
+        if repeated is not None:
+            tracked = (bags[1], repeated)
+            write_report(open_result(model_folder, robot), options.output / FILE_NAME, tracked=tracked)
     if options.chain.real_port is None:
         verdict += Verdict(tuple(_rest_checks(chain)))
     return verdict

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess  # nosec - argument lists only, no shell
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -83,6 +84,23 @@ class Process:
         return self._child.wait()
 
 
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """SIGINT and SIGTERM that come meanwhile are taken up at the end; the child begins with the usual handling."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for late in came:
+            signal.raise_signal(late)
+
+
 class ProcessGroup:
     """Processes that live and end together: the last one started ends first."""
 
@@ -92,8 +110,9 @@ class ProcessGroup:
 
     def start(self, name: str, arguments: Sequence[str]) -> Process:
         """Start one; arguments are those of this Python."""
-        process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
-        self.processes.append(process)
+        with _interrupts_held():  # a process that is not in the list yet would be left behind
+            process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
+            self.processes.append(process)
         return process
 
     def start_node(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:

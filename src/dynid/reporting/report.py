@@ -32,6 +32,7 @@ from dynid.reporting.report_tables import (
     used_stages,
 )
 from dynid.reporting.result_folder import Result
+from dynid.reporting.tracking_table import tracking_rows
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
 from dynid.resources import write_whole
 
@@ -42,13 +43,18 @@ LIBRARIES = ("numpy", "scipy", "cvxpy", "clarabel", "pin", "casadi", "numba")
 STAGE_NAMES = {"ols": "OLS", "sdp": "SDP", "clie": "CLIE", "final": "rescued"}
 
 
-def render_report(result: Result, others: Sequence[Result] = ()) -> str:
+def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> str:
     """The report of a result as HTML, beside other results where there are any.
 
+    Args:
+        result: of which it tells.
+        others: to compare it with.
+        tracked: bags that say how well motions followed their references.
+
     Raises:
-        DataError: the others are of another structure, or the file would be larger than 5 MB.
+        DataError: the others are of another structure, a bag holds no reference, or the file would be larger than 5 MB.
     """
-    context = _context(result, others)
+    context = _context(result, others) | {"tracking": tracking_rows(result.robot, tracked)}
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -63,13 +69,13 @@ def render_report(result: Result, others: Sequence[Result] = ()) -> str:
     return text
 
 
-def write_report(result: Result, path: Path, others: Sequence[Result] = ()) -> None:
+def write_report(result: Result, path: Path, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> None:
     """Write the report, whole or not at all; errors as of `render_report`.
 
     Raises:
         OutputExistsError: the file exists.
     """
-    write_whole(path, render_report(result, others))
+    write_whole(path, render_report(result, others, tracked))
 
 
 def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""How well recorded motions followed their references: what a model is worth to the controller that had it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.recording.recording import load_recording
+from dynid.recording.tracking import tracking_rms
+from dynid.robot import Robot
+
+WORDS = {"ff_pd": "feed-forward and PD", "computed_torque": "computed torque", "gravity_compensation": "gravity"}
+
+
+def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
+    """Root-mean-square tracking errors of every bag: of all joints that turn [deg], and of every joint [deg or mm].
+
+    Raises:
+        InputNotFoundError, DataError: a bag cannot be read, or holds no reference or no trajectory.
+    """
+    rows = []
+    turning = ~np.array(robot.prismatic)
+    for bag in bags:
+        recording = load_recording(bag, robot)
+        rms = tracking_rms(recording)
+        shown = np.where(turning, np.rad2deg(rms), 1e3 * rms)
+        controller = "" if recording.experiment is None else recording.experiment.controller
+        rows.append(
+            {
+                "name": bag.name, "controller": WORDS.get(controller, controller),
+                "all": f"{float(np.sqrt(np.mean(shown[turning] ** 2))):.3g}", "joints": [f"{one:.3g}" for one in shown],
+            }
+        )  # fmt: skip
+    return rows
