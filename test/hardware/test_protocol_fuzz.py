@@ -166,7 +166,7 @@ def test_the_command_counts_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.integers(0, 1_000_000), st.booleans(), st.floats(0.0005, 0.008))
+@given(st.integers(0, 1_000_000), st.booleans(), st.floats(0.0005, 0.006))
 def test_no_spoiled_reply_becomes_a_state(robot: Robot, seed: int, fast: bool, late_s: float) -> None:
     """A fifth of all replies is spoiled by any fault; every state that is taken for valid is the arm's.
 
