@@ -1,5 +1,6 @@
 """Consistent projection: certificates, bounds, and what must be refused."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -52,3 +53,30 @@ def test_impossible_bounds_are_refused_with_a_sentence() -> None:
     heavy = BOUNDS.model_copy(update={"total_mass_kg": 0.1})
     with pytest.raises(InfeasibleError, match="widen"):
         consistent_projection(MODEL, PUBLISHED, heavy)
+
+
+def test_a_stall_of_the_solver_costs_another_attempt_but_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    solve = cp.Problem.solve
+
+    def stalls_at_the_default(problem: cp.Problem, **options: object) -> object:
+        if "max_step_fraction" not in options:
+            raise cp.SolverError("stalled")
+        return solve(problem, **options)
+
+    monkeypatch.setattr(cp.Problem, "solve", stalls_at_the_default)
+    again = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    np.testing.assert_allclose(again.base.values, undisturbed.base.values, atol=1e-6)
+
+
+def test_a_solver_that_never_finds_anything_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def stalls(problem: cp.Problem, **options: object) -> object:
+        tried.append(options)
+        raise cp.SolverError("stalled")
+
+    monkeypatch.setattr(cp.Problem, "solve", stalls)
+    with pytest.raises(InfeasibleError, match="first stage: the solver gave up 3 times"):
+        consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    assert len(tried) == 3

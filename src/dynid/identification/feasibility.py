@@ -9,13 +9,13 @@ definite at EVERY pose, no poses need to be sampled, and a URDF exists. Two stag
 Without bounds on masses and centres of mass a solver returns links of hundreds of kilograms.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
 
 from dynid.errors import InfeasibleError
+from dynid.identification.semidefinite import minimise
 from dynid.model.base_parameters import PRODUCTS, Regrouping
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
@@ -118,19 +118,11 @@ class _Problem:
                 self.constraints.append(self.x[k] == 0)
 
     def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
-        problem = cp.Problem(cp.Minimize(objective), self.constraints + extra)
-        try:
-            with warnings.catch_warnings():
-                # an inaccurate solution is judged by its own numbers in _outcome
-                warnings.simplefilter("ignore", UserWarning)
-                problem.solve(solver=cp.CLARABEL)
-        except cp.SolverError as error:
-            raise InfeasibleError(f"consistent projection, {stage}: the solver gave up ({error})") from error
-        if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or self.x.value is None:
-            raise InfeasibleError(
-                f"consistent projection, {stage}: {problem.status}; the physical bounds in robot.yaml (masses, "
-                "centres of mass, total mass) exclude every model: widen them"
-            )
+        minimise(
+            cp.Problem(cp.Minimize(objective), self.constraints + extra),
+            f"consistent projection, {stage}",
+            "the physical bounds in robot.yaml (masses, centres of mass, total mass) exclude every model: widen them",
+        )
         return np.asarray(self.units * self.x.value)
 
 

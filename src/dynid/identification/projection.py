@@ -25,6 +25,7 @@ RESERVE = 2e-6  # kg m^2
 KNOWN_POSES = 512
 BOUND_TOLERANCE = 1e-9  # of the quadratic program, on single parameters
 MAXIMUM_ROUNDS = 60
+STEP_FRACTIONS = (0.99, 0.95, 0.9)  # of the way to the boundary; the solver stalls rarely, and then shorter steps help
 LADDER = (0.001, 0.002, 0.005, 0.01)  # kg m^2, before CLIE (paper IV-B)
 
 
@@ -62,18 +63,20 @@ def nearest_under_cuts(
     if scale <= 0:
         return np.array(phi0)
     H = np.eye(len(phi0)) if metric is None else metric.T @ metric / np.linalg.norm(metric, 2) ** 2
-    # unknowns in units of the largest shortfall, so that the solver's tolerances are relative to the correction
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = 1e-10
-    solver = clarabel.DefaultSolver(
-        sparse.triu(sparse.csc_matrix(H), format="csc"), np.zeros(len(phi0)), sparse.csc_matrix(-cuts),
-        -shortfall / scale, [clarabel.NonnegativeConeT(len(cuts))], settings,
-    )  # fmt: skip
-    solution = solver.solve()
-    if solution.status not in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
-        raise InfeasibleError(f"the projection's quadratic program with {len(cuts)} cuts ended: {solution.status}")
-    return np.asarray(phi0 + scale * np.array(solution.x))
+    for fraction in STEP_FRACTIONS:
+        # unknowns in units of the largest shortfall, so that the solver's tolerances are relative to the correction
+        settings = clarabel.DefaultSettings()
+        settings.verbose, settings.max_step_fraction = False, fraction
+        settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = 1e-10
+        solution = clarabel.DefaultSolver(
+            sparse.triu(sparse.csc_matrix(H), format="csc"), np.zeros(len(phi0)), sparse.csc_matrix(-cuts),
+            -shortfall / scale, [clarabel.NonnegativeConeT(len(cuts))], settings,
+        ).solve()  # fmt: skip
+        if solution.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+            return np.asarray(phi0 + scale * np.array(solution.x))
+        if solution.status != clarabel.SolverStatus.NumericalError:
+            break
+    raise InfeasibleError(f"the projection's quadratic program with {len(cuts)} cuts ended: {solution.status}")
 
 
 def project(

@@ -26,7 +26,6 @@ without them is refused.
 """
 
 import time
-import warnings
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -45,6 +44,7 @@ from dynid.identification.feasibility import (
     settled,
     solver_units,
 )
+from dynid.identification.semidefinite import minimise
 from dynid.model.base_parameters import PRODUCTS
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -229,19 +229,13 @@ class _JointProgram:
 
     def _minimum(self, objective: cp.Expression, extra: list[cp.Constraint]) -> FloatArray:
         """Parameters (k,) at the minimum of an objective under the constraints."""
-        problem, begin = cp.Problem(cp.Minimize(objective), self.constraints + extra), time.perf_counter()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # an inaccurate solution is judged by its own numbers
-                problem.solve(solver=cp.CLARABEL)
-        except cp.SolverError as error:
-            raise InfeasibleError(f"sequential fit, joint {self.axis + 1}: the solver gave up ({error})") from error
+        begin = time.perf_counter()
+        minimise(
+            cp.Problem(cp.Minimize(objective), self.constraints + extra),
+            f"sequential fit, joint {self.axis + 1}",
+            "no physical link is within the masses and the margin of robot.yaml's physical_bounds: correct them",
+        )
         self.seconds += time.perf_counter() - begin
-        if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or self.x.value is None:
-            raise InfeasibleError(
-                f"sequential fit, joint {self.axis + 1}: {problem.status}; no physical link is within the masses "
-                "and the margin of robot.yaml's physical_bounds: correct them"
-            )
         return np.asarray(self.units * self.x.value)
 
 
