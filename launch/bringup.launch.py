@@ -69,6 +69,12 @@ def arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "realtime_priority", default_value="0", description="SCHED_FIFO priority of the bus thread; 0: none."
         ),
+        DeclareLaunchArgument(
+            "joint_states_topic", default_value="joint_states", description="Where the arm's states go."
+        ),
+        DeclareLaunchArgument(
+            "joint_commands_topic", default_value="joint_commands", description="Where torques for the arm come from."
+        ),
         DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; one for each arm."),
     ]
 
@@ -108,6 +114,7 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
         name="hardware",
         namespace=LaunchConfiguration("namespace"),
         parameters=[parameters],
+        remappings=[(name, LaunchConfiguration(f"{name}_topic")) for name in ("joint_states", "joint_commands")],
         additional_env=END_WITH_LAUNCH,
         output="screen",
         **HARDWARE_PATIENCE,

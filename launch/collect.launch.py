@@ -17,7 +17,7 @@ from launch.actions import (
 from launch.event_handlers import OnProcessExit, OnProcessStart
 from launch.events import Shutdown, matches_action
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, ThisLaunchFileDir
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
@@ -44,7 +44,7 @@ def end(context: LaunchContext) -> list[Action]:
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, control, recorder, client."""
-    control = PathJoinSubstitution([ThisLaunchFileDir(), "control.launch.py"])
+    control = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control.launch.py")
     settings = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "storage")}
     recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[settings], **COMMON)
     names = ("trajectory", "profile", "output")

@@ -1,23 +1,28 @@
 """The arm with the trajectory executor: `bringup` and the executor node.
 
 Then: `hardware/enable` switches torque on, parameters `trajectory` and `profile` of `executor` choose a motion,
-`executor/execute` runs it, `executor/cancel` brakes.
+`executor/execute` runs it, `executor/cancel` brakes. With `start_hardware:=false command_output:=effort_controller` it
+drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`.
 """
 
 import os
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch.conditions import IfCondition
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution, ThisLaunchFileDir
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, bringup, executor."""
-    bringup = PathJoinSubstitution([ThisLaunchFileDir(), "bringup.launch.py"])
-    names = ("robot", "trajectory", "profile", "controller", "model_file")
+    bringup = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bringup.launch.py")
+    names = ("robot", "mount", "trajectory", "profile", "controller", "model_file", "effort_topic")
+    settings: dict[str, object] = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}
+    settings["output"] = ParameterValue(LaunchConfiguration("command_output"), value_type=str)
+    settings["use_sim_time"] = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
     return LaunchDescription(
         [
             DeclareLaunchArgument("trajectory", default_value="", description="Motion that executor/execute runs."),
@@ -30,13 +35,30 @@ def generate_launch_description() -> LaunchDescription:
                 description="ff_pd, gravity_compensation or computed_torque; the last two need a model.",
             ),
             DeclareLaunchArgument("model_file", default_value="", description="model.yaml of an accepted model."),
-            IncludeLaunchDescription(PythonLaunchDescriptionSource(bringup)),
+            DeclareLaunchArgument(
+                "command_output",
+                default_value="joint_commands",
+                description="joint_commands, or effort_controller of ros2_control.",
+            ),
+            DeclareLaunchArgument(
+                "effort_topic", default_value="effort_controller/commands", description="Topic of that controller."
+            ),
+            DeclareLaunchArgument(
+                "start_hardware", default_value="true", description="false: the arm's states come from somewhere else."
+            ),
+            DeclareLaunchArgument("use_sim_time", default_value="false", description="true: time comes from /clock."),
+            DeclareLaunchArgument("robot", default_value="crane_x7", description="Robot name, or a folder."),
+            DeclareLaunchArgument("mount", default_value="", description="How the arm is mounted; empty: the default."),
+            DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes."),
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(bringup), condition=IfCondition(LaunchConfiguration("start_hardware"))
+            ),
             Node(
                 package="dynid",
                 executable="executor_node",
                 name="executor",
                 namespace=LaunchConfiguration("namespace"),
-                parameters=[{name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}],
+                parameters=[settings],
                 additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
                 output="screen",
             ),

@@ -12,6 +12,16 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 NAMES = [path.name for path in FILES]
 ALLOWED_IMPORTS = {"launch", "launch_ros", "lifecycle_msgs", "os", "signal", "sys"}
+# executables of other packages, which only an installed ROS can check
+FOREIGN = {
+    "controller_manager": {"ros2_control_node", "spawner"},
+    "mujoco_ros2_control": {"ros2_control_node"},
+    "robot_state_publisher": {"robot_state_publisher"},
+    "rviz2": {"rviz2"},
+    "ros_gz_sim": {"create"},
+    "ros_gz_bridge": {"parameter_bridge"},
+}
+FOREIGN_FILES = {"gz_sim.launch.py"}
 # names that users of RT's packages look for
 BRINGUP_ARGUMENTS = {"port_name", "baudrate", "use_sim", "robot", "mount", "namespace", "allow_real_port"}
 
@@ -25,10 +35,17 @@ def entry_points() -> dict[str, str]:
     return {name.strip(): target.strip().split(":")[0] for name, target in pairs}
 
 
+def module_source(module: str) -> str:
+    """Text of a module of this package."""
+    return (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
+
+
 def declared_parameters(module: str) -> set[str]:
-    """Parameters that a node's module declares."""
-    source = (ROOT / "src" / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
-    names = set(re.findall(r'declare\([\w.]+, "(\w+)"', source))
+    """Parameters that a node's module declares, or one beside it that it uses."""
+    source = module_source(module)
+    for other in re.findall(r"^from (dynid\.nodes\.\w+) import", source, re.MULTILINE):
+        source += module_source(other)
+    names = set(re.findall(r'declare\(\s*[\w.]+,\s*"(\w+)"', source))
     loops = re.findall(r"for name in \(([^)]*)\):\s+descriptor", source)
     return names | {name for loop in loops for name in re.findall(r'"(\w+)"', loop)}
 
@@ -45,14 +62,18 @@ def launch_faults(source: str) -> list[str]:
     tree = ast.parse(source)
     known = entry_points()
     executables = texts_of(tree, "executable")
-    faults = [f"executable {name}" for name in executables if name not in known]
+    elsewhere = {name for package in texts_of(tree, "package") for name in FOREIGN.get(package, ())}
+    faults = [f"executable {name}" for name in executables if name not in known and name not in elsewhere]
     parameters = {name for text in executables & set(known) for name in declared_parameters(known[text])}
+    parameters.add("use_sim_time")  # every node has it
     faults += [f"parameter {name}" for name in sorted(node_parameters(tree)) if name not in parameters]
     faults += [
         f"file {name}"
         for name in re.findall(r'"([\w.]+\.launch\.py)"', source)
-        if not (ROOT / "launch" / name).is_file()
+        if name not in FOREIGN_FILES and not (ROOT / "launch" / name).is_file()
     ]
+    shared = re.findall(r'share\(("[^)]*")\)', source)
+    faults += [f"file {parts}" for parts in shared if not ROOT.joinpath(*ast.literal_eval(f"({parts},)")).is_file()]
     modules = re.findall(r'"-m", "([\w.]+)"', source)
     return faults + [f"module {name}" for name in modules if importlib.util.find_spec(name) is None]
 
@@ -100,7 +121,8 @@ def declared_arguments(source: str) -> dict[str, str]:
 
 
 def test_the_launch_files_that_the_readme_names_are_there() -> None:
-    assert NAMES == [f"{name}.launch.py" for name in ("bringup", "collect", "control", "identify")]
+    expected = ("bringup", "collect", "control", "gazebo", "identify", "ros2_control")
+    assert NAMES == [f"{name}.launch.py" for name in expected]
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
@@ -114,6 +136,8 @@ def test_everything_that_a_launch_file_names_exists(path: Path) -> None:
         'Node(executable="no_such_node")',
         'Node(executable="executor_node", parameters=[{"trajektory": 1}])',
         'PathJoinSubstitution(["nowhere.launch.py"])',
+        'Node(package="rviz2", executable="spawner")',
+        'share("config", "crane_x7", "no_such_file.yaml")',
         'command = ["-m", "dynid.no_such_module"]',
     ],
 )

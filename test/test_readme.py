@@ -115,19 +115,55 @@ def test_launch_lines_name_existing_files_and_motions() -> None:
         assert given.get("trajectory", motions[0]) in motions
 
 
-def test_the_container_runs_existing_commands_without_root() -> None:
-    dockerfile = (ROOT / "docker/Dockerfile").read_text(encoding="utf-8")
-    users = re.findall(r"^USER (\S+)", dockerfile, re.MULTILINE)
-    assert users and users[-1] not in ("root", "0")
-    default = re.search(r"^CMD (\[.*\])", dockerfile, re.MULTILINE)
-    assert default and command_fault(shlex.join(["./run", *yaml.safe_load(default[1])])) == ""
+DOCKERFILES = sorted(path for path in (ROOT / "docker").glob("Dockerfile*") if path.suffix != ".dockerignore")
 
 
-def test_the_compose_file_builds_this_tree_and_touches_no_device_by_default() -> None:
-    text = (ROOT / "docker/compose.yaml").read_text(encoding="utf-8")
-    demo = yaml.safe_load(text)["services"]["demo"]
-    context = (ROOT / "docker" / demo["build"]["context"]).resolve()
-    assert context == ROOT and (context / demo["build"]["dockerfile"]).is_file()
-    assert "devices" not in demo and "--real-arm" not in demo.get("command", [])
-    real = yaml.safe_load(re.sub(r"^(    )# (?!For)", r"\1", text, flags=re.MULTILINE))["services"]["demo"]
-    assert real["devices"] and command_fault(shlex.join(["./run", *real["command"]])) == ""
+def dockerfile_faults(text: str) -> list[str]:
+    """What is wrong with a Dockerfile, as far as it can be told without an engine."""
+    users = re.findall(r"^USER (\S+)", text, re.MULTILINE)
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    copied = [name for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE) for name in line.split()]
+    faults = [f"base {base} has no version" for base in bases if ":" not in base or base.endswith(":latest")]
+    faults += [f"{name} does not exist" for name in copied if not name.startswith("--") and not (ROOT / name).exists()]
+    faults += [] if users and users[-1] not in ("root", "0") else ["runs as root"]
+    installs, cleaned = text.count("apt-get install"), text.count("rm -rf /var/lib/apt/lists")
+    return faults + (["package lists stay in a layer"] if installs != cleaned else [])
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=[path.name for path in DOCKERFILES])
+def test_the_images_are_built_from_what_is_here_and_run_without_root(path: Path) -> None:
+    assert dockerfile_faults(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM debian\nUSER me", "FROM a:1", "FROM a:1\nUSER root", "FROM a:1\nUSER me\nCOPY nothing.txt ./",
+        "FROM a:1\nRUN apt-get install x\nUSER me",
+    ],
+)  # fmt: skip
+def test_a_careless_dockerfile_is_noticed(text: str) -> None:
+    assert dockerfile_faults(text)
+
+
+def test_the_containers_run_existing_commands() -> None:
+    for path in DOCKERFILES:
+        default = re.search(r"^CMD (\[.*\])", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert default
+        command = yaml.safe_load(default[1])
+        if command[0] == "ros2":
+            assert command[:3] == ["ros2", "launch", "dynid"] and (ROOT / "launch" / command[3]).is_file()
+        else:
+            assert command_fault(shlex.join(["./run", *command])) == ""
+
+
+def test_the_compose_file_builds_this_tree_and_touches_a_device_in_one_profile_only() -> None:
+    services = yaml.safe_load((ROOT / "docker/compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert set(services) == {"demo", "identification", "simulation", "real-arm"}
+    for name, service in services.items():
+        context = (ROOT / "docker" / service["build"]["context"]).resolve()
+        assert context == ROOT and (context / service["build"]["dockerfile"]).is_file()
+        command = service.get("command", [])
+        assert not command or command_fault(shlex.join(["./run", *command])) == ""
+        real = "devices" in service or "--real-arm" in command
+        assert real == (service.get("profiles") == ["real-arm"]) == (name == "real-arm")

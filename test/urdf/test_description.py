@@ -173,3 +173,69 @@ def test_urdfdom_would_reject_a_broken_one(tmp_path):
     broken = tmp_path / "broken.urdf"
     broken.write_text(URDF.read_text().replace('<parent link="base_link"/>', '<parent link="no_such_link"/>'))
     assert subprocess.run([str(tool), str(broken)], capture_output=True, check=False).returncode != 0
+
+
+PROFILES = {
+    "real": "joint_state_topic_hardware_interface/JointStateTopicSystem",
+    "mock": "mock_components/GenericSystem",
+    "gazebo": "gz_ros2_control/GazeboSimSystem",
+    "mujoco": "mujoco_ros2_control/MujocoSystemInterface",
+}
+NEEDED = {"mujoco": {"mujoco_model": "/tmp/model.xml"}, "gazebo": {"controllers_file": "/tmp/controllers.yaml"}}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_ros2_control_block_commands_efforts_within_the_drivers_limits(profile: str):
+    robot = load_robot("crane_x7")
+    block = expand(ros2_control=profile, **NEEDED.get(profile, {})).find("ros2_control")
+    assert block.find("hardware/plugin").text == PROFILES[profile]
+    assert [joint.attrib["name"] for joint in block.findall("joint")] == list(robot.joint_names)
+    for index, joint in enumerate(block.findall("joint")):
+        assert [one.attrib["name"] for one in joint.findall("command_interface")] == ["effort"]
+        assert [one.attrib["name"] for one in joint.findall("state_interface")] == ["position", "velocity", "effort"]
+        bounds = {one.attrib["name"]: float(one.text) for one in joint.findall("command_interface/param")}
+        most = robot.current_limits[index] * robot.torque_constants[index]
+        assert bounds == {"min": pytest.approx(-most), "max": pytest.approx(most)}
+        start = float(joint.find("state_interface/param").text)
+        assert start == pytest.approx(np.deg2rad(robot.file.rest_posture_deg[index]))
+
+
+def test_the_real_profile_always_sends_commands_over_the_topics_given():
+    block = expand(ros2_control="real", joint_commands_topic="/a/commands", joint_states_topic="/a/states")
+    given = {one.attrib["name"]: one.text for one in block.findall("ros2_control/hardware/param")}
+    assert given == {
+        "joint_commands_topic": "/a/commands", "joint_states_topic": "/a/states",
+        "trigger_joint_command_threshold": "-1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("mount", "up"), [("upright", 1.0), ("hanging", -1.0)])
+def test_gazebo_gets_a_bolted_arm_and_its_plugin(mount: str, up: float):
+    root = expand(ros2_control="gazebo", controllers_file="/tmp/c.yaml", mount=mount, namespace="left")
+    model = pinocchio.buildModelFromXML(ElementTree.tostring(root, encoding="unicode"))
+    data = model.createData()
+    pinocchio.framesForwardKinematics(model, data, pinocchio.neutral(model))
+    base = data.oMf[model.getFrameId("base_link")]
+    np.testing.assert_allclose(base.rotation[:, 2], [0, 0, up], atol=1e-9)
+    assert root.find("gazebo/plugin").attrib["name"] == "gz_ros2_control::GazeboSimROS2ControlPlugin"
+    assert root.find("gazebo/plugin/parameters").text == "/tmp/c.yaml"
+    assert root.find("gazebo/plugin/ros/namespace").text == "left"
+
+
+def test_without_a_hand_no_controller_moves_it():
+    block = expand(ros2_control="mock", hand="false").find("ros2_control")
+    assert [joint.attrib["name"] for joint in block.findall("joint")] == list(load_robot("crane_x7").joint_names[:7])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"ros2_control": "simulated"}, "none of real, mock, gazebo, mujoco"),
+        ({"ros2_control": "mujoco"}, "needs mujoco_model"),
+        ({"ros2_control": "gazebo"}, "needs controllers_file"),
+        ({"ros2_control": "gazebo", "controllers_file": "x", "mount": "sideways"}, "neither upright nor hanging"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, str], said: str):
+    with pytest.raises(xacro.XacroException, match=said):
+        expand(**arguments)

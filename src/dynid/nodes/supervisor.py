@@ -23,8 +23,9 @@ from dynid.recording.settings import ExperimentSettings
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
 # A client knows its server before the server knows the client, and no event tells it; an answer sent within that time
-# is lost (the middleware waits a tenth of a second for the reader of an answer, then drops it).
-MATCHING_S = 0.3
+# is lost (the middleware waits a tenth of a second for the reader of an answer, then drops it). So a harmless question
+# is asked first, as often as it takes.
+QUESTION_S = 0.5
 
 
 def parameter_value(value: object) -> ParameterValue:
@@ -92,11 +93,30 @@ class Supervisor:
             self._watch()
             self._executor.spin_once(timeout_sec=0.05)
 
-    def _spin_for(self, duration_s: float) -> None:
-        """Spin for a time, however often something arrives."""
-        end = time.monotonic() + duration_s
-        while (left := end - time.monotonic()) > 0:
-            self._executor.spin_once(timeout_sec=left)
+    def _introduce(self, node: str) -> None:
+        """Wait until a node knows every client that was created here before.
+
+        The middleware tells of them in their order; so once the node has answered a client that came later, an answer
+        to any earlier one arrives, too.
+
+        Raises:
+            NodeError: the node does not answer in time.
+        """
+        client = self.node.create_client(GetParameters, f"{node}/get_parameters")
+        answers: list[Any] = []
+        asked_s = -float("inf")
+
+        def answered() -> bool:
+            nonlocal asked_s
+            if not answers and client.service_is_ready() and time.monotonic() - asked_s > QUESTION_S:
+                client.call_async(GetParameters.Request()).add_done_callback(answers.append)
+                asked_s = time.monotonic()
+            return bool(answers)
+
+        try:
+            self.wait(answered, START_TIMEOUT_S, f"the answer of {node} to a first question")
+        finally:
+            self.node.destroy_client(client)
 
     @staticmethod
     def now() -> float:
@@ -113,7 +133,7 @@ class Supervisor:
         client = self._clients[service] = self.node.create_client(kind, service) if new else self._clients[service]
         self.wait(client.service_is_ready, START_TIMEOUT_S, f"service {service}")
         if new:
-            self._spin_for(MATCHING_S)
+            self._introduce(service.rpartition("/")[0])
         future = client.call_async(request)
         self.wait(future.done, timeout_s, f"the answer of {service}")
         return future.result()

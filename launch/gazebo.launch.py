@@ -1,0 +1,50 @@
+"""The arm in Gazebo, bolted to the world, with ros2_control inside the simulator.
+
+Needs the packages ros_gz_sim, ros_gz_bridge and gz_ros2_control. Torques of the executor reach it by
+`control.launch.py start_hardware:=false command_output:=effort_controller use_sim_time:=true`.
+"""
+
+import os
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, EmitEvent, IncludeLaunchDescription, RegisterEventHandler
+from launch.event_handlers import OnProcessExit
+from launch.events import Shutdown
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import FindPackageShare
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Gazebo, the arm in it, its clock, the controllers."""
+    simulator = PathJoinSubstitution([FindPackageShare("ros_gz_sim"), "launch", "gz_sim.launch.py"])
+    control = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ros2_control.launch.py")
+    namespace = LaunchConfiguration("namespace")
+    create = Node(
+        package="ros_gz_sim", executable="create", namespace=namespace, output="screen",
+        arguments=["-topic", "robot_description", "-name", "crane_x7", "-allow_renaming", "true"],
+    )  # fmt: skip
+    bridge = Node(
+        package="ros_gz_bridge", executable="parameter_bridge", output="screen",
+        arguments=["/clock@rosgraph_msgs/msg/Clock[gz.msgs.Clock"],
+    )  # fmt: skip
+    over = OnProcessExit(target_action=bridge, on_exit=[EmitEvent(event=Shutdown(reason="the clock bridge ended"))])
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "gz_args", default_value="-r -v 2 empty.sdf", description="Arguments of gz sim; add -s for no window."
+            ),
+            DeclareLaunchArgument("use_sim_time", default_value="true", description="Time comes from Gazebo's clock."),
+            DeclareLaunchArgument("ros2_control", default_value="gazebo", description="Do not change: the profile."),
+            DeclareLaunchArgument("namespace", default_value="", description="Namespace of the arm's nodes."),
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(simulator),
+                launch_arguments={"gz_args": LaunchConfiguration("gz_args"), "on_exit_shutdown": "true"}.items(),
+            ),
+            bridge,
+            RegisterEventHandler(over),
+            create,
+            IncludeLaunchDescription(PythonLaunchDescriptionSource(control)),
+        ]
+    )

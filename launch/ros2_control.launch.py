@@ -1,0 +1,133 @@
+"""The arm under controller_manager: on our hardware node, mirrored by mock hardware, in Gazebo, or in MuJoCo.
+
+Starts robot_state_publisher, the controller manager (inside Gazebo it comes with the simulator), the state broadcaster
+and one controller; the other one is loaded, so that `ros2 control switch_controllers` can change over. On the real
+profile torque stays off until `hardware/enable` is called, as ever.
+"""
+
+import os
+
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.conditions import IfCondition
+from launch.event_handlers import OnProcessExit
+from launch.events import Shutdown
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import (
+    Command,
+    EqualsSubstitution,
+    FindExecutable,
+    LaunchConfiguration,
+)
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REAL, MOCK, GAZEBO, MUJOCO = "real", "mock", "gazebo", "mujoco"
+CONTROLLERS = ("effort_controller", "joint_trajectory_controller")
+# The hardware node's own topics; `joint_states` belongs to the broadcaster, as everybody expects.
+STATES, COMMANDS = "hardware/joint_states", "hardware/joint_commands"
+
+
+def arguments() -> list[DeclareLaunchArgument]:
+    """What can be chosen here; those of bringup hold for the real profile."""
+    return [
+        DeclareLaunchArgument(
+            "ros2_control", default_value=MOCK, choices=[REAL, MOCK, GAZEBO, MUJOCO],
+            description="What is behind the controllers. real: our hardware node; gazebo: use gazebo.launch.py.",
+        ),
+        DeclareLaunchArgument(
+            "controller", default_value=CONTROLLERS[0], choices=list(CONTROLLERS),
+            description="The controller that is active; the other one is loaded only.",
+        ),
+        DeclareLaunchArgument(
+            "inertials", default_value="",
+            description="An accepted model.yaml that gives the description its inertias; empty: the nominal ones.",
+        ),
+        DeclareLaunchArgument("hand", default_value="true", description="false: the arm without its fingers."),
+        DeclareLaunchArgument(
+            "mount", default_value="upright", description="How the arm is mounted: upright or hanging."
+        ),
+        DeclareLaunchArgument("mujoco_model", default_value="", description="MJCF file of the mujoco profile."),
+        DeclareLaunchArgument(
+            "use_sim_time", default_value="false", description="true: time from /clock; Gazebo and MuJoCo need it."
+        ),
+        DeclareLaunchArgument("start_rviz", default_value="false", description="true: start RViz as well."),
+        DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; one for each arm."),
+    ]  # fmt: skip
+
+
+def share(*parts: str) -> str:
+    """A file of this package, beside the launch folder."""
+    return os.path.join(os.path.dirname(HERE), *parts)
+
+
+def description(namespace: str, inertials: str) -> dict[str, ParameterValue]:
+    """`robot_description` from the xacro, for robot_state_publisher."""
+    absolute = f"/{namespace.strip('/')}" if namespace.strip("/") else ""
+    given: list[object] = [FindExecutable(name="xacro"), " ", share("urdf", "crane_x7", "crane_x7.urdf.xacro")]
+    for name in ("ros2_control", "hand", "mount", "mujoco_model", "namespace"):
+        given += [f" {name}:=", LaunchConfiguration(name)]
+    given += [f" joint_states_topic:={absolute}/{STATES} joint_commands_topic:={absolute}/{COMMANDS}"]
+    given += [" controllers_file:=", share("config", "crane_x7", "ros2_control.yaml")]
+    if inertials:
+        given += [f" inertials:={os.path.abspath(inertials)}"]
+    return {"robot_description": ParameterValue(Command(given), value_type=str)}
+
+
+def spawner(name: str, *more: str) -> Node:
+    """Loads a controller, and activates it unless told otherwise; ends when that is done."""
+    return Node(
+        package="controller_manager", executable="spawner", namespace=LaunchConfiguration("namespace"), output="screen",
+        arguments=[name, "--controller-manager", "controller_manager", "--param-file",
+                   share("config", "crane_x7", "ros2_control.yaml"), *more],
+    )  # fmt: skip
+
+
+def nodes(context: LaunchContext) -> list[Action]:
+    """Everything but the hardware node."""
+    profile, chosen = (LaunchConfiguration(name).perform(context) for name in ("ros2_control", "controller"))
+    namespace, inertials = (LaunchConfiguration(name).perform(context) for name in ("namespace", "inertials"))
+    timed = {"use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)}
+    where = {"namespace": LaunchConfiguration("namespace"), "output": "screen"}
+    publisher = Node(
+        package="robot_state_publisher", executable="robot_state_publisher",
+        parameters=[description(namespace, inertials), timed], **where,
+    )  # fmt: skip
+    found: list[Action] = [publisher]
+    if profile != GAZEBO:
+        package = "mujoco_ros2_control" if profile == MUJOCO else "controller_manager"
+        manager = Node(
+            package=package, executable="ros2_control_node",
+            parameters=[share("config", "crane_x7", "ros2_control.yaml"), timed], **where,
+        )  # fmt: skip
+        over = OnProcessExit(target_action=manager, on_exit=[EmitEvent(event=Shutdown(reason="ros2_control ended"))])
+        found += [manager, RegisterEventHandler(over)]
+    others = [spawner(name, "--inactive") for name in CONTROLLERS if name != chosen]
+    found += [spawner("joint_state_broadcaster"), spawner(chosen), *others]
+    rviz = Node(
+        package="rviz2", executable="rviz2", arguments=["-d", share("config", "views", "dynid.rviz")],
+        parameters=[timed], condition=IfCondition(LaunchConfiguration("start_rviz")), **where,
+    )  # fmt: skip
+    return [*found, rviz]
+
+
+def hardware() -> IncludeLaunchDescription:
+    """The hardware node of the real profile, its topics out of the broadcaster's way."""
+    return IncludeLaunchDescription(
+        PythonLaunchDescriptionSource(os.path.join(HERE, "bringup.launch.py")),
+        launch_arguments={"joint_states_topic": STATES, "joint_commands_topic": COMMANDS}.items(),
+        condition=IfCondition(EqualsSubstitution(LaunchConfiguration("ros2_control"), REAL)),
+    )
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Everything above."""
+    return LaunchDescription([*arguments(), hardware(), OpaqueFunction(function=nodes)])

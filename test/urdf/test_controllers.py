@@ -1,0 +1,76 @@
+"""Parameters of the ros2_control controllers: names, claims, and gains that hold and move the simulated arm."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynid.resources import read_yaml, share_folder
+from dynid.robot import load_robot
+from dynid.simulation.plant import ArmPlant
+
+ROBOT = load_robot("crane_x7")
+FILE = share_folder() / "config" / "crane_x7" / "ros2_control.yaml"
+STEP_S = 0.001
+
+
+def parameters(node: str) -> dict[str, Any]:
+    found: dict[str, Any] = read_yaml(FILE)["/**"][node]["ros__parameters"]
+    return found
+
+
+def test_every_controller_is_declared_and_has_the_arms_joints_in_their_order() -> None:
+    declared = parameters("controller_manager")
+    types = {name: row["type"] for name, row in declared.items() if isinstance(row, dict)}
+    assert set(types) == {"joint_state_broadcaster", "effort_controller", "joint_trajectory_controller"}
+    assert declared["update_rate"] * ROBOT.file.bus.cycle_s == pytest.approx(1.0)
+    for name in ("effort_controller", "joint_trajectory_controller"):
+        assert tuple(parameters(name)["joints"]) == ROBOT.joint_names
+
+
+def test_they_command_efforts_alone() -> None:
+    assert parameters("effort_controller")["interface_name"] == "effort"
+    trajectory = parameters("joint_trajectory_controller")
+    assert trajectory["command_interfaces"] == ["effort"]
+    assert trajectory["state_interfaces"] == ["position", "velocity"]
+    for names in (trajectory["gains"], trajectory["constraints"]):
+        assert set(ROBOT.joint_names) <= set(names)
+
+
+def followed(mount: str, gain: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and torques (N, n) while the trajectory controller's PID holds, moves every joint by 20 deg, and holds."""
+    rows = [parameters("joint_trajectory_controller")["gains"][name] for name in ROBOT.joint_names]
+    p, i, d, clamp = (np.array([row[key] for row in rows]) for key in ("p", "i", "d", "i_clamp"))
+    plant = ArmPlant(ROBOT, mount=mount, seed=4)
+    start = plant.measure().q
+    sign = np.where(start > 0.5 * (ROBOT.lower + ROBOT.upper), -1.0, 1.0)
+    integral, errors, torques = np.zeros(8), [], []
+    limits = ROBOT.current_limits
+    for k in range(9000):
+        share = np.clip((k * STEP_S - 2.0) / 3.0, 0.0, 1.0)
+        blend, rate = share**2 * (3.0 - 2.0 * share), 6.0 * share * (1.0 - share) / 3.0
+        reading = plant.measure()
+        error = start + sign * np.deg2rad(20.0) * blend - reading.q
+        integral = np.clip(integral + i * error * STEP_S, -clamp, clamp)
+        tau = gain * (p * error + integral + d * (sign * np.deg2rad(20.0) * rate - reading.dq))
+        plant.set_currents(np.clip(tau / ROBOT.torque_constants, -limits, limits))
+        plant.advance(STEP_S)
+        errors.append(error)
+        torques.append(tau)
+    return np.array(errors), np.array(torques)
+
+
+@pytest.mark.parametrize("mount", ["upright", "hanging"])
+def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_tolerances(mount: str) -> None:
+    constraints = parameters("joint_trajectory_controller")["constraints"]
+    errors, torques = followed(mount)
+    trajectory = [constraints[name]["trajectory"] for name in ROBOT.joint_names]
+    goal = [constraints[name]["goal"] for name in ROBOT.joint_names]
+    assert (np.abs(errors).max(axis=0) < trajectory).all()
+    assert (np.abs(errors[-1]) < goal).all()
+    assert (torques[-500:].std(axis=0) < 0.5).all()  # it rests, rather than oscillates within the tolerance
+
+
+def test_gains_that_are_too_high_are_noticed() -> None:
+    _, torques = followed("upright", gain=20.0)
+    assert torques[-500:].std(axis=0).max() > 0.5
