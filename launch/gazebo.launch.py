@@ -6,14 +6,26 @@ Needs the packages ros_gz_sim, ros_gz_bridge and gz_ros2_control. Torques of the
 
 import os
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, EmitEvent, IncludeLaunchDescription, RegisterEventHandler
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
 from launch.event_handlers import OnProcessExit
 from launch.events import Shutdown
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
+
+
+def give_up(context: LaunchContext) -> list[Action]:
+    """End everything, unless that is under way."""
+    return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the clock bridge ended"))]
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -29,7 +41,7 @@ def generate_launch_description() -> LaunchDescription:
         package="ros_gz_bridge", executable="parameter_bridge", output="screen",
         arguments=["/clock@rosgraph_msgs/msg/Clock[gz.msgs.Clock"],
     )  # fmt: skip
-    over = OnProcessExit(target_action=bridge, on_exit=[EmitEvent(event=Shutdown(reason="the clock bridge ended"))])
+    over = OnProcessExit(target_action=bridge, on_exit=[OpaqueFunction(function=give_up)])
     return LaunchDescription(
         [
             DeclareLaunchArgument(

@@ -91,6 +91,11 @@ def spawner(name: str, *more: str) -> Node:
     )  # fmt: skip
 
 
+def give_up(context: LaunchContext) -> list[Action]:
+    """End everything, unless that is under way."""
+    return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the controller manager ended"))]
+
+
 def nodes(context: LaunchContext) -> list[Action]:
     """Everything but the hardware node."""
     profile, chosen = (LaunchConfiguration(name).perform(context) for name in ("ros2_control", "controller"))
@@ -108,7 +113,7 @@ def nodes(context: LaunchContext) -> list[Action]:
             package=package, executable="ros2_control_node",
             parameters=[share("config", "crane_x7", "ros2_control.yaml"), timed], **where,
         )  # fmt: skip
-        over = OnProcessExit(target_action=manager, on_exit=[EmitEvent(event=Shutdown(reason="ros2_control ended"))])
+        over = OnProcessExit(target_action=manager, on_exit=[OpaqueFunction(function=give_up)])
         found += [manager, RegisterEventHandler(over)]
     others = [spawner(name, "--inactive") for name in CONTROLLERS if name != chosen]
     found += [spawner("joint_state_broadcaster"), spawner(chosen), *others]

@@ -206,6 +206,7 @@ def check(demo: Demo, name: str) -> Check:
 def test_every_check_of_the_demo_passes(usual: Demo) -> None:
     assert usual.process.returncode == 0, usual.text
     assert "accepted: every check passed" in usual.text
+    assert "[ERROR]" not in (usual.output / "logs" / "executor.log").read_text(encoding="utf-8")
     rows = [line for line in usual.text.splitlines() if line.startswith("│")]
     assert sum("passed" in row for row in rows) >= 15 and not any("FAILED" in row for row in rows)
     report = (usual.output / "report.html").read_text(encoding="utf-8")

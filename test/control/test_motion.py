@@ -133,6 +133,19 @@ def test_an_arm_that_does_not_follow_is_held_where_it_is() -> None:
     arm.run(10)
 
 
+def test_an_arm_that_is_pushed_while_it_is_held_is_no_motion_given_up() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    while arm.motion.moving:
+        arm.run(100)
+    arm.q = arm.q + 0.5
+    with pytest.raises(SafetyError, match=r"pushed, or torque is off, and the arm is held where it is"):
+        arm.run(1)
+    where = arm.q.copy()
+    arm.run(1000)
+    np.testing.assert_allclose(arm.q, where, atol=2e-3)
+
+
 def test_an_arm_that_leaves_its_reference_again_is_held_there() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)

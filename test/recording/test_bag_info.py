@@ -20,6 +20,15 @@ def test_missed_cycles_are_counted_from_stamps() -> None:
     assert drops.missed_fraction == pytest.approx(0.004)
 
 
+def test_a_late_driver_that_catches_up_has_missed_nothing() -> None:
+    cycles = np.arange(1000.0)
+    late = cycles + np.maximum(0.0, 6.0 - 0.25 * np.maximum(cycles - 300, 0)) * (cycles >= 300)  # back after 24 cycles
+    drops = missed_cycles(START + np.rint(late * 1e6).astype(np.int64), 0.001)
+    assert np.diff(late).max() > 6 and (drops.expected, drops.missed, drops.gaps) == (1000, 0, ())
+    lost = np.delete(late, [320, 321])
+    assert missed_cycles(START + np.rint(lost * 1e6).astype(np.int64), 0.001).missed == 2
+
+
 @pytest.mark.parametrize("stamps", [[], [START], [START, START + 1_400_000]])
 def test_nothing_missed(stamps: list[int]) -> None:
     drops = missed_cycles(np.array(stamps, dtype=np.int64), 0.001)

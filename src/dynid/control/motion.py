@@ -251,7 +251,10 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if abs(error[worst]) <= ON_REFERENCE_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
-        held = bool(np.isfinite(q).all())
+        held, given_up = (
+            bool(np.isfinite(q).all()),
+            "the motion was given up" if self.moving else "pushed, or torque is off",
+        )
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -259,7 +262,7 @@ class MotionExecutor:
             self.release()
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
-            f"{np.rad2deg(ON_REFERENCE_RAD):.0f} deg are allowed; the motion was given up and the arm "
+            f"{np.rad2deg(ON_REFERENCE_RAD):.0f} deg are allowed; {given_up}, and the arm "
             f"{'is held where it is' if held else 'let go'}"
         )
 

@@ -169,7 +169,7 @@ class ExecutorNode(Node):
             return  # states of something else on the same topic
         self._stamp_ns, self._q = state[0], state[1]["position"]
         self._arrival_s = time.monotonic()
-        reason = ""
+        reason, moving = "", self._motion.moving
         try:
             step = self._motion.update(self._stamp_ns, self._q)
             if step is not None:
@@ -179,7 +179,7 @@ class ExecutorNode(Node):
                 )
         except DynidError as error:
             reason = str(error)
-            self.get_logger().error(reason)
+            (self.get_logger().error if moving else self.get_logger().info)(reason)  # at rest: let down, or pushed
             if not self._motion.active:
                 self._output.end()
         self._report.update(reason)

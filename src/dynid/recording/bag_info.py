@@ -13,6 +13,8 @@ from dynid.recording.recording import HARDWARE_SETTINGS, JOINT_STATES
 from dynid.recording.series import joint_series, strings
 from dynid.recording.settings import HardwareSettings, parse_settings
 
+JUDGED_UNTIL_S = 1.0  # before its end: a driver that is late there may still catch up
+
 
 @dataclass(frozen=True)
 class Drops:
@@ -75,16 +77,20 @@ class BagInfo:
 
 
 def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
-    """Find gaps in stamps (N,) [ns] that are longer than 1.5 cycles.
+    """Cycles without a message, from stamps (N,) [ns] that may jitter by less than half a cycle.
 
-    The number of cycles in a gap is its length rounded to whole cycles: stamps may jitter by less than half a cycle.
+    A driver that was late and catches up has missed nothing. So lateness counts where it is never made good again: where
+    the smallest lateness of all messages to come rises by a cycle. What is open at the end is not counted.
     """
-    steps = np.diff(stamp_ns) / (cycle_s * 1e9)
-    at = np.flatnonzero(steps > 1.5)
-    missed = np.rint(steps[at]).astype(int) - 1
-    starts = (stamp_ns[at] - stamp_ns[0]) / 1e9 if len(stamp_ns) else np.empty(0)
-    gaps = tuple((float(start), int(count)) for start, count in zip(starts, missed, strict=True))
-    total = int(missed.sum())
+    cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
+    lateness = cycles - np.arange(len(cycles))
+    last = len(cycles) - min(round(JUDGED_UNTIL_S / cycle_s), len(cycles) // 5) - 1
+    end = last + int(np.argmin(lateness[last:])) + 1 if len(cycles) else 0
+    lasting = np.minimum.accumulate(lateness[:end][::-1])[::-1]
+    rises = np.diff(lasting)
+    at = np.flatnonzero(rises > 0.5)
+    gaps = tuple((float(cycles[k] * cycle_s), int(np.rint(rises[k]))) for k in at)
+    total = sum(missed for _, missed in gaps)
     return Drops(len(stamp_ns) + total, total, gaps, cycle_s)
 
 
