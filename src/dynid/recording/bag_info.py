@@ -79,8 +79,8 @@ class BagInfo:
 def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     """Cycles without a message, from stamps (N,) [ns] that may jitter by less than half a cycle.
 
-    A driver that was late and catches up has missed nothing. So lateness counts where it is never made good again: where
-    the smallest lateness of all messages to come rises by a cycle. What is open at the end is not counted.
+    A driver that was late and catches up has missed nothing. So lateness counts where it is never made good again:
+    where the smallest lateness of all messages to come rises by a cycle. What is open at the end is not counted.
     """
     cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
     lateness = cycles - np.arange(len(cycles))
