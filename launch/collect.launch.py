@@ -42,6 +42,18 @@ def end(context: LaunchContext) -> list[Action]:
     return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the experiment ended"))]
 
 
+def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
+    """Name an argument that there is not; launch itself passes it over in silence."""
+    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
+        return []
+    context.launch_configurations["arguments_looked_at"] = "yes"
+    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
+    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
+    if unknown:
+        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    return []
+
+
 def generate_launch_description() -> LaunchDescription:
     """Arguments, control, recorder, client."""
     control = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control.launch.py")
@@ -65,6 +77,7 @@ def generate_launch_description() -> LaunchDescription:
     finish = OnProcessExit(target_action=client, on_exit=[OpaqueFunction(function=end)])
     return LaunchDescription(
         [
+            OpaqueFunction(function=refuse_unknown_arguments),
             DeclareLaunchArgument("trajectory", description="Motion to execute; `dynid trajectories` lists them."),
             DeclareLaunchArgument("output", description="Folder of the new bag; it must not exist."),
             DeclareLaunchArgument("storage", default_value="mcap", description="mcap or sqlite3."),

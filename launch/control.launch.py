@@ -7,13 +7,26 @@ drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`.
 
 import os
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
 from launch.conditions import IfCondition
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+
+
+def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
+    """Name an argument that there is not; launch itself passes it over in silence."""
+    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
+        return []
+    context.launch_configurations["arguments_looked_at"] = "yes"
+    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
+    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
+    if unknown:
+        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    return []
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -25,6 +38,7 @@ def generate_launch_description() -> LaunchDescription:
     settings["use_sim_time"] = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
     return LaunchDescription(
         [
+            OpaqueFunction(function=refuse_unknown_arguments),
             DeclareLaunchArgument("trajectory", default_value="", description="Motion that executor/execute runs."),
             DeclareLaunchArgument(
                 "profile", default_value="limited", description="Excitation profile; limited keeps the real limits."

@@ -28,6 +28,18 @@ def give_up(context: LaunchContext) -> list[Action]:
     return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the clock bridge ended"))]
 
 
+def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
+    """Name an argument that there is not; launch itself passes it over in silence."""
+    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
+        return []
+    context.launch_configurations["arguments_looked_at"] = "yes"
+    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
+    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
+    if unknown:
+        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    return []
+
+
 def generate_launch_description() -> LaunchDescription:
     """Gazebo, the arm in it, its clock, the controllers."""
     simulator = PathJoinSubstitution([FindPackageShare("ros_gz_sim"), "launch", "gz_sim.launch.py"])
@@ -44,6 +56,7 @@ def generate_launch_description() -> LaunchDescription:
     over = OnProcessExit(target_action=bridge, on_exit=[OpaqueFunction(function=give_up)])
     return LaunchDescription(
         [
+            OpaqueFunction(function=refuse_unknown_arguments),
             DeclareLaunchArgument(
                 "gz_args", default_value="-r -v 2 empty.sdf", description="Arguments of gz sim; add -s for no window."
             ),

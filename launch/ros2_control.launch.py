@@ -133,6 +133,20 @@ def hardware() -> IncludeLaunchDescription:
     )
 
 
+def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
+    """Name an argument that there is not; launch itself passes it over in silence."""
+    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
+        return []
+    context.launch_configurations["arguments_looked_at"] = "yes"
+    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
+    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
+    if unknown:
+        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    return []
+
+
 def generate_launch_description() -> LaunchDescription:
     """Everything above."""
-    return LaunchDescription([*arguments(), hardware(), OpaqueFunction(function=nodes)])
+    return LaunchDescription(
+        [OpaqueFunction(function=refuse_unknown_arguments), *arguments(), hardware(), OpaqueFunction(function=nodes)]
+    )

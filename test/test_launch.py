@@ -173,3 +173,26 @@ def test_a_real_launch_describes_it(path: Path) -> None:
     description = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(launch.LaunchContext())
     names = {argument.name for argument in description.get_launch_arguments()}
     assert names >= set(declared_arguments(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_an_argument_that_there_is_not_is_named(path: Path) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    sources = pytest.importorskip("launch.launch_description_sources")
+    for argv, said in ((["mounts:=hanging"], "unknown launch argument mounts; known: "), (["namespace:=left"], "")):
+        context = launch.LaunchContext(argv=argv)
+        description = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(context)
+        first = description.entities[0]
+        if said:
+            with pytest.raises(ValueError, match=said):
+                first.execute(context)
+        else:
+            assert not first.execute(context)
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_every_launch_file_looks_at_its_arguments_first(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    described = text[text.index("return LaunchDescription(") :]
+    assert re.match(r"return LaunchDescription\(\s*\[\s*OpaqueFunction\(function=refuse_unknown_arguments\)", described)

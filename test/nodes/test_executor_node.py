@@ -297,6 +297,7 @@ def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, gro
 def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:
     for number, (parameters, words) in enumerate(
         (
+            ({"trajektory": "V01"}, "error: unknown parameter of node executor 'trajektory'; known: "),
             ({"output": "nowhere"}, "unknown output 'nowhere'; known: joint_commands, effort_controller"),
             ({"controller": "computed_torque"}, "error: computed_torque needs an accepted model"),
             ({"model_file": str(tmp_path / "none.yaml")}, "error: no such file"),

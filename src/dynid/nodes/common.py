@@ -19,7 +19,7 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
-from dynid.errors import DynidError
+from dynid.errors import DynidError, UnknownNameError
 from dynid.parent import end_with_parent, expected_parent
 
 # One second of 1 kHz messages: a subscriber that is held up for that long still loses nothing.
@@ -34,6 +34,7 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
+ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
 TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
 LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
@@ -146,6 +147,19 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
         executor.shutdown()
 
 
+def refuse_unknown_parameters(node: Node) -> None:
+    """Name what a command line or a parameter file gives a node that it does not have; ROS passes it over in silence.
+
+    Raises:
+        UnknownNameError: there is such a parameter.
+    """
+    given = getattr(node, "_parameter_overrides", {})  # rclpy has no other way to ask
+    for name in sorted(given):
+        if not node.has_parameter(name) and not name.startswith(ROS_PARAMETERS):
+            known = sorted(one for one in node._parameters if not one.startswith(ROS_PARAMETERS))
+            raise UnknownNameError(f"parameter of node {node.get_name()}", name, known)
+
+
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     """The main function of a node process: initialise, create, spin, and leave cleanly on SIGINT and SIGTERM.
 
@@ -159,6 +173,7 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     node = None
     try:
         node = create()
+        refuse_unknown_parameters(node)
         spin_until(node, lambda: stop.stopped, events=events)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)

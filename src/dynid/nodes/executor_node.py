@@ -179,7 +179,10 @@ class ExecutorNode(Node):
                 )
         except DynidError as error:
             reason = str(error)
-            (self.get_logger().error if moving else self.get_logger().info)(reason)  # at rest: let down, or pushed
+            if moving:
+                self.get_logger().error(reason)
+            else:  # let down, or pushed while it was held
+                self.get_logger().info(reason)
             if not self._motion.active:
                 self._output.end()
         self._report.update(reason)

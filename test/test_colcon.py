@@ -1,0 +1,59 @@
+"""The package in a colcon workspace: recognised as ament_python, built, installed where ROS looks, and tested."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("colcon_core", reason="colcon is not installed")
+pytest.importorskip("colcon_ros", reason="colcon's ROS extensions are not installed")
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("src", "config", "urdf", "launch", "resource")
+FILES = ("setup.py", "setup.cfg", "pyproject.toml", "package.xml", "README.md", "LICENSE")
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with this package, built."""
+    root = tmp_path_factory.mktemp("ws")
+    package = root / "src" / "dynid"
+    package.mkdir(parents=True)
+    for name in PARTS:
+        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in FILES:
+        shutil.copy(ROOT / name, package / name)
+    (package / "test").mkdir()
+    shutil.copy(ROOT / "test" / "test_robot.py", package / "test")
+    built = colcon(root, "build")
+    assert built.returncode == 0, built.stdout + built.stderr
+    return root
+
+
+def colcon(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from colcon_core.command import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=200)
+
+
+def test_colcon_takes_it_for_an_ament_python_package(workspace: Path) -> None:
+    rows = [line.split("\t") for line in colcon(workspace, "list").stdout.splitlines()]
+    assert rows == [["dynid", "src/dynid", "(ros.ament_python)"]]
+
+
+def test_ros_finds_what_it_installed(workspace: Path) -> None:
+    prefix = workspace / "install" / "dynid"
+    assert (prefix / "share/ament_index/resource_index/packages/dynid").is_file()
+    for folder in ("launch", "config", "urdf"):
+        wanted = {path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()}
+        wanted = {path for path in wanted if "__pycache__" not in path.parts}
+        assert {path for path in wanted if not (prefix / "share/dynid" / path).is_file()} == set()
+    executables = {path.name for path in (prefix / "lib/dynid").iterdir()}
+    assert {"hardware_node", "executor_node", "recorder_node", "identification_node", "collect_client"} <= executables
+
+
+def test_it_passes_its_tests_there(workspace: Path) -> None:
+    tested = colcon(workspace, "test", "--event-handlers", "console_direct+", "--return-code-on-test-failure")
+    assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout + tested.stderr
