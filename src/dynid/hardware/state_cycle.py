@@ -138,6 +138,8 @@ class StateCycle:
             complete = self._exchange(port, fast, meanwhile)
             if fast and not complete:
                 self._plain_reads_left = PLAIN_READS_AFTER_FAST_FAILURE
+            elif complete:  # nobody is missing: whatever it was, it is over
+                self._plain_reads_left = 0
             self._reads += 1
             if self._asked_count < len(self._asked) and self._reads % ASKED_AGAIN_EVERY == 0:
                 self._ask(np.ones(len(self._asked), dtype=np.bool_))
@@ -182,7 +184,7 @@ class StateCycle:
                 break  # servos answer in order: after the last one nothing comes
         ended_ns = self.bus.clock.monotonic_ns()
         if started_ns < self._unanswered_ns + OLDEST_REPLY_S * 1e9:
-            self._linger(port, fast, seen)
+            self._linger(port, fast, seen, started_ns)
         self._judge(fast, seen, started_ns, ended_ns)
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
         if not reading.complete:
@@ -193,12 +195,16 @@ class StateCycle:
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
 
-    def _linger(self, port: WaitingPortHandler, fast: bool, seen: set[int]) -> None:
-        """A reply to an earlier request may still come, and be taken for this one's: then this one's comes as well."""
-        deadline_ns = self.bus.clock.monotonic_ns() + int(LINGER_S * 1e9)
-        while (left_ns := deadline_ns - self.bus.clock.monotonic_ns()) > 0:
-            for packet in self.bus.parser.feed(port.receive(left_ns * 1e-6)):
-                self._accept(packet, fast, seen)
+    def _linger(self, port: WaitingPortHandler, fast: bool, seen: set[int], started_ns: int) -> None:
+        """A reply to an earlier request may still come, and be taken for this one's: then this one's comes as well.
+
+        It comes when the wire lets it, so what came later than that is not waited after.
+        """
+        longest_s = started_ns * 1e-9 + self._wire_s[fast] + USUAL_LATENCY_S - self.bus.clock.monotonic_ns() * 1e-9
+        if (left_s := min(LINGER_S, longest_s)) > 0:
+            self.bus.clock.sleep(left_s)  # not by waiting for input: poll() rounds up to whole milliseconds
+        for packet in self.bus.parser.feed(port.receive(0.0)):
+            self._accept(packet, fast, seen)
 
     def _judge(self, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
         """Stamp a read, and refuse what its timing says is of another moment."""
