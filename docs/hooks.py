@@ -151,7 +151,8 @@ def ros_page() -> str:
     }  # fmt: skip
     body = "\n".join(f"## {title}\n{section(readme, heading)}" for title, heading in parts.items())
     launch = section(readme, "## In a ROS 2 workspace").split("### Topics and services")[0]
-    return f"# Topics, services, parameters\n\n{body}\n## Launch files\n{launch}"
+    text = f"# Topics, services, parameters\n\n{body}\n## Launch files\n{launch}"
+    return text.replace("](docs/", "](../")  # the README's links, from here
 
 
 # -- files -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from launch_ros.actions import LifecycleNode
 from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
+from launch_ros.substitutions import ExecutableInPackage
 from lifecycle_msgs.msg import Transition
 
 TRUE = ("true", "1")
@@ -144,8 +145,9 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
 
 def simulated_arm(context: LaunchContext) -> list[Action]:
     """The simulated arm; the hardware node follows when it has said its port."""
-    command = [sys.executable, "-m", "dynid.simulation.servo_process", "--ignore-interrupt", "--robot"]
-    command.append(LaunchConfiguration("robot").perform(context))
+    robot = LaunchConfiguration("robot").perform(context)
+    # as installed, so with the interpreter that dynid's dependencies are in
+    command = [ExecutableInPackage("simulated_arm", "dynid"), "--ignore-interrupt", "--robot", robot]
     for name in ("mount", "baudrate"):
         if value := LaunchConfiguration(name).perform(context):
             command += [f"--{name}", value]
@@ -179,9 +181,8 @@ def start(context: LaunchContext) -> list[Action]:
 
 def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
     """Name an argument that there is not; launch itself passes it over in silence."""
-    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
-        return []
-    context.launch_configurations["arguments_looked_at"] = "yes"
+    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
+        return []  # included by another one, which has arguments of its own
     known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
     unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
     if unknown:

@@ -4,6 +4,7 @@ The arm MOVES as soon as everything is up. Everything ends when the bag is close
 """
 
 import os
+import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
@@ -44,9 +45,8 @@ def end(context: LaunchContext) -> list[Action]:
 
 def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
     """Name an argument that there is not; launch itself passes it over in silence."""
-    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
-        return []
-    context.launch_configurations["arguments_looked_at"] = "yes"
+    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
+        return []  # included by another one, which has arguments of its own
     known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
     unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
     if unknown:

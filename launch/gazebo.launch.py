@@ -5,6 +5,7 @@ Needs the packages ros_gz_sim, ros_gz_bridge and gz_ros2_control. Torques of the
 """
 
 import os
+import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
@@ -30,9 +31,8 @@ def give_up(context: LaunchContext) -> list[Action]:
 
 def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
     """Name an argument that there is not; launch itself passes it over in silence."""
-    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
-        return []
-    context.launch_configurations["arguments_looked_at"] = "yes"
+    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
+        return []  # included by another one, which has arguments of its own
     known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
     unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
     if unknown:
@@ -60,8 +60,11 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "gz_args", default_value="-r -v 2 empty.sdf", description="Arguments of gz sim; add -s for no window."
             ),
-            DeclareLaunchArgument("use_sim_time", default_value="true", description="Time comes from Gazebo's clock."),
-            DeclareLaunchArgument("ros2_control", default_value="gazebo", description="Do not change: the profile."),
+            DeclareLaunchArgument(
+                "controller",
+                default_value="joint_trajectory_controller",
+                description="The active one: it holds the arm; effort_controller lets it fall until torques come.",
+            ),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of the arm's nodes."),
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(simulator),
@@ -70,6 +73,9 @@ def generate_launch_description() -> LaunchDescription:
             bridge,
             RegisterEventHandler(over),
             create,
-            IncludeLaunchDescription(PythonLaunchDescriptionSource(control)),
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(control),
+                launch_arguments={"ros2_control": "gazebo", "controller": LaunchConfiguration("controller")}.items(),
+            ),
         ]
     )

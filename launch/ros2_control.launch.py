@@ -1,11 +1,15 @@
 """The arm under controller_manager: on our hardware node, mirrored by mock hardware, in Gazebo, or in MuJoCo.
 
 Starts robot_state_publisher, the controller manager (inside Gazebo it comes with the simulator), the state broadcaster
-and one controller; the other one is loaded, so that `ros2 control switch_controllers` can change over. On the real
-profile torque stays off until `hardware/enable` is called, as ever.
+and one controller; the other one is loaded, so that `ros2 control switch_controllers` can change over.
+
+On the real profile torque stays off until `hardware/enable` is called, and the trajectory controller is loaded only:
+enable the arm, then activate it, and it holds the arm where it is. The effort controller is not there at all, because
+it keeps its last torque for ever; dynid's executor talks to the hardware node itself.
 """
 
 import os
+import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
@@ -51,13 +55,12 @@ def arguments() -> list[DeclareLaunchArgument]:
             "inertials", default_value="",
             description="An accepted model.yaml that gives the description its inertias; empty: the nominal ones.",
         ),
-        DeclareLaunchArgument("hand", default_value="true", description="false: the arm without its fingers."),
         DeclareLaunchArgument(
             "mount", default_value="upright", description="How the arm is mounted: upright or hanging."
         ),
         DeclareLaunchArgument("mujoco_model", default_value="", description="MJCF file of the mujoco profile."),
         DeclareLaunchArgument(
-            "use_sim_time", default_value="false", description="true: time from /clock; Gazebo and MuJoCo need it."
+            "use_sim_time", default_value="false", description="true: time from /clock; always so in Gazebo and MuJoCo."
         ),
         DeclareLaunchArgument("start_rviz", default_value="false", description="true: start RViz as well."),
         DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; one for each arm."),
@@ -73,7 +76,7 @@ def description(namespace: str, inertials: str) -> dict[str, ParameterValue]:
     """`robot_description` from the xacro, for robot_state_publisher."""
     absolute = f"/{namespace.strip('/')}" if namespace.strip("/") else ""
     given: list[object] = [FindExecutable(name="xacro"), " ", share("urdf", "crane_x7", "crane_x7.urdf.xacro")]
-    for name in ("ros2_control", "hand", "mount", "mujoco_model", "namespace"):
+    for name in ("ros2_control", "mount", "mujoco_model", "namespace"):
         given += [f" {name}:=", LaunchConfiguration(name)]
     given += [f" joint_states_topic:={absolute}/{STATES} joint_commands_topic:={absolute}/{COMMANDS}"]
     given += [" controllers_file:=", share("config", "crane_x7", "ros2_control.yaml")]
@@ -100,11 +103,13 @@ def nodes(context: LaunchContext) -> list[Action]:
     """Everything but the hardware node."""
     profile, chosen = (LaunchConfiguration(name).perform(context) for name in ("ros2_control", "controller"))
     namespace, inertials = (LaunchConfiguration(name).perform(context) for name in ("namespace", "inertials"))
-    timed = {"use_sim_time": ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)}
+    simulated = profile in (GAZEBO, MUJOCO)
+    timed = {"use_sim_time": simulated or ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)}
+    local = [("/tf", "tf"), ("/tf_static", "tf_static")]  # two arms have the same frames
     where = {"namespace": LaunchConfiguration("namespace"), "output": "screen"}
     publisher = Node(
         package="robot_state_publisher", executable="robot_state_publisher",
-        parameters=[description(namespace, inertials), timed], **where,
+        parameters=[description(namespace, inertials), timed], remappings=local, **where,
     )  # fmt: skip
     found: list[Action] = [publisher]
     if profile != GAZEBO:
@@ -115,11 +120,14 @@ def nodes(context: LaunchContext) -> list[Action]:
         )  # fmt: skip
         over = OnProcessExit(target_action=manager, on_exit=[OpaqueFunction(function=give_up)])
         found += [manager, RegisterEventHandler(over)]
-    others = [spawner(name, "--inactive") for name in CONTROLLERS if name != chosen]
-    found += [spawner("joint_state_broadcaster"), spawner(chosen), *others]
+    found.append(spawner("joint_state_broadcaster"))
+    if profile == REAL:
+        found.append(spawner("joint_trajectory_controller", "--inactive"))
+    else:
+        found += [spawner(chosen), *(spawner(name, "--inactive") for name in CONTROLLERS if name != chosen)]
     rviz = Node(
         package="rviz2", executable="rviz2", arguments=["-d", share("config", "views", "dynid.rviz")],
-        parameters=[timed], condition=IfCondition(LaunchConfiguration("start_rviz")), **where,
+        parameters=[timed], remappings=local, condition=IfCondition(LaunchConfiguration("start_rviz")), **where,
     )  # fmt: skip
     return [*found, rviz]
 
@@ -135,9 +143,8 @@ def hardware() -> IncludeLaunchDescription:
 
 def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
     """Name an argument that there is not; launch itself passes it over in silence."""
-    if "arguments_looked_at" in context.launch_configurations:  # by the file that includes this one
-        return []
-    context.launch_configurations["arguments_looked_at"] = "yes"
+    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
+        return []  # included by another one, which has arguments of its own
     known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
     unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
     if unknown:

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
-from dynid.nodes.common import LOCALHOST_PROFILE, PROFILE_FILES
+from dynid.errors import UnknownNameError
+from dynid.nodes.common import LOCALHOST_PROFILE, PROFILE_FILES, refuse_unknown_parameters
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 
@@ -68,3 +70,20 @@ def test_nodes_find_each_other_without_shared_memory(
         names = threads(node.pid) | threads(os.getpid())
     assert any(name.startswith("dds.udp") for name in threads(node.pid))
     assert not any(name.startswith("dds.shm") for name in names)
+
+
+def test_a_slip_in_a_parameters_name_is_refused_and_a_strange_one_is_told() -> None:
+    told: list[str] = []
+    node = SimpleNamespace(
+        _parameters={"port_name": 1, "mount": 1, "use_sim_time": 1},
+        _parameter_overrides={},
+        get_name=lambda: "hardware",
+        has_parameter=lambda name: name in ("port_name", "mount"),
+        get_logger=lambda: SimpleNamespace(warning=told.append),
+    )
+    node._parameter_overrides = {"port_name": 1, "use_sim_time": 1, "site_of_the_cell": 1}
+    refuse_unknown_parameters(node)
+    assert told == ["there is no parameter 'site_of_the_cell' here; known: mount, port_name"]
+    node._parameter_overrides = {"portname": 1}
+    with pytest.raises(UnknownNameError, match="unknown parameter of node hardware 'portname'"):
+        refuse_unknown_parameters(node)

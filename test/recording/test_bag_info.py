@@ -29,6 +29,13 @@ def test_a_late_driver_that_catches_up_has_missed_nothing() -> None:
     assert missed_cycles(START + np.rint(lost * 1e6).astype(np.int64), 0.001).missed == 2
 
 
+@pytest.mark.parametrize("gain", [-5e-4, 5e-4])
+def test_a_clock_that_gains_or_loses_hides_no_gap_and_makes_none(gain: float) -> None:
+    kept = np.delete(np.arange(60_000), [700, 30_000, 30_001])
+    drops = missed_cycles(START + np.rint(kept * (1.0 + gain) * 1e6).astype(np.int64), 0.001)
+    assert [missed for _, missed in drops.gaps] == [1, 2]
+
+
 @pytest.mark.parametrize("stamps", [[], [START], [START, START + 1_400_000]])
 def test_nothing_missed(stamps: list[int]) -> None:
     drops = missed_cycles(np.array(stamps, dtype=np.int64), 0.001)

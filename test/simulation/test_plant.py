@@ -99,6 +99,18 @@ def test_mjcf_text_and_model_agree():
         np.testing.assert_allclose(one.qfrc_inverse, other.qfrc_inverse, atol=1e-12)
 
 
+def test_motors_take_torques_under_the_names_of_the_joints() -> None:
+    model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, STANDARD, PlantOptions(motors=True)))
+    assert [model.actuator(k).name for k in range(model.nu)] == list(ROBOT.joint_names)
+    np.testing.assert_allclose(model.actuator_ctrlrange[:, 1], ROBOT.torque_limits, rtol=1e-5)
+    np.testing.assert_allclose(model.actuator_ctrlrange[:, 0], -ROBOT.torque_limits, rtol=1e-5)
+    data = mujoco.MjData(model)
+    data.ctrl[:] = np.linspace(-0.5, 0.5, 8)
+    mujoco.mj_forward(model, data)
+    np.testing.assert_allclose(data.qfrc_actuator, data.ctrl, atol=1e-12)
+    assert mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, STANDARD)).nu == 0
+
+
 def test_geometry_keeps_shapes_and_the_second_finger_follows_the_first():
     model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, STANDARD, PlantOptions(geometry=True)))
     assert model.ngeom > 20 and model.nq == 9 and model.neq == 1

@@ -1,9 +1,12 @@
 """Parameters of the ros2_control controllers: names, claims, and gains that hold and move the simulated arm."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
+import xacro
 
 from dynid.resources import read_yaml, share_folder
 from dynid.robot import load_robot
@@ -37,33 +40,61 @@ def test_they_command_efforts_alone() -> None:
         assert set(ROBOT.joint_names) <= set(names)
 
 
-def followed(mount: str, gain: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+class GazeboPlant:
+    """The description that Gazebo gets: no rotors, but their inertia in the links; moved by MuJoCo."""
+
+    def __init__(self, mount: str) -> None:
+        given = {"ros2_control": "gazebo", "controllers_file": str(FILE), "mount": mount}
+        folder = share_folder() / "urdf" / "crane_x7"
+        text = xacro.process_file(str(folder / "crane_x7.urdf.xacro"), mappings=given).toxml()
+        self.model = mujoco.MjModel.from_xml_string(text)
+        self.model.opt.timestep, self.model.opt.integrator = STEP_S, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        self.model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+        assert not self.model.dof_armature.any()
+        self.data = mujoco.MjData(self.model)
+        self.rows = np.array([self.model.joint(name).qposadr[0] for name in ROBOT.joint_names])
+        self.data.qpos[self.rows] = ROBOT.rest_posture
+
+    def measure(self) -> SimpleNamespace:
+        return SimpleNamespace(q=self.data.qpos[self.rows].copy(), dq=self.data.qvel[self.rows].copy())
+
+    def set_currents(self, current_a: np.ndarray) -> None:
+        self.data.qfrc_applied[self.rows] = current_a * ROBOT.torque_constants
+
+    def advance(self, _: float) -> None:
+        mujoco.mj_step(self.model, self.data)
+
+
+def followed(mount: str, gain: float = 1.0, *, gazebo: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Errors and torques (N, n) while the trajectory controller's PID holds, moves every joint by 20 deg, and holds."""
     rows = [parameters("joint_trajectory_controller")["gains"][name] for name in ROBOT.joint_names]
     p, i, d, clamp = (np.array([row[key] for row in rows]) for key in ("p", "i", "d", "i_clamp"))
-    plant = ArmPlant(ROBOT, mount=mount, seed=4)
+    plant = GazeboPlant(mount) if gazebo else ArmPlant(ROBOT, mount=mount, seed=4)
     start = plant.measure().q
     sign = np.where(start > 0.5 * (ROBOT.lower + ROBOT.upper), -1.0, 1.0)
     integral, errors, torques = np.zeros(8), [], []
-    limits = ROBOT.current_limits
+    limits, tau = ROBOT.current_limits, np.zeros(8)
     for k in range(9000):
         share = np.clip((k * STEP_S - 2.0) / 3.0, 0.0, 1.0)
         blend, rate = share**2 * (3.0 - 2.0 * share), 6.0 * share * (1.0 - share) / 3.0
         reading = plant.measure()
+        plant.set_currents(np.clip(tau / ROBOT.torque_constants, -limits, limits))  # a cycle late, as in ros2_control
         error = start + sign * np.deg2rad(20.0) * blend - reading.q
         integral = np.clip(integral + i * error * STEP_S, -clamp, clamp)
         tau = gain * (p * error + integral + d * (sign * np.deg2rad(20.0) * rate - reading.dq))
-        plant.set_currents(np.clip(tau / ROBOT.torque_constants, -limits, limits))
         plant.advance(STEP_S)
         errors.append(error)
         torques.append(tau)
     return np.array(errors), np.array(torques)
 
 
+@pytest.mark.parametrize("gazebo", [False, True], ids=["arm", "gazebo"])
 @pytest.mark.parametrize("mount", ["upright", "hanging"])
-def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_tolerances(mount: str) -> None:
+def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_tolerances(
+    mount: str, gazebo: bool
+) -> None:
     constraints = parameters("joint_trajectory_controller")["constraints"]
-    errors, torques = followed(mount)
+    errors, torques = followed(mount, gazebo=gazebo)
     trajectory = [constraints[name]["trajectory"] for name in ROBOT.joint_names]
     goal = [constraints[name]["goal"] for name in ROBOT.joint_names]
     assert (np.abs(errors).max(axis=0) < trajectory).all()

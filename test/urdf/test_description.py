@@ -189,15 +189,20 @@ def test_a_ros2_control_block_commands_efforts_within_the_drivers_limits(profile
     robot = load_robot("crane_x7")
     block = expand(ros2_control=profile, **NEEDED.get(profile, {})).find("ros2_control")
     assert block.find("hardware/plugin").text == PROFILES[profile]
-    assert [joint.attrib["name"] for joint in block.findall("joint")] == list(robot.joint_names)
-    for index, joint in enumerate(block.findall("joint")):
+    found = {joint.attrib["name"]: joint for joint in block.findall("joint")}
+    passive = found.pop("crane_x7_gripper_finger_b_joint", None)  # Gazebo drives a mimic joint only if it is listed
+    assert (passive is not None) == (profile == "gazebo")
+    assert passive is None or not passive.findall("command_interface")
+    assert list(found) == list(robot.joint_names)
+    for index, joint in enumerate(found.values()):
         assert [one.attrib["name"] for one in joint.findall("command_interface")] == ["effort"]
         assert [one.attrib["name"] for one in joint.findall("state_interface")] == ["position", "velocity", "effort"]
         bounds = {one.attrib["name"]: float(one.text) for one in joint.findall("command_interface/param")}
         most = robot.current_limits[index] * robot.torque_constants[index]
         assert bounds == {"min": pytest.approx(-most), "max": pytest.approx(most)}
-        start = float(joint.find("state_interface/param").text)
-        assert start == pytest.approx(np.deg2rad(robot.file.rest_posture_deg[index]))
+        start = joint.find("state_interface/param")  # a real arm is nowhere before it was measured
+        assert (start is None) == (profile == "real")
+        assert start is None or float(start.text) == pytest.approx(np.deg2rad(robot.file.rest_posture_deg[index]))
 
 
 def test_the_real_profile_always_sends_commands_over_the_topics_given():
@@ -217,6 +222,9 @@ def test_gazebo_gets_a_bolted_arm_and_its_plugin(mount: str, up: float):
     pinocchio.framesForwardKinematics(model, data, pinocchio.neutral(model))
     base = data.oMf[model.getFrameId("base_link")]
     np.testing.assert_allclose(base.rotation[:, 2], [0, 0, up], atol=1e-9)
+    masses = {link.attrib["name"]: link.find("inertial/mass") for link in root.findall("link")}
+    assert masses.pop("world") is None  # and of all others none is without mass, or Gazebo drops what it carries
+    assert all(mass is not None and float(mass.attrib["value"]) >= 0.005 for mass in masses.values())
     assert root.find("gazebo/plugin").attrib["name"] == "gz_ros2_control::GazeboSimROS2ControlPlugin"
     assert root.find("gazebo/plugin/parameters").text == "/tmp/c.yaml"
     assert root.find("gazebo/plugin/ros/namespace").text == "left"

@@ -1,6 +1,7 @@
 """What all nodes share: quality of service, parameters, signals, and the way in and out of a process."""
 
 import contextlib
+import difflib
 import os
 import signal
 import sys
@@ -34,6 +35,7 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
+SLIP = 0.75  # likeness from which on an unknown name is a known one mistyped
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
 TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
@@ -150,14 +152,18 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
 def refuse_unknown_parameters(node: Node) -> None:
     """Name what a command line or a parameter file gives a node that it does not have; ROS passes it over in silence.
 
+    A name like one of the node's own is refused as a slip; any other is a warning, since it may be another node's.
+
     Raises:
         UnknownNameError: there is such a parameter.
     """
-    given = getattr(node, "_parameter_overrides", {})  # rclpy has no other way to ask
-    for name in sorted(given):
-        if not node.has_parameter(name) and not name.startswith(ROS_PARAMETERS):
-            known = sorted(one for one in node._parameters if not one.startswith(ROS_PARAMETERS))
+    known = sorted(one for one in node._parameters if not one.startswith(ROS_PARAMETERS))
+    for name in sorted(getattr(node, "_parameter_overrides", {})):  # rclpy has no other way to ask
+        if node.has_parameter(name) or name.startswith(ROS_PARAMETERS):
+            continue
+        if difflib.get_close_matches(name, known, cutoff=SLIP):
             raise UnknownNameError(f"parameter of node {node.get_name()}", name, known)
+        node.get_logger().warning(f"there is no parameter '{name}' here; known: {', '.join(known)}")
 
 
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:

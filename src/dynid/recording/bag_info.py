@@ -13,6 +13,7 @@ from dynid.recording.recording import HARDWARE_SETTINGS, JOINT_STATES
 from dynid.recording.series import joint_series, strings
 from dynid.recording.settings import HardwareSettings, parse_settings
 
+DRIFT_BLOCK = 1000
 JUDGED_UNTIL_S = 1.0  # before its end: a driver that is late there may still catch up
 
 
@@ -84,6 +85,7 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     """
     cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
     lateness = cycles - np.arange(len(cycles))
+    lateness = lateness - _drift(lateness) * np.arange(len(lateness))
     last = len(cycles) - min(round(JUDGED_UNTIL_S / cycle_s), len(cycles) // 5) - 1
     end = last + int(np.argmin(lateness[last:])) + 1 if len(cycles) else 0
     lasting = np.minimum.accumulate(lateness[:end][::-1])[::-1]
@@ -92,6 +94,13 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     gaps = tuple((float(cycles[k] * cycle_s), int(np.rint(rises[k]))) for k in at)
     total = sum(missed for _, missed in gaps)
     return Drops(len(stamp_ns) + total, total, gaps, cycle_s)
+
+
+def _drift(lateness: NDArray[np.float64]) -> float:
+    """Cycles per message that the driver's clock gains on the stamps': the usual change between blocks' earliest."""
+    whole = len(lateness) // DRIFT_BLOCK * DRIFT_BLOCK
+    earliest = lateness[:whole].reshape(-1, DRIFT_BLOCK).min(axis=1)
+    return float(np.median(np.diff(earliest))) / DRIFT_BLOCK if len(earliest) > 4 else 0.0
 
 
 def bag_info(path: Path | str) -> BagInfo:

@@ -30,6 +30,6 @@ def write_exports(folder: Path, robot: Robot, mdh: MdhChain, standard: StandardP
         OutputExistsError: a file exists.
     """
     content = to_file(standard, mdh, robot.name, robot.joint_names, "identified")
-    write_whole(folder / MJCF_FILE, mjcf_text(robot, content, PlantOptions(mount=mount)))
+    write_whole(folder / MJCF_FILE, mjcf_text(robot, content, PlantOptions(mount=mount, motors=True)))
     write_whole(folder / URDF_FILE, identified_urdf(robot, mdh, standard))
     write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))

@@ -34,12 +34,14 @@ class PlantOptions:
         coulomb_friction: (n,) [N m], or None for what the standard parameters hold.
         stops: lower and upper joint stops, (n,) each [rad]; None is the joint limits widened by `STOP_MARGIN_RAD`.
         geometry: keep the drawn shapes and the joints that are no axes (mimic fingers), for viewers; slower.
+        motors: an actuator for every axis, under the joint's name, whose control is its torque [N m].
     """
 
     mount: str | None = None
     coulomb_friction: FloatArray | None = None
     stops: tuple[FloatArray, FloatArray] | None = None
     geometry: bool = False
+    motors: bool = False
 
 
 DEFAULT_OPTIONS = PlantOptions()
@@ -78,6 +80,8 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
     _empty_carried(spec, robot)
     _set_axes(spec, robot, standard, options)
     _add_coupled_motors(spec, robot, standard)
+    if options.motors:
+        _add_actuators(spec, robot)
     return spec
 
 
@@ -158,6 +162,18 @@ def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFil
         _set_damping(tendon, axis.motor_viscous_friction_nm_s_per_rad or 0.0)
         tendon.frictionloss = axis.motor_coulomb_friction_nm or 0.0
         tendon.solref_friction, tendon.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
+
+
+def _add_actuators(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Torques as controls, for simulators and mujoco_ros2_control; while they are zero nothing changes."""
+    try:
+        limits = robot.torque_limits
+    except ConfigurationError:  # a robot that is only identified from recordings need not have any
+        limits = np.full(robot.size, np.nan)
+    for name, largest in zip(robot.joint_names, limits, strict=True):
+        motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
+        if np.isfinite(largest):
+            motor.ctrllimited, motor.ctrlrange = True, (-float(largest), float(largest))
 
 
 def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
