@@ -244,6 +244,27 @@ def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, l
         assert reader.message_count == count == len(list(reader.messages()))
 
 
+def test_a_file_cut_shorter_while_it_is_read_ends_no_reader(experiment, tmp_path: Path) -> None:
+    """What a recorder does with every index that it replaces; a mapped file would end the reader by SIGBUS."""
+    bag = experiment.write(tmp_path / "bag")
+    code = (
+        "import sys, dynid.recording.bag_reader as r\n"
+        "from pathlib import Path\n"
+        "scan = r.scan_mcap\n"
+        "def cut(path, **options):\n"
+        "    found = scan(path, **options)\n"
+        "    path.open('r+b').truncate(100)\n"
+        "    return found\n"
+        "r.scan_mcap = cut\n"
+        "bag = r.read_bag(sys.argv[1])\n"
+        "print(sum(len(raw) for topic in bag.topics.values() for raw in topic.messages))\n"
+    )
+    whole = sum(len(raw) for topic in read_bag(bag).topics.values() for raw in topic.messages)
+    (bag / "metadata.yaml").unlink()  # as of a recorder that has only begun
+    read = subprocess.run([sys.executable, "-c", code, str(bag)], capture_output=True, text=True)
+    assert read.returncode == 0 and int(read.stdout) == whole, read.stderr
+
+
 def test_killed_within_a_transaction(tmp_path: Path) -> None:
     """More than sqlite's cache holds: a part of the transaction is in the file, and must be rolled back."""
     bag = tmp_path / "bag"

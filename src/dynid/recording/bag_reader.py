@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,8 +18,10 @@ from rosbags.rosbag2.metadata import parse_qos
 
 from dynid.errors import DataError, InputNotFoundError, UnknownNameError
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, read_metadata
-from dynid.recording.mcap_scan import scan_mcap
+from dynid.recording.mcap_scan import McapScan, scan_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
+
+TORN_READS, TORN_PAUSE_S = 3, 0.02  # of a file that is being written: so often, and so long apart
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,27 @@ def _merged(pieces: list[TopicContent], path: Path) -> TopicContent:
     return TopicContent(first.name, first.message_type, first.qos, joined([piece.messages for piece in pieces]))
 
 
+def _may_grow(path: Path) -> bool:
+    """Whether a recorder may still be writing a data file: the metadata beside it is not final."""
+    try:
+        metadata = read_metadata(path.parent)
+    except DataError:
+        return True
+    return metadata is None or metadata.provisional
+
+
+def _scan_growing(path: Path) -> McapScan:
+    """A scan of what a recorder has written so far; it may replace the end of the file while it is read."""
+    for _ in range(TORN_READS):
+        try:
+            return scan_mcap(path, growing=True)
+        except DataError:
+            time.sleep(TORN_PAUSE_S)
+    return scan_mcap(path, growing=True)
+
+
 def _read_mcap(path: Path) -> _FileContent:
-    scan = scan_mcap(path)
+    scan = _scan_growing(path) if _may_grow(path) else scan_mcap(path)
     topics = tuple(
         TopicContent(channel.topic, channel.message_type, channel.qos, from_blocks(scan.blocks.get(identifier, [])))
         for identifier, channel in scan.channels.items()

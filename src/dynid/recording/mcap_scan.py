@@ -64,8 +64,13 @@ class McapScan:
     lost_bytes: int = 0
 
 
-def scan_mcap(path: Path) -> McapScan:
+def scan_mcap(path: Path, *, growing: bool = False) -> McapScan:
     """Scan a file; everything up to the first record that is cut off.
+
+    Args:
+        path: the file.
+        growing: a recorder may be writing it. Then it is copied, since of a mapped file that is cut shorter, as the
+            recorder does with every index that it replaces, a reader dies by SIGBUS.
 
     Raises:
         DataError: not an MCAP file, or damaged in a way that a kill does not explain.
@@ -73,8 +78,11 @@ def scan_mcap(path: Path) -> McapScan:
     with path.open("rb") as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise DataError(f"{path} is not an MCAP file: it does not start with MCAP's magic bytes")
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    data = np.frombuffer(mapped, dtype=np.uint8)
+        if growing:
+            content: bytes | mmap.mmap = MAGIC + stream.read()
+        else:
+            content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    data = np.frombuffer(content, dtype=np.uint8)
     scan = McapScan()
     schemas: dict[int, str] = {}
     try:
