@@ -244,6 +244,18 @@ def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, l
         assert reader.message_count == count == len(list(reader.messages()))
 
 
+@pytest.mark.parametrize("repaired", [False, True], ids=["as it was left", "repaired"])
+def test_the_mcap_projects_own_reader_opens_what_a_killed_recorder_left(tmp_path: Path, repaired: bool) -> None:
+    mcap_reader = pytest.importorskip("mcap.reader", reason="the mcap package is not installed")
+    bag = tmp_path / "bag"
+    flushed = int(kill_recorder(bag, "mcap", 700, 4))
+    if repaired:
+        repair_bag(bag)
+    with (bag / "bag.mcap").open("rb") as stream:
+        messages = sum(1 for _ in mcap_reader.make_reader(stream).iter_messages())
+    assert messages == read_bag(bag).counts["/joint_states"] >= flushed > 0
+
+
 def test_a_file_cut_shorter_while_it_is_read_ends_no_reader(experiment, tmp_path: Path) -> None:
     """What a recorder does with every index that it replaces; a mapped file would end the reader by SIGBUS."""
     bag = experiment.write(tmp_path / "bag")
