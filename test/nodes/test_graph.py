@@ -43,6 +43,8 @@ def arms(group: ProcessGroup, client: Supervisor) -> Iterator[Supervisor]:
 def graph(client: Supervisor, name: str, namespace: str = LEFT) -> dict[str, set[str]]:
     """What a node publishes, subscribes to, serves and asks for."""
     node = client.node
+    if (name, namespace) not in node.get_node_names_and_namespaces():
+        return {"publish": set(), "subscribe": set(), "reply": set(), "request": set()}  # the middleware tells it late
     found = {
         "publish": node.get_publisher_names_and_types_by_node(name, namespace),
         "subscribe": node.get_subscriber_names_and_types_by_node(name, namespace),
@@ -73,10 +75,11 @@ def test_nothing_of_an_arm_is_outside_of_its_namespace_and_policies_allow_just_w
     allowed = policies((ROOT / "config/sros2/policies.xml").read_text(encoding="utf-8"))
     for name in NODES:
         with contextlib.suppress(NodeError):  # the graph is complete a moment after the nodes answer
-            arms.wait(lambda name=name: graph(arms, name) == allowed[name], 10.0, "the graph")
+            arms.wait(lambda name=name: graph(arms, name) == allowed[name], 30.0, "the graph")
         assert graph(arms, name) == allowed[name]
         names = set().union(*graph(arms, name).values())
         assert {text for text in names if not text.startswith(f"{LEFT}/")} <= EVERYWHERE
+    arms.wait(lambda: f"{RIGHT}/hardware/enable" in graph(arms, "hardware", RIGHT)["reply"], 10.0, "the right arm")
     right = set().union(*graph(arms, "hardware", RIGHT).values())
     assert right & set().union(*graph(arms, "hardware").values()) <= EVERYWHERE
     check_quality(arms)
