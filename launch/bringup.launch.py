@@ -5,7 +5,6 @@ Torque stays off until somebody calls `hardware/enable`. A real port is refused 
 
 import os
 import signal
-import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
@@ -18,15 +17,19 @@ from launch.actions import (
     RegisterEventHandler,
 )
 from launch.event_handlers import OnProcessExit, OnProcessIO, OnProcessStart
-from launch.events import Shutdown, matches_action
+from launch.events import matches_action
 from launch.events.process import ProcessIO, SignalProcess
+from launch.launch_description_sources import load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 from launch_ros.event_handlers import OnStateTransition
-from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import ExecutableInPackage
 from lifecycle_msgs.msg import Transition
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
+refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
 TRUE = ("true", "1")
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
@@ -80,20 +83,6 @@ def arguments() -> list[DeclareLaunchArgument]:
     ]
 
 
-def change(node: LifecycleNode, transition: int) -> EmitEvent:
-    """Ask for a lifecycle transition."""
-    return EmitEvent(event=ChangeState(lifecycle_node_matcher=matches_action(node), transition_id=transition))
-
-
-def give_up(reason: str) -> OpaqueFunction:
-    """End everything, unless that is under way."""
-
-    def end(context: LaunchContext) -> list[Action]:
-        return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason=reason))]
-
-    return OpaqueFunction(function=end)
-
-
 def hardware(context: LaunchContext, port: str) -> list[Action]:
     """The hardware node on a port, and what takes it to the active state."""
     given = {name: LaunchConfiguration(name).perform(context) for name in ("baudrate", "mount")}
@@ -120,25 +109,25 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
         output="screen",
         **HARDWARE_PATIENCE,
     )
-    started = OnProcessStart(target_action=node, on_start=[change(node, Transition.TRANSITION_CONFIGURE)])
+    started = OnProcessStart(target_action=node, on_start=[shared.change(node, Transition.TRANSITION_CONFIGURE)])
     configured = OnStateTransition(
         target_lifecycle_node=node,
         start_state="configuring",
         goal_state="inactive",
-        entities=[change(node, Transition.TRANSITION_ACTIVATE)],
+        entities=[shared.change(node, Transition.TRANSITION_ACTIVATE)],
     )
     refused = OnStateTransition(
         target_lifecycle_node=node,
         start_state="configuring",
         goal_state="unconfigured",
-        entities=[give_up("the hardware node refused to configure; its error is above")],
+        entities=[shared.give_up("the hardware node refused to configure; its error is above")],
     )
     active = OnStateTransition(
         target_lifecycle_node=node,
         goal_state="active",
         entities=[LogInfo(msg="the arm is active; torque is off until hardware/enable is called")],
     )
-    ended = OnProcessExit(target_action=node, on_exit=[give_up("the hardware node ended")])
+    ended = OnProcessExit(target_action=node, on_exit=[shared.give_up("the hardware node ended")])
     handlers = (started, configured, refused, active, ended)
     return [*(RegisterEventHandler(handler) for handler in handlers), node]
 
@@ -167,7 +156,7 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
 
     return [
         RegisterEventHandler(OnProcessIO(target_action=arm, on_stdout=on_stdout)),
-        RegisterEventHandler(OnProcessExit(target_action=arm, on_exit=[give_up("the simulated arm ended")])),
+        RegisterEventHandler(OnProcessExit(target_action=arm, on_exit=[shared.give_up("the simulated arm ended")])),
         arm,
     ]
 
@@ -177,17 +166,6 @@ def start(context: LaunchContext) -> list[Action]:
     if LaunchConfiguration("use_sim").perform(context).lower() in TRUE:
         return simulated_arm(context)
     return hardware(context, LaunchConfiguration("port_name").perform(context))
-
-
-def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
-    """Name an argument that there is not; launch itself passes it over in silence."""
-    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
-        return []  # included by another one, which has arguments of its own
-    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
-    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
-    if unknown:
-        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return []
 
 
 def generate_launch_description() -> LaunchDescription:

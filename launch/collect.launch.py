@@ -4,26 +4,25 @@ The arm MOVES as soon as everything is up. Everything ends when the bag is close
 """
 
 import os
-import sys
 
-from launch import LaunchContext, LaunchDescription
-from launch.action import Action
+from launch import LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
-    EmitEvent,
     IncludeLaunchDescription,
     OpaqueFunction,
     RegisterEventHandler,
 )
 from launch.event_handlers import OnProcessExit, OnProcessStart
-from launch.events import Shutdown, matches_action
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
-from launch_ros.events.lifecycle import ChangeState
 from launch_ros.parameter_descriptions import ParameterValue
 from lifecycle_msgs.msg import Transition
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
+refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
 COMMON = {
     "package": "dynid",
@@ -33,30 +32,9 @@ COMMON = {
 }
 
 
-def change(node: LifecycleNode, transition: int) -> EmitEvent:
-    """Ask for a lifecycle transition."""
-    return EmitEvent(event=ChangeState(lifecycle_node_matcher=matches_action(node), transition_id=transition))
-
-
-def end(context: LaunchContext) -> list[Action]:
-    """End everything, unless that is under way."""
-    return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the experiment ended"))]
-
-
-def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
-    """Name an argument that there is not; launch itself passes it over in silence."""
-    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
-        return []  # included by another one, which has arguments of its own
-    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
-    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
-    if unknown:
-        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return []
-
-
 def generate_launch_description() -> LaunchDescription:
     """Arguments, control, recorder, client."""
-    control = os.path.join(os.path.dirname(os.path.abspath(__file__)), "control.launch.py")
+    control = os.path.join(HERE, "control.launch.py")
     settings = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "storage")}
     recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[settings], **COMMON)
     names = ("trajectory", "profile", "output")
@@ -66,15 +44,15 @@ def generate_launch_description() -> LaunchDescription:
         parameters=[{name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}],
         **COMMON,
     )
-    configure = change(recorder, Transition.TRANSITION_CONFIGURE)
+    configure = shared.change(recorder, Transition.TRANSITION_CONFIGURE)
     activate = OnStateTransition(
         target_lifecycle_node=recorder,
         start_state="configuring",
         goal_state="inactive",
-        entities=[change(recorder, Transition.TRANSITION_ACTIVATE)],
+        entities=[shared.change(recorder, Transition.TRANSITION_ACTIVATE)],
     )
     record = OnStateTransition(target_lifecycle_node=recorder, goal_state="active", entities=[client])
-    finish = OnProcessExit(target_action=client, on_exit=[OpaqueFunction(function=end)])
+    finish = OnProcessExit(target_action=client, on_exit=[shared.give_up("the experiment ended")])
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),

@@ -6,32 +6,23 @@ drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`.
 """
 
 import os
-import sys
 
-from launch import LaunchContext, LaunchDescription
-from launch.action import Action
+from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
 from launch.conditions import IfCondition
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-
-def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
-    """Name an argument that there is not; launch itself passes it over in silence."""
-    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
-        return []  # included by another one, which has arguments of its own
-    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
-    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
-    if unknown:
-        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return []
+HERE = os.path.dirname(os.path.abspath(__file__))
+shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
+refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, bringup, executor."""
-    bringup = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bringup.launch.py")
+    bringup = os.path.join(HERE, "bringup.launch.py")
     names = ("robot", "mount", "trajectory", "profile", "controller", "model_file", "effort_topic")
     settings: dict[str, object] = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}
     settings["output"] = ParameterValue(LaunchConfiguration("command_output"), value_type=str)

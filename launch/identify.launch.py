@@ -4,15 +4,19 @@ Needs no arm. `bags` and `validation_bags` take one folder or several, separated
 """
 
 import os
-import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, RegisterEventHandler
 from launch.event_handlers import OnProcessStart
+from launch.launch_description_sources import load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
+refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
 
 def start(context: LaunchContext) -> list[Action]:
@@ -33,17 +37,6 @@ def start(context: LaunchContext) -> list[Action]:
     service = {"service": "identification/identify", "timeout_s": 3600.0}
     client = Node(executable="trigger_client", name="identify_client", parameters=[service], **common)
     return [RegisterEventHandler(OnProcessStart(target_action=node, on_start=[client])), node]
-
-
-def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
-    """Name an argument that there is not; launch itself passes it over in silence."""
-    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
-        return []  # included by another one, which has arguments of its own
-    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
-    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
-    if unknown:
-        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return []
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -9,21 +9,18 @@ it keeps its last torque for ever; dynid's executor talks to the hardware node i
 """
 
 import os
-import sys
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import (
     DeclareLaunchArgument,
-    EmitEvent,
     IncludeLaunchDescription,
     OpaqueFunction,
     RegisterEventHandler,
 )
 from launch.conditions import IfCondition
 from launch.event_handlers import OnProcessExit
-from launch.events import Shutdown
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
 from launch.substitutions import (
     Command,
     EqualsSubstitution,
@@ -34,6 +31,9 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
+refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
+
 REAL, MOCK, GAZEBO, MUJOCO = "real", "mock", "gazebo", "mujoco"
 CONTROLLERS = ("effort_controller", "joint_trajectory_controller")
 # The hardware node's own topics; `joint_states` belongs to the broadcaster, as everybody expects.
@@ -94,11 +94,6 @@ def spawner(name: str, *more: str) -> Node:
     )  # fmt: skip
 
 
-def give_up(context: LaunchContext) -> list[Action]:
-    """End everything, unless that is under way."""
-    return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason="the controller manager ended"))]
-
-
 def nodes(context: LaunchContext) -> list[Action]:
     """Everything but the hardware node."""
     profile, chosen = (LaunchConfiguration(name).perform(context) for name in ("ros2_control", "controller"))
@@ -118,7 +113,7 @@ def nodes(context: LaunchContext) -> list[Action]:
             package=package, executable="ros2_control_node",
             parameters=[share("config", "crane_x7", "ros2_control.yaml"), timed], **where,
         )  # fmt: skip
-        over = OnProcessExit(target_action=manager, on_exit=[OpaqueFunction(function=give_up)])
+        over = OnProcessExit(target_action=manager, on_exit=[shared.give_up("the controller manager ended")])
         found += [manager, RegisterEventHandler(over)]
     found.append(spawner("joint_state_broadcaster"))
     if profile == REAL:
@@ -139,17 +134,6 @@ def hardware() -> IncludeLaunchDescription:
         launch_arguments={"joint_states_topic": STATES, "joint_commands_topic": COMMANDS}.items(),
         condition=IfCondition(EqualsSubstitution(LaunchConfiguration("ros2_control"), REAL)),
     )
-
-
-def refuse_unknown_arguments(context: LaunchContext) -> list[Action]:
-    """Name an argument that there is not; launch itself passes it over in silence."""
-    if os.path.basename(__file__) not in [os.path.basename(text) for text in sys.argv]:
-        return []  # included by another one, which has arguments of its own
-    known = {one.name for one in generate_launch_description().get_launch_arguments(conditional_inclusion=True)}
-    unknown = sorted({text.split(":=")[0] for text in context.argv if ":=" in text} - known)
-    if unknown:
-        raise ValueError(f"unknown launch argument {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return []
 
 
 def generate_launch_description() -> LaunchDescription:

@@ -148,7 +148,10 @@ def test_a_wrong_name_is_noticed(source: str) -> None:
     assert launch_faults(source)
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
+SHARED = ROOT / "launch" / "shared.py"
+
+
+@pytest.mark.parametrize("path", [*FILES, SHARED], ids=[*NAMES, SHARED.name])
 def test_launch_files_import_launch_only(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

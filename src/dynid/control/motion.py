@@ -251,10 +251,8 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if abs(error[worst]) <= ON_REFERENCE_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
-        held, given_up = (
-            bool(np.isfinite(q).all()),
-            "the motion was given up" if self.moving else "pushed, or torque is off",
-        )
+        held = bool(np.isfinite(q).all())
+        given_up = "the motion was given up" if self.moving else "pushed, or torque is off"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)

@@ -84,8 +84,9 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     where the smallest lateness of all messages to come rises by a cycle. What is open at the end is not counted.
     """
     cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
-    lateness = cycles - np.arange(len(cycles))
-    lateness = lateness - _drift(lateness) * np.arange(len(lateness))
+    count = np.arange(len(cycles))
+    lateness = cycles - count
+    lateness -= _drift(lateness) * count
     last = len(cycles) - min(round(JUDGED_UNTIL_S / cycle_s), len(cycles) // 5) - 1
     end = last + int(np.argmin(lateness[last:])) + 1 if len(cycles) else 0
     lasting = np.minimum.accumulate(lateness[:end][::-1])[::-1]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from rosbags.interfaces import ConnectionExtRosbag2, Qos
 from rosbags.rosbag2 import Reader, ReaderError
@@ -84,10 +83,6 @@ class _FileContent:
     finding: str | None = None
 
 
-class _FileReader(Protocol):
-    def __call__(self, path: Path) -> _FileContent: ...
-
-
 def read_bag(path: Path | str) -> Bag:
     """Read a whole bag, folder or single .mcap or .db3 file. The bag is not changed.
 
@@ -99,9 +94,11 @@ def read_bag(path: Path | str) -> Bag:
     files, storage, compressed, findings = _locate(path)
     if compressed:
         contents = [_read_with_rosbags(path)]
+    elif storage == "mcap":
+        scan = _scan_growing if _may_grow(files[0].parent) else scan_mcap
+        contents = [_mcap_content(file, scan(file)) for file in files]
     else:
-        reader: _FileReader = _read_mcap if storage == "mcap" else _read_sqlite
-        contents = [reader(file) for file in files]
+        contents = [_read_sqlite(file) for file in files]
     findings += [content.finding for content in contents if content.finding]
     groups: dict[str, list[TopicContent]] = defaultdict(list)
     for content in contents:
@@ -150,10 +147,10 @@ def _merged(pieces: list[TopicContent], path: Path) -> TopicContent:
     return TopicContent(first.name, first.message_type, first.qos, joined([piece.messages for piece in pieces]))
 
 
-def _may_grow(path: Path) -> bool:
-    """Whether a recorder may still be writing a data file: the metadata beside it is not final."""
+def _may_grow(folder: Path) -> bool:
+    """Whether a recorder may still be writing the data files of a folder: its metadata is not final."""
     try:
-        metadata = read_metadata(path.parent)
+        metadata = read_metadata(folder)
     except DataError:
         return True
     return metadata is None or metadata.provisional
@@ -169,8 +166,7 @@ def _scan_growing(path: Path) -> McapScan:
     return scan_mcap(path, growing=True)
 
 
-def _read_mcap(path: Path) -> _FileContent:
-    scan = _scan_growing(path) if _may_grow(path) else scan_mcap(path)
+def _mcap_content(path: Path, scan: McapScan) -> _FileContent:
     topics = tuple(
         TopicContent(channel.topic, channel.message_type, channel.qos, from_blocks(scan.blocks.get(identifier, [])))
         for identifier, channel in scan.channels.items()
