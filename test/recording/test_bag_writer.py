@@ -237,8 +237,9 @@ def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, l
     count = unrepaired.counts["/joint_states"]
     assert count >= flushed and count % 700 == 0
     assert any("provisional" in finding for finding in unrepaired.findings)
-    with AnyReader([bag]) as reader:  # rosbags takes it as it is, too
-        assert len(list(reader.messages())) == count
+    if storage == "mcap":  # rosbags takes it as it is, too; of a database it passes over the journal (immutable)
+        with AnyReader([bag]) as reader:
+            assert len(list(reader.messages())) == count
     assert {file.name: file.read_bytes() for file in bag.iterdir()} == files, "reading changed the bag"
     repaired = repair_bag(bag)
     assert repaired.counts == {"/joint_states": count} and "metadata.yaml written" in repaired.actions

@@ -171,8 +171,13 @@ def _mcap_content(path: Path, scan: McapScan) -> _FileContent:
         TopicContent(channel.topic, channel.message_type, channel.qos, from_blocks(scan.blocks.get(identifier, [])))
         for identifier, channel in scan.channels.items()
     )
-    cut = f"{path.name} is cut off: no index at its end, {scan.lost_bytes} bytes of an unfinished record not used"
-    return _FileContent(topics, None if scan.complete else cut)
+    if scan.complete:
+        return _FileContent(topics)
+    if scan.lost_bytes or scan.indexed is None:
+        cut = f"is cut off: no index at its end, {scan.lost_bytes} bytes of an unfinished record not used"
+    else:
+        cut = "was left while its index was being replaced"
+    return _FileContent(topics, f"{path.name} {cut}")
 
 
 def _read_sqlite(path: Path) -> _FileContent:

@@ -7,7 +7,7 @@ Used of rosbags beyond its documentation: `Writer.STORAGE_PLUGINS`, `.storage`, 
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -20,6 +20,8 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.rosbag2.enums import CompressionMode
 from rosbags.rosbag2.storage_mcap import McapWriter, PendingChunk
 from rosbags.rosbag2.storage_sqlite3 import Sqlite3Writer
+
+from dynid.recording.mcap_file import LiveMcapFile
 
 Stamps = NDArray[np.int64]
 Rows = NDArray[np.uint8]
@@ -62,31 +64,27 @@ class _Memory(BytesIO):
 
 
 class FlushingMcapWriter(McapWriter):
-    """An MCAP storage whose file is complete, index and footer included, after every flush.
+    """An MCAP storage whose file has a valid index and footer at every moment, of what the last flush brought there.
 
-    The next chunk replaces the index of the flush before it. Chunks and indices are composed in memory and written in
-    one piece; one that cannot be written (disk full) leaves the file as the last flush left it.
+    Chunks and indices are composed in memory; what cannot be written (disk full) changes nothing in the file.
     """
 
     def __init__(self, path: Path, compression: CompressionMode) -> None:
         super().__init__(path, compression)
-        self._file = self.bio.detach()  # unbuffered: nothing may linger that is written later, in the wrong place
-        self._file.seek(0, 2)
-        self._end = self._file.tell()  # of the last whole chunk
-        self._index = b""  # what lies behind it
+        self._stream = self.bio.detach()  # unbuffered: nothing may linger that is written later, in the wrong place
+        self._file = LiveMcapFile(self._stream.fileno(), self._index)
+        self._version, self._metadata = 0, ""
 
     def close_chunk(self) -> None:
-        """Write the pending chunk in place of the last index.
+        """Write the pending chunk.
 
         The same bytes as rosbags writes, of which the message index alone would take it as long as all the rest.
         """
         content, summary = self._chunk_records()
-        self._replace_index(content)
+        self._file.append(content)
         self.chunks.append(BytesIO())
         self.chunks[-1].write(summary)  # its position tells rosbags its length
-        self.chunk = PendingChunk(2**63 - 1, 0, BytesIO(), defaultdict(list))
-        self._end += len(content)
-        self._index = b""
+        self.chunk = _no_chunk()
 
     def _chunk_records(self) -> tuple[bytes, bytes]:
         """The pending chunk with its message indices, and the content of its record in the summary (MCAP format)."""
@@ -96,16 +94,17 @@ class FlushingMcapWriter(McapWriter):
         kind = struct.pack("<I", len(compression)) + compression
         head = span + struct.pack("<QI", chunk.bio.tell(), 0) + kind + struct.pack("<Q", len(compressed))
         parts = [struct.pack("<BQ", 0x06, len(head) + len(compressed)), head, compressed]
-        end = start = self._end + sum(map(len, parts))
+        start = self._file.end
+        end = indices = start + sum(map(len, parts))
         offsets = b""
         for channel, messages in chunk.msgs.items():
             pairs = struct.pack(f"<{2 * len(messages)}Q", *chain.from_iterable(messages))
             offsets += struct.pack("<HQ", channel, end)
             parts += [struct.pack("<BQHI", 0x07, 6 + len(pairs), channel, len(pairs)), pairs]
             end += 15 + len(pairs)
-        place = struct.pack("<QQI", self._end, start - self._end, len(offsets))
+        place = struct.pack("<QQI", start, indices - start, len(offsets))
         sizes = struct.pack("<QQ", len(compressed), chunk.bio.tell())
-        return b"".join(parts), span + place + offsets + struct.pack("<Q", end - start) + kind + sizes
+        return b"".join(parts), span + place + offsets + struct.pack("<Q", end - indices) + kind + sizes
 
     def write_rows(self, connection: Connection, stamps_ns: Stamps, rows: Rows) -> None:
         """Write N messages of one size into the pending chunk: stamps (N,) [ns], bytes (N, size)."""
@@ -128,55 +127,43 @@ class FlushingMcapWriter(McapWriter):
             self.close_chunk()
 
     def flush(self, version: int, metadata: str) -> None:
-        """Write everything so far to the file, then an index and footer that the next chunk will replace."""
+        """Write everything so far to the file, then an index of it."""
         if self.chunk.msgs:
             self.close_chunk()
         # What remains are topics without a message yet: the index names them, their chunk stays pending.
-        pending, self.chunk = self.chunk, PendingChunk(2**63 - 1, 0, BytesIO(), defaultdict(list))
-        try:
-            self._write_index(version, metadata)
-        finally:
-            self.chunk = pending
+        self._version, self._metadata = version, metadata
+        self._file.publish()
 
     def close(self, version: int, metadata: str) -> None:
         """Write the final index and footer."""
         try:
             if self.chunk.bio.tell():
                 self.close_chunk()
-            self._write_index(version, metadata)
+            self._version, self._metadata = version, metadata
+            self._file.finish()
         finally:
-            self._file.close()
+            self._stream.close()
 
     def abort(self) -> None:
         """Close as the last flush left it."""
-        self._file.close()
+        self._stream.close()
 
-    def _write_index(self, version: int, metadata: str) -> None:
-        index = self._composed(lambda: McapWriter.close(self, version, metadata))
-        self._replace_index(index)
-        self._index = index
-
-    def _composed(self, write: Callable[[], None]) -> bytes:
-        """The bytes that `write` would append behind the last whole chunk."""
-        memory = _Memory(self._end)
+    def _index(self, start: int) -> bytes:
+        """Everything behind the chunks of a finished file, if it begins at `start`; without the pending chunk."""
+        memory, pending, counts = _Memory(start), self.chunk, self.channel_stats.copy()
         self.bio = memory  # type: ignore[assignment]
-        write()
-        memory.close()
+        self.chunk = _no_chunk()
+        for channel, messages in pending.msgs.items():
+            self.channel_stats[channel] -= len(messages)
+        try:
+            McapWriter.close(self, self._version, self._metadata)
+        finally:
+            self.chunk, self.channel_stats = pending, counts
         return memory.content
 
-    def _replace_index(self, content: bytes) -> None:
-        try:
-            self._put(content)
-        except OSError:
-            self._put(self._index)  # fitted before
-            raise
 
-    def _put(self, content: bytes) -> None:
-        self._file.truncate(self._end)
-        self._file.seek(self._end)
-        rest = memoryview(content)
-        while rest:
-            rest = rest[self._file.write(rest) :]
+def _no_chunk() -> PendingChunk:
+    return PendingChunk(2**63 - 1, 0, BytesIO(), defaultdict(list))
 
 
 class SurvivingWriter(Writer):

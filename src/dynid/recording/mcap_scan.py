@@ -21,7 +21,7 @@ from rosbags.rosbag2.storage_mcap import decompress, get_qos
 from dynid.errors import DataError
 
 MAGIC = b"\x89MCAP0\r\n"
-_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 0x02, 0x03, 0x04, 0x05, 0x06
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _STATISTICS, _DATA_END = 0x02, 0x03, 0x04, 0x05, 0x06, 0x0B, 0x0F
 _RECORD = Struct("<BQ")
 _MESSAGE_HEAD = Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CHUNK_HEAD = Struct("<QQQII")  # first, last, size, crc, length of the compression's name
@@ -54,14 +54,21 @@ class McapScan:
     Attributes:
         channels: by channel id.
         blocks: per channel id, in file order.
-        complete: the file ends with an index and footer.
-        lost_bytes: length of the cut record at the end; 0 in a complete file.
+        complete: the file ends with its first footer, which names the index before it, which tells of all messages.
+        lost_bytes: length of the cut record at the end; 0 where there is a footer.
+        indexed: how many messages the index tells of; None where it does not say.
     """
 
     channels: dict[int, Channel] = field(default_factory=dict)
     blocks: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     complete: bool = False
     lost_bytes: int = 0
+    indexed: int | None = None
+
+    @property
+    def messages(self) -> int:
+        """How many there are."""
+        return sum(len(block.starts) for blocks in self.blocks.values() for block in blocks)
 
 
 def scan_mcap(path: Path, *, growing: bool = False) -> McapScan:
@@ -70,7 +77,7 @@ def scan_mcap(path: Path, *, growing: bool = False) -> McapScan:
     Args:
         path: the file.
         growing: a recorder may be writing it. Then it is copied, since of a mapped file that is cut shorter, as the
-            recorder does with every index that it replaces, a reader dies by SIGBUS.
+            recorder does when it finishes, a reader dies by SIGBUS.
 
     Raises:
         DataError: not an MCAP file, or damaged in a way that a kill does not explain.
@@ -89,8 +96,9 @@ def scan_mcap(path: Path, *, growing: bool = False) -> McapScan:
         end = _scan_records(data, len(MAGIC), scan, schemas, top=True)
     except (StructError, ReaderError, UnicodeDecodeError, IndexError) as error:
         raise DataError(f"{path} is damaged: {error}; no record of it was used") from error
-    if not scan.complete:
-        scan.lost_bytes = len(data) - end
+    scan.lost_bytes = len(data) - end
+    if scan.indexed not in (None, scan.messages):
+        scan.complete = False  # killed between a chunk and the index of it
     return scan
 
 
@@ -98,6 +106,7 @@ def _scan_records(data: NDArray[np.uint8], position: int, scan: McapScan, schema
     """Take the records of a file or chunk; returns where the last whole one ends."""
     view = memoryview(data)  # type: ignore[arg-type]
     size = len(view)
+    summary = -1
     current: dict[int, Block] = {}
     record, head = _RECORD.unpack_from, _MESSAGE_HEAD.unpack_from
     while position + _RECORD.size <= size:
@@ -121,9 +130,14 @@ def _scan_records(data: NDArray[np.uint8], position: int, scan: McapScan, schema
             schemas[_U16.unpack_from(view, start)[0]] = _string(view, start + 2)[0]
         elif kind == _CHANNEL:
             _add_channel(view[start:end], scan, schemas)
+        elif kind == _DATA_END:
+            summary = end
+        elif kind == _STATISTICS:
+            (scan.indexed,) = _U64.unpack_from(view, start)
         elif kind == _FOOTER and top:
-            scan.complete = bytes(view[end:]) == MAGIC
-            return end
+            (named,) = _U64.unpack_from(view, start)
+            scan.complete = bytes(view[end:]) == MAGIC and named in (0, summary)
+            return size if bytes(view[-len(MAGIC) :]) == MAGIC else end
         position = end
     if not top and position != size:
         raise ReaderError("a chunk ends within a record")
