@@ -74,6 +74,11 @@ def arguments() -> list[DeclareLaunchArgument]:
             "realtime_priority", default_value="0", description="SCHED_FIFO priority of the bus thread; 0: none."
         ),
         DeclareLaunchArgument(
+            "awake_processors",
+            default_value="true",
+            description="Idle processors wait awake while the arm is active: punctual, for some power.",
+        ),
+        DeclareLaunchArgument(
             "joint_states_topic", default_value="joint_states", description="Where the arm's states go."
         ),
         DeclareLaunchArgument(
@@ -91,6 +96,7 @@ def hardware(context: LaunchContext, port: str) -> list[Action]:
         "port_name": port,
         "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
         "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
+        "awake_processors": ParameterValue(LaunchConfiguration("awake_processors"), value_type=bool),
     }
     for name in START_OPTIONS:
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)

@@ -10,7 +10,7 @@ import pytest
 
 from dynid.errors import BusError, SafetyError
 from dynid.hardware import control_table as table
-from dynid.hardware.arm_cycle import CONTRADICTIONS
+from dynid.hardware.arm_cycle import CONTRADICTIONS, ArmCycle
 from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.cycle_meter import CycleMeter
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
@@ -399,8 +399,26 @@ def test_meter_counts_late_and_missed_cycles() -> None:
         meter.add(300_000, late_ns, complete)
     meter.skipped = 6
     figures = meter.statistics(1 + 10_000_000)
+    assert figures.behind == 0
+    meter.add(300_000, 7_900_000, True)
+    assert meter.statistics(2 + 10_000_000).behind == 7  # planned and still to come; the counts below are from before
     assert (figures.cycles, figures.late, figures.incomplete, figures.missed) == (4, 1, 1, 7)
     assert figures.rate_hz == pytest.approx(300.0) and figures.cycle_p50_us == pytest.approx(300.0)
+
+
+def test_a_cycle_that_is_behind_leaves_slow_data_for_later_but_not_for_ever(
+    arm: DynamixelArm, robot: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter, polls = CycleMeter(1_000_000), []
+    cycle = ArmCycle(
+        arm, SafetyGuard(robot), meter, on_cycle=None, on_waiting=None, slow_poll_every=5, feedback_timeout_s=1.0
+    )
+    ran: list[bool] = []
+    monkeypatch.setattr(arm, "slow_poll", lambda: polls.append(len(ran)))
+    for behind in [False] * 11 + [True] * 41:
+        cycle.run(behind=behind)
+        ran.append(behind)
+    assert polls == [0, 5, 10, 30, 50]
 
 
 # -- stopping well, and what else stops it -----------------------------------------------------------------------------

@@ -4,9 +4,11 @@ import gc
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from dynid.hardware import realtime
 from dynid.hardware.realtime import SWITCH_INTERVAL_S, bounded_timer_slack, fifo_scheduling, quiet_interpreter
 
 
@@ -30,6 +32,22 @@ def test_timer_slack_is_put_back() -> None:
     with bounded_timer_slack(7) as accepted:
         assert accepted and timer_slack_ns() == 7
     assert timer_slack_ns() == before
+
+
+def test_processors_wait_awake_as_long_as_the_device_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    device = tmp_path / "cpu_dma_latency"
+    monkeypatch.setattr(realtime, "_LATENCY_DEVICE", str(device))
+    with realtime.awake_processors(True) as in_force:
+        assert not in_force and realtime.in_force()["awake processors"] is False  # there is none, or it is forbidden
+    device.touch()
+    with realtime.awake_processors(False) as in_force:
+        assert not in_force and device.read_bytes() == b""
+    open_before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(KeyError), realtime.awake_processors(True) as in_force:
+        assert in_force and realtime.in_force()["awake processors"]
+        assert device.read_bytes() == bytes(4) and len(os.listdir("/proc/self/fd")) == open_before + 1
+        raise KeyError
+    assert len(os.listdir("/proc/self/fd")) == open_before
 
 
 def test_fifo_is_not_asked_for_by_itself() -> None:

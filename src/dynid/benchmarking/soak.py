@@ -163,7 +163,7 @@ def _drive(robot: Robot, port: str, seconds: float, progress: Callable[[float], 
         if sample.complete:
             loop.set_command(zero, (sample.stamp_ns - arm.bus.realtime_offset_ns) * 1e-9)
 
-    loop = ControlLoop(arm, guard, on_waiting=command)
+    loop = ControlLoop(arm, guard, on_waiting=command, awake=True)
     loop.start()
     try:
         loop.enable()

@@ -18,6 +18,7 @@ HELD_UP_SHARE = 0.5  # of the watchdog time: after such a silence of our own the
 CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
 DIFFERENT_SHARE = 0.02  # of the torque limit
 SUSPECTED_EVERY = 4
+LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
 LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
 
 
@@ -34,6 +35,8 @@ class ArmCycle:
         torque_on: whether torque is on, or may be.
         last_result: the guard's last decision.
         pending_faults: faults that other threads found; taken up by the next cycle.
+        answered_ns: when the last sample was answered and handed out, on the arm's monotonic clock [ns]; slow data are
+            asked for after that.
     """
 
     def __init__(
@@ -56,11 +59,11 @@ class ArmCycle:
         self._on_cycle, self._on_waiting = on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
         self._to_hand_over = False
-        self._slow_poll_every = slow_poll_every
+        self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
         self._command: tuple[FloatArray, float] | None = None
         self._contradicted, self._contradictions = False, 0
         self._held_up_ns = int(HELD_UP_SHARE * arm.watchdog_s * 1e9)
-        self._began_ns = 0
+        self._began_ns = self.answered_ns = 0
         self._step_s = 0.0
 
     @property
@@ -100,8 +103,8 @@ class ArmCycle:
         """Whether no sample was read yet, or a servo was missed only just now."""
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 
-    def run(self) -> bool:
-        """One cycle; whether its sample was complete.
+    def run(self, *, behind: bool = False) -> bool:
+        """One cycle; whether its sample was complete. One that is behind its time leaves slow data for later.
 
         Raises:
             BusError: the port is lost.
@@ -125,11 +128,20 @@ class ArmCycle:
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
         self._last, self._to_hand_over = (sample, applied), True
-        if self._slow_poll_every and self._meter.cycles % self._slow_poll_every == 0:
+        self.answered_ns = self._clock.monotonic_ns()
+        if self._slow_poll_due(behind):
             if self.arm.slow_poll():
                 self.guard.set_temperatures(self.arm.slow.temperature_deg_c)
             self._find_slow_faults()
         return sample.complete
+
+    def _slow_poll_due(self, behind: bool) -> bool:
+        self._since_slow_poll += 1
+        patience = LONGEST_SLOW_POLL_DELAY if behind else 1
+        if not self._slow_poll_every or self._since_slow_poll < patience * self._slow_poll_every:
+            return False
+        self._since_slow_poll = 0
+        return True
 
     def hand_over_previous(self) -> None:
         """Give `on_waiting` what the cycle before this one read and wrote, once."""

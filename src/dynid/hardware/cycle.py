@@ -13,7 +13,7 @@ from dynid.hardware.arm_cycle import ArmCycle
 from dynid.hardware.cycle_meter import CycleMeter, LoopStatistics
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.guard_states import GuardEvent, GuardState
-from dynid.hardware.realtime import bounded_timer_slack, fifo_scheduling, quiet_interpreter
+from dynid.hardware.realtime import awake_processors, bounded_timer_slack, fifo_scheduling, quiet_interpreter
 from dynid.hardware.request_queue import Request, RequestQueue
 from dynid.hardware.safety import GuardResult, SafetyGuard
 from dynid.robot import FloatArray
@@ -36,7 +36,9 @@ class ControlLoop:
         on_waiting: the same one cycle later, while the next request is on the wire: costs the cycle no time.
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
-        slow_poll_every: one piece of slow data is read every so many cycles; 0 never.
+        awake: let idle processors wait awake while the loop runs, where that is permitted.
+        slow_poll_every: one piece of slow data is read every so many cycles; 0 never. A loop that is late leaves it
+            for later, up to `LONGEST_SLOW_POLL_DELAY` times as long.
         feedback_timeout_s: reads that miss a servo for so long are a fault, while torque is on.
         rest_after_failure: bring the arm to rest, as after a fault, when an exception ends the loop.
 
@@ -56,6 +58,7 @@ class ControlLoop:
         on_waiting: Callable[[ArmSample, FloatArray], None] | None = None,
         on_end: Callable[[BaseException | None], None] | None = None,
         realtime_priority: int | None = None,
+        awake: bool = False,
         slow_poll_every: int = 20,
         feedback_timeout_s: float = 0.05,
         rest_after_failure: bool = True,
@@ -65,6 +68,7 @@ class ControlLoop:
         self.torque_off_unconfirmed: BusError | None = None
         self.fifo = False
         self._on_end = on_end
+        self._awake = awake
         self._realtime_priority, self._rest_after_failure = realtime_priority, rest_after_failure
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._meter = CycleMeter(self._period_ns)
@@ -175,6 +179,7 @@ class ControlLoop:
             with (
                 quiet_interpreter(),
                 bounded_timer_slack(),
+                awake_processors(self._awake),
                 fifo_scheduling(self._realtime_priority) as self.fifo,
             ):
                 try:
@@ -227,8 +232,8 @@ class ControlLoop:
             late_ns = began_ns - next_ns
             lost = self._lost_cycles(late_ns)
             self._meter.skipped += lost
-            complete = self._cycle.run()
-            self._meter.add(self._clock.monotonic_ns() - began_ns, late_ns, complete)
+            complete = self._cycle.run(behind=late_ns > self._period_ns)
+            self._meter.add(self._cycle.answered_ns - began_ns, late_ns, complete)
             next_ns += (lost + 1) * self._period_ns
             if self._meter.cycles % YOUNG_COLLECTION_EVERY == 0:
                 gc.collect(0)  # full collections are off; young garbage of other threads must not pile up

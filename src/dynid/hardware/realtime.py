@@ -13,6 +13,7 @@ _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # system call numbers; the C l
 _SCHED_ATTRIBUTES = struct.Struct("<IIQiIQQQ")
 _SCHED_OTHER, _SCHED_BATCH = 0, 3
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_LATENCY_DEVICE = "/dev/cpu_dma_latency"
 PUNCTUAL_SLICE_NS = 100_000
 _PR_SET_TIMERSLACK = 29
 _PR_GET_TIMERSLACK = 30
@@ -98,6 +99,30 @@ def quiet_interpreter() -> Iterator[None]:
         gc.unfreeze()
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def awake_processors(asked: bool) -> Iterator[bool]:
+    """Let idle processors wait awake while the block runs, if asked and permitted (Linux), for the whole machine.
+
+    A processor that sleeps costs every cycle the time to wake it, once per process that takes part; one that waits
+    awake costs power. Yields whether it is in force.
+    """
+    if not asked:
+        yield False
+        return
+    try:
+        latency = os.open(_LATENCY_DEVICE, os.O_WRONLY)
+    except OSError:
+        _in_force["awake processors"] = False
+        yield False
+        return
+    try:
+        os.write(latency, struct.pack("i", 0))  # the longest time [us] that waking may take; holds until it is closed
+        _in_force["awake processors"] = True
+        yield True
+    finally:
+        os.close(latency)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from dynid.recording.series import joint_series
 from dynid.robot import Robot, load_robot
 
 MOTION, PROFILE = "demo_identification", "limited"
-LATE_CYCLES = 20  # a loop that is late at the last report may still make up so many
+ROUNDING_CYCLES = 3  # a report is put together while the loop goes on
 Progress = Callable[[float], None]  # seconds recorded so far
 
 
@@ -30,7 +30,7 @@ class BusFigures:
         cycle_p99_us: 99th percentile of the same.
         cycle_p999_us: 99.9th percentile.
         missed_states: planned states that the driver counted as missed.
-        uncounted_missed_states: states that are neither in the bag nor counted.
+        uncounted_missed_states: states that are neither in the bag nor counted, as missed or as still to come.
         seconds: recorded time.
     """
 
@@ -108,8 +108,9 @@ def _figures(robot: Robot, bag: Path, driver: Mapping[str, str]) -> BusFigures:
     topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS))
     stamps = joint_series(topics[JOINT_STATES]).stamp_ns
     recorded_s = float(stamps[-1] - stamps[0]) * 1e-9
-    planned = round(_reported_s(topics[DIAGNOSTICS].messages) / robot.file.bus.cycle_s)
-    uncounted = max(0, planned - found.published - found.missed - LATE_CYCLES)
+    reported_s, behind = _between_reports(topics[DIAGNOSTICS].messages)
+    planned = round(reported_s / robot.file.bus.cycle_s)
+    uncounted = max(0, planned - found.published - found.missed - behind - ROUNDING_CYCLES)
     return BusFigures(
         rate_hz=round((len(stamps) - 1) / recorded_s, 3),
         cycle_p50_us=float(driver["run_p50_us"]),
@@ -121,12 +122,13 @@ def _figures(robot: Robot, bag: Path, driver: Mapping[str, str]) -> BusFigures:
     )
 
 
-def _reported_s(messages: Iterable[bytes]) -> float:
-    """Time from the last state before the driver's first report to the last state before its last one [s]."""
-    stamps = [
-        int(status.values["last_state_stamp_ns"])
+def _between_reports(messages: Iterable[bytes]) -> tuple[float, int]:
+    """Between the driver's first report and its last: from last state to last state [s], and cycles fallen behind."""
+    reports = [
+        (int(status.values["last_state_stamp_ns"]), int(status.values["behind"]))
         for raw in messages
         for status in decode_diagnostics(raw)[1]
         if status.name == DRIVER and status.values.get("states_published", "0") != "0"
     ]
-    return (stamps[-1] - stamps[0]) * 1e-9
+    (first_ns, behind_first), (last_ns, behind_last) = reports[0], reports[-1]
+    return (last_ns - first_ns) * 1e-9, behind_last - behind_first
