@@ -29,23 +29,36 @@ def slow() -> SlowState:
 
 def test_silence_is_a_fault_after_its_time_and_some_reads(watch: ServoWatch, robot: Robot) -> None:
     for k in range(60):
-        watch.note(False, (k + 1) * MS)
-        assert (watch.silence(~only(4), (k + 1) * MS) != "") == (k > 50)
-    assert watch.silence(~only(4), 61 * MS) == f"no reply for 0.05 s from servo 6 ({robot.joint_names[4]})"
-    watch.note(True, 62 * MS)
-    assert watch.missing_s(63 * MS) == 0.0 and not watch.silence(ALL, 900 * MS)
+        watch.note(~only(4), (k + 1) * MS)
+        assert (watch.silence((k + 1) * MS) != "") == (k > 50)
+    servo = f"servo 6 ({robot.joint_names[4]})"
+    assert watch.silence(61 * MS) == f"no reply for 0.05 s from {servo}"
+    watch.note(~ALL, 61 * MS)  # one read that brought nobody: the others answered only just now
+    assert watch.silence(62 * MS) == f"no reply for 0.05 s from {servo}" and not watch.all_silent(62 * MS)
+    watch.note(ALL, 62 * MS)
+    assert watch.missing_s(63 * MS) == 0.0 and not watch.silence(900 * MS)
+
+
+def test_servos_that_are_silent_in_turn_and_all_of_them(watch: ServoWatch) -> None:
+    watch.note(ALL, MS)
+    for k in range(60):
+        watch.note(~only(k % 8), (k + 2) * MS)
+    assert "no read brought all servos for 0.05 s; the last ones missed servo 5" in watch.silence(62 * MS)
+    for k in range(60):
+        watch.note(~ALL, (k + 63) * MS)
+    assert watch.all_silent(123 * MS) and "from any servo: is the cable plugged in" in watch.silence(123 * MS)
 
 
 def test_a_process_that_was_held_up_in_one_read_blames_no_servo(watch: ServoWatch) -> None:
     for k in range(FEWEST_READS):
-        assert watch.silence(~only(4), 500 * MS) == ""
-        watch.note(False, (k + 1) * MS)
-    assert watch.silence(~only(4), 500 * MS) != ""
+        assert watch.silence(500 * MS) == ""
+        watch.note(~only(4), (k + 1) * MS)
+    assert watch.silence(500 * MS) != ""
 
 
 def test_one_lost_reply_may_complete(watch: ServoWatch) -> None:
     assert not watch.may_complete(5 * MS)
-    watch.note(False, 10 * MS)
+    watch.note(~only(4), 10 * MS)
     assert watch.may_complete(30 * MS)
 
 
@@ -53,9 +66,9 @@ def test_reads_that_a_held_up_process_missed_may_complete_but_not_for_ever(watch
     for k in range(FEWEST_READS):
         if k:
             assert watch.may_complete(500 * MS)
-        watch.note(False, (10 + k) * MS)
+        watch.note(~only(4), (10 + k) * MS)
     assert watch.may_complete(30 * MS) and not watch.may_complete(500 * MS)
-    watch.note(True, 501 * MS)
+    watch.note(ALL, 501 * MS)
     assert not watch.may_complete(502 * MS)
 
 

@@ -28,6 +28,8 @@ from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
 TORQUE_ENABLE, GOAL_CURRENT = 64, 102
 GOALS = range(100, 120)  # goal PWM, current, velocity, profiles and position: any of them could move a servo
 WRITE, SYNC_WRITE = 0x03, 0x83
+READ_ONLY = (0x01, 0x02, 0x82, 0x8A)  # ping, read, (fast) sync read
+INSTRUCTIONS = (*READ_ONLY, WRITE, SYNC_WRITE, 0x08)  # and reboot
 
 
 class Tap:
@@ -93,6 +95,9 @@ def writes(stream: bytes) -> list[Write]:
     found, at = [], 0
     while at < len(stream):
         assert stream[at : at + 4] == b"\xff\xff\xfd\x00", f"byte {at} is in no packet"
+        assert stream[at + 7] in INSTRUCTIONS, (
+            f"byte {at + 7}: instruction {stream[at + 7]:#x} may write what is not read"
+        )
         length = int.from_bytes(stream[at + 5 : at + 7], "little")
         body = stream[at + 7 : at + 7 + length - 2].replace(b"\xff\xff\xfd\xfd", b"\xff\xff\xfd")
         servo, instruction, address = stream[at + 4], body[0], int.from_bytes(body[1:3], "little")
@@ -108,7 +113,13 @@ def writes(stream: bytes) -> list[Write]:
 
 def moving(stream: bytes) -> list[Write]:
     """What switches torque on, or sets a goal that is not zero."""
-    return [one for one in writes(stream) if any(one.data) and (one.address == TORQUE_ENABLE or one.address in GOALS)]
+    return [
+        one
+        for one in writes(stream)
+        if any(
+            byte and (one.address + k == TORQUE_ENABLE or one.address + k in GOALS) for k, byte in enumerate(one.data)
+        )
+    ]
 
 
 def test_the_reader_finds_what_it_must_find() -> None:
@@ -117,6 +128,10 @@ def test_the_reader_finds_what_it_must_find() -> None:
     quiet = bytes.fromhex("fffffd00 02 0600 03 4000 00 0000".replace(" ", ""))
     assert moving(quiet) == []
     assert [(one.servo, one.address) for one in moving(quiet + torque_on + current)] == [(2, 64), (3, 102)]
+    both = bytes.fromhex("fffffd00 02 0b00 03 6200 0000 0000 0100 0000".replace(" ", ""))  # 98 to 103 in one write
+    assert [(one.servo, one.address) for one in moving(both)] == [(2, 98)]
+    with pytest.raises(AssertionError, match="instruction 0x4 "):
+        moving(bytes.fromhex("fffffd00 02 0600 04 4000 01 dbcc".replace(" ", "")))  # written now, effective later
     with pytest.raises(AssertionError, match="byte 13 is in no packet"):
         moving(quiet + b"\x00")
 

@@ -4,6 +4,8 @@ A write may end at the border of two pages when the process is killed, and only 
 between pages).
 """
 
+import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from mcap.exceptions import McapError
 from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader, AnyReaderError
 
+from dynid.errors import BagWriteError
 from dynid.recording import mcap_file
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.mcap_file import LiveMcapFile
@@ -20,6 +23,7 @@ from dynid.recording.mcap_scan import scan_mcap
 from dynid.recording.messages import JOINT_STATE, JointStateEncoder
 
 PAGE = 4096
+FIRST_WRITES = 3  # of the first index
 STATES, OTHERS = Topic("/joint_states", JOINT_STATE), Topic("/others", JOINT_STATE)
 FIELDS = ("position", "velocity", "effort")
 RAW = JointStateEncoder([f"joint_{k}" for k in range(8)]).encode(5, **dict.fromkeys(FIELDS, [0.0] * 8))
@@ -85,7 +89,7 @@ def counts(bag: Path) -> list[int]:
     with AnyReader([bag]) as reader:
         stamps = [stamp for _, stamp, _ in reader.messages()]
     assert stamps == list(range(1, len(stamps) + 1))
-    file = bag / "bag.mcap"
+    file = next(bag.glob("*.mcap"))
     found = [len(stamps)]
     with file.open("rb") as stream:
         found.append(sum(1 for _ in make_reader(stream).iter_messages()))
@@ -128,3 +132,47 @@ def test_another_order_of_writing_is_caught(monkeypatch: pytest.MonkeyPatch, tmp
         monkeypatch.setattr(mcap_file, "_PAGE_BYTES", 2**20 + 20)
     with pytest.raises((AssertionError, AnyReaderError, McapError)):
         check_every_moment(Recording(monkeypatch), tmp_path / "bag")
+
+
+@pytest.mark.parametrize("partly", [False, True], ids=["nothing written", "half written"])
+def test_a_write_that_fails_loses_nothing_flushed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, partly: bool
+) -> None:
+    """Each write of a short recording fails once, the disk being full, and the recording goes on."""
+    pwrite, number, failing = os.pwrite, 0, 0
+
+    def put(descriptor: int, content: memoryview, position: int) -> int:
+        nonlocal number
+        number += 1
+        if number != failing:
+            return pwrite(descriptor, content, position)
+        if partly:
+            pwrite(descriptor, content[: len(content) // 2], position)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "pwrite", put)
+    while number >= failing:  # until there is no such write any more
+        failing, number = failing + 1, 0
+        bag = tmp_path / f"bag{failing}"
+        flushed = written = failures = 0
+        writer = BagWriter(bag, [STATES], flush_interval_s=3600)
+        try:
+            writer.open()
+            for count in (0, 1, 300, 0, 400):
+                for _ in range(count):
+                    written += 1
+                    writer.write("/joint_states", written, RAW)
+                try:
+                    writer.flush()
+                    flushed = written
+                except BagWriteError:
+                    failures += 1
+                assert min(counts(bag)) >= flushed, f"write {failing}"
+        except BagWriteError:  # already the opening
+            assert failing <= FIRST_WRITES and not flushed
+            continue
+        with contextlib.suppress(BagWriteError):
+            writer.close()
+            flushed = written
+        assert min(counts(bag)) >= flushed and failures <= 1, f"write {failing}"
+    assert failing > 20

@@ -116,7 +116,7 @@ class ArmCycle:
         sample = self.arm.read(self.hand_over_previous)
         now_ns = self._clock.monotonic_ns()
         self._notice_hold_up(now_ns)
-        self.watch.note(sample.complete, began_ns)
+        self.watch.note(sample.valid, began_ns)
         self._find_faults(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
@@ -209,13 +209,13 @@ class ArmCycle:
         self.take_up_faults()
         if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
-        text = self.watch.silence(sample.valid, now_ns)
+        text = self.watch.silence(now_ns)
         if not text and np.count_nonzero(sample.alert):
             self.arm.poll_torque(sample.alert)  # which error it is
             text = self.watch.alerts(sample.alert, self.arm.slow)
         if text:
             self.guard.fault(text)
-            if not np.count_nonzero(sample.valid):
+            if self.watch.all_silent(now_ns):
                 self.guard.abandon_stop()  # currents that answer to nothing do no good: torque off
         elif self._last is not None and sample.complete and self._meter.cycles % SUSPECTED_EVERY == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)

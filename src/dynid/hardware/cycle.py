@@ -231,9 +231,8 @@ class ControlLoop:
             began_ns = self._clock.monotonic_ns()
             late_ns = began_ns - next_ns
             lost = self._lost_cycles(late_ns)
-            self._meter.skipped += lost
             complete = self._cycle.run(behind=late_ns > self._period_ns)
-            self._meter.add(self._cycle.answered_ns - began_ns, late_ns, complete)
+            self._meter.add(self._cycle.answered_ns - began_ns, late_ns, complete, skipped=lost)
             next_ns += (lost + 1) * self._period_ns
             if self._meter.cycles % YOUNG_COLLECTION_EVERY == 0:
                 gc.collect(0)  # full collections are off; young garbage of other threads must not pile up

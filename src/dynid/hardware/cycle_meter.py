@@ -93,12 +93,20 @@ class CycleMeter:
         self._late_ns = np.zeros(WINDOW, dtype=np.int64)
         self._durations = [0] * BINS
 
-    def add(self, busy_ns: int, late_ns: int, complete: bool) -> None:
-        """Count one cycle: how long it took, how late it began [ns], and whether its sample was complete."""
+    def add(self, busy_ns: int, late_ns: int, complete: bool, *, skipped: int = 0) -> None:
+        """Count one cycle.
+
+        Args:
+            busy_ns: how long it took [ns].
+            late_ns: how late it began [ns].
+            complete: whether its sample was.
+            skipped: planned cycles that were left out before it.
+        """
+        self.skipped += skipped
         slot = self.cycles % WINDOW
         self._busy_ns[slot] = busy_ns
         self._late_ns[slot] = late_ns
-        self._behind = max(0, late_ns) // self._period_ns
+        self._behind = max(0, late_ns // self._period_ns - skipped)
         self._durations[min(busy_ns // BIN_NS, BINS - 1)] += 1
         self.late += late_ns > LATE_FRACTION * self._period_ns
         self.incomplete += not complete

@@ -111,18 +111,14 @@ def awake_processors(asked: bool) -> Iterator[bool]:
     if not asked:
         yield False
         return
-    try:
-        latency = os.open(_LATENCY_DEVICE, os.O_WRONLY)
-    except OSError:
-        _in_force["awake processors"] = False
-        yield False
-        return
-    try:
-        os.write(latency, struct.pack("i", 0))  # the longest time [us] that waking may take; holds until it is closed
-        _in_force["awake processors"] = True
-        yield True
-    finally:
-        os.close(latency)
+    with contextlib.ExitStack() as held:
+        try:
+            device = held.enter_context(open(_LATENCY_DEVICE, "r+b", buffering=0))
+            device.write(struct.pack("i", 0))  # the longest time [us] that waking may take, until it is closed
+            _in_force["awake processors"] = True
+        except OSError:
+            _in_force["awake processors"] = False
+        yield _in_force["awake processors"]
 
 
 @contextlib.contextmanager

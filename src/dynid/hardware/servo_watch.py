@@ -26,11 +26,13 @@ class ServoWatch:
         self._labels = [f"servo {j.servo_id} ({j.name})" for j in robot.file.joints]
         self._timeout_s, self._fault_deg_c = feedback_timeout_s, fault_deg_c
         self._incomplete_since_ns = self._incomplete_reads = 0
+        self._answered_ns = np.zeros(robot.size, dtype=np.int64)
         self._undriven = np.zeros(robot.size, dtype=np.int64)
 
-    def note(self, complete: bool, began_ns: int) -> None:
-        """Whether the read that began at a moment [ns] brought all servos."""
-        if complete:
+    def note(self, valid: NDArray[np.bool_], began_ns: int) -> None:
+        """Which servos the read that began at a moment [ns] brought, valid (n,)."""
+        self._answered_ns[valid] = began_ns
+        if valid.all():
             self._incomplete_since_ns = self._incomplete_reads = 0
             return
         self._incomplete_reads += 1
@@ -46,13 +48,24 @@ class ServoWatch:
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS
         return self._incomplete_reads > 0 and missed_lately
 
-    def silence(self, valid: NDArray[np.bool_], now_ns: int) -> str:
-        """The fault of servos that were silent for too long, '' without one; valid (n,) says which answered now."""
+    def silence(self, now_ns: int) -> str:
+        """The fault of servos that were silent for too long, '' without one."""
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
             return ""
-        if not valid.any():
+        silent = self._silent(now_ns)
+        if silent.all():
             return f"no reply for {self._timeout_s} s from any servo: is the cable plugged in, and the power on?"
-        return f"no reply for {self._timeout_s} s from {self.names(~valid)}"
+        if not silent.any():  # now this one, now that one
+            names = self.names(self._answered_ns < self._answered_ns.max())
+            return f"no read brought all servos for {self._timeout_s} s; the last ones missed {names}"
+        return f"no reply for {self._timeout_s} s from {self.names(silent)}"
+
+    def all_silent(self, now_ns: int) -> bool:
+        """Whether not one servo has answered for the time that is a fault."""
+        return bool(self._silent(now_ns).all())
+
+    def _silent(self, now_ns: int) -> NDArray[np.bool_]:
+        return now_ns - self._answered_ns > self._timeout_s * 1e9
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
         """The fault of servos that report a hardware error, alert (n,), as far as it was read; '' without one."""

@@ -1,6 +1,8 @@
 """The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
 
 from collections.abc import Callable
+from itertools import cycle as endless
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +15,13 @@ from dynid.hardware.protocol import (
     BROADCAST_ID,
     Instruction,
     Packet,
-    build_sync_read,
     build_sync_write,
     finish_frame,
     split_fast_reply,
 )
 from dynid.hardware.state_reading import CycleCounters, StateReading
+from dynid.hardware.state_request import TAGGED_SIZES, StateRequest, StateRequests
 
-FAST_REPLY_OVERHEAD = 8
-FAST_BLOCK_OVERHEAD = 4
 EARLY_FRACTION = 0.97
 TIMING_PROBES = 5
 EARLY_REPLIES_BELIEVED = 3
@@ -29,7 +29,6 @@ PLAIN_READS_AFTER_FAST_FAILURE = 20
 LONGEST_QUARANTINE_S = 0.016
 LEFT_OUT_AFTER = 3
 USUAL_LATENCY_S = 0.001
-LINGER_S = 0.0002
 OLDEST_REPLY_S = 0.020  # what this process, held up, finds later than that is of another moment
 ASKED_AGAIN_EVERY = 200
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
@@ -45,8 +44,8 @@ class StateCycle:
     Args:
         bus: an open bus.
         quarantine_s: after a read that was not answered in time, how long no new one is sent, so that a late reply
-            cannot pass as the answer to the next; at least the adapter's worst latency. It doubles, up to
-            `LONGEST_QUARANTINE_S`, with every further read that nobody answers.
+            collides with the answer to the next. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read that
+            nobody answers. What comes later still is told by its size, see `TAGGED_SIZES`.
 
     Attributes:
         fast_read: whether the fast sync read is used; False until `probe` found that all servos know it.
@@ -79,8 +78,8 @@ class StateCycle:
             errors=np.zeros(size, dtype=np.uint8),
             valid=np.zeros(size, dtype=np.bool_),
         )
-        self._quarantine_until_ns = 0
-        self._unanswered_ns = -int(OLDEST_REPLY_S * 1e9)
+        self._quarantine_until_ns = self._tagged_until_ns = 0
+        self._tags, self._size = endless(TAGGED_SIZES), table.STATE_SIZE
         self._took_s = 0.0
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = 0
 
@@ -89,15 +88,7 @@ class StateCycle:
         self._asked, self._asked_count = asked, int(np.count_nonzero(asked))
         ids = [servo_id for servo_id, one in zip(self.bus.servo_ids, asked, strict=True) if one]
         self._last_id = ids[-1]
-        state = (table.STATE_ADDRESS, table.STATE_SIZE)
-        self._requests = {fast: build_sync_read(ids, *state, fast=fast) for fast in (False, True)}
-        self._reply_sizes = {
-            False: len(ids) * (STATUS_OVERHEAD + table.STATE_SIZE),
-            True: FAST_REPLY_OVERHEAD + len(ids) * (table.STATE_SIZE + FAST_BLOCK_OVERHEAD),
-        }
-        self._wire_s = {
-            fast: self.bus.wire_s(len(self._requests[fast]), self._reply_sizes[fast]) for fast in (False, True)
-        }
+        self._requests = StateRequests(ids, self.bus.wire_s)
 
     def probe(self) -> bool:
         """Find out whether all servos know the fast sync read, and whether the line keeps the wire's timing.
@@ -110,11 +101,13 @@ class StateCycle:
         """
         with self.bus.line() as port:
             self.fast_read = any(self._exchange(port, True) for _ in range(ATTEMPTS))
-            shortest_s = float("inf")
+            shares = []
             for _ in range(TIMING_PROBES):
+                self._wait_out_quarantine()
                 if self._exchange(port, self.fast_read):
-                    shortest_s = min(shortest_s, self._took_s)
-            self.wire_timed = EARLY_FRACTION * self._wire_s[self.fast_read] <= shortest_s < float("inf")
+                    shares.append(self._took_s / self._requests.get(self.fast_read, self._size).wire_s)
+            # not the shortest: a late reply to a read before it may look quick
+            self.wire_timed = bool(shares) and median(shares) >= EARLY_FRACTION
         self._new_counters()
         self._misses[:] = 0
         self._quarantine_until_ns = 0
@@ -128,14 +121,22 @@ class StateCycle:
 
         Raises:
             BusError: the port is lost.
+            Exception: what `meanwhile` raised, when the replies are in: it must not pass for a loss of the port.
         """
+        failed: list[Exception] = []
+
+        def unfailing() -> None:
+            try:
+                if meanwhile is not None:
+                    meanwhile()
+            except Exception as error:
+                failed.append(error)
+
         with self.bus.line() as port:
-            quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
-            if quarantine_s > 0:
-                self.bus.clock.sleep(quarantine_s)
+            self._wait_out_quarantine()
             fast = self.fast_read and self._plain_reads_left == 0
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
-            complete = self._exchange(port, fast, meanwhile)
+            complete = self._exchange(port, fast, unfailing)
             if fast and not complete:
                 self._plain_reads_left = PLAIN_READS_AFTER_FAST_FAILURE
             elif complete:  # nobody is missing: whatever it was, it is over
@@ -145,7 +146,14 @@ class StateCycle:
                 self._ask(np.ones(len(self._asked), dtype=np.bool_))
                 self._misses[:] = np.where(self._misses > 0, LEFT_OUT_AFTER - 1, 0)
                 self._plain_reads_left = max(self._plain_reads_left, 1)  # a fast one would tell nothing of the others
-            return self._reading
+        if failed:
+            raise failed[0]
+        return self._reading
+
+    def _wait_out_quarantine(self) -> None:
+        quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
+        if quarantine_s > 0:
+            self.bus.clock.sleep(quarantine_s)
 
     def _leave_silent_out(self) -> None:
         """After a plain read that some servos answered: who has been silent for long is not asked for a while."""
@@ -174,18 +182,20 @@ class StateCycle:
         reading.valid[:] = False
         reading.errors[:] = 0
         seen: set[int] = set()
+        duplicates = self.counters.duplicates
         started_ns = self.bus.clock.monotonic_ns()
+        self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
+        request = self._requests.get(fast, self._size)
         last = False
-        for packets in self.bus.ask(port, self._requests[fast], self._reply_sizes[fast], meanwhile):
+        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile):
             for packet in packets:
-                self._accept(packet, fast, seen)
-                last = last or (not fast and packet.packet_id == self._last_id)
+                own = self._accept(packet, fast, seen)
+                last = last or (own and not fast and packet.packet_id == self._last_id)
             if len(seen) == self._asked_count or last:
                 break  # servos answer in order: after the last one nothing comes
-        ended_ns = self.bus.clock.monotonic_ns()
-        if started_ns < self._unanswered_ns + OLDEST_REPLY_S * 1e9:
-            self._linger(port, fast, seen, started_ns)
-        self._judge(fast, seen, started_ns, ended_ns)
+        self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
+        if self.counters.duplicates > duplicates:  # the line may be a reply behind
+            self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
         if not reading.complete:
             self.counters.missing_by_servo += ~reading.valid
@@ -195,42 +205,32 @@ class StateCycle:
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
 
-    def _linger(self, port: WaitingPortHandler, fast: bool, seen: set[int], started_ns: int) -> None:
-        """A reply to an earlier request may still come, and be taken for this one's: then this one's comes as well.
-
-        It comes when the wire lets it, so what came later than that is not waited after.
-        """
-        longest_s = started_ns * 1e-9 + self._wire_s[fast] + USUAL_LATENCY_S - self.bus.clock.monotonic_ns() * 1e-9
-        if (left_s := min(LINGER_S, longest_s)) > 0:
-            self.bus.clock.sleep(left_s)  # not by waiting for input: poll() rounds up to whole milliseconds
-        for packet in self.bus.parser.feed(port.receive(0.0)):
-            self._accept(packet, fast, seen)
-
-    def _judge(self, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
+    def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
         """Stamp a read, and refuse what its timing says is of another moment."""
-        reading, wire_s = self._reading, self._wire_s[fast]
+        reading, answered = self._reading, len(seen) == self._asked_count
+        wire_s = request.wire_s
+        if not answered and not fast:
+            wire_s -= self.bus.wire_s((self._asked_count - len(seen)) * (STATUS_OVERHEAD + request.size))
         took_s = self._took_s = (ended_ns - started_ns) * 1e-9
         # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
-        late_s = took_s - wire_s - USUAL_LATENCY_S
+        late_s = took_s - request.wire_s - USUAL_LATENCY_S
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
-        if len(seen) < self._asked_count:
+        early = bool(seen) and self.wire_timed and took_s < EARLY_FRACTION * wire_s
+        if early or (seen and late_s > OLDEST_REPLY_S):
+            self.counters.stale += 1
+            reading.valid[:] = False
+            if early:
+                self._early_replies += 1
+                self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
+                self._doubt(ended_ns)
+        if not answered:
             self.counters.timeouts += 1
-            self._unanswered_ns = started_ns
+            self._early_replies = self._early_replies if early else 0
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
-            self._quarantine(ended_ns)
-            if seen and not fast:
+            self._doubt(ended_ns)
+            if np.count_nonzero(reading.valid) and not fast:
                 self._leave_silent_out()
-            return
-        if late_s > OLDEST_REPLY_S:
-            self.counters.stale += 1
-            reading.valid[:] = False
-        elif self.wire_timed and took_s < EARLY_FRACTION * wire_s:
-            self.counters.stale += 1
-            self._early_replies += 1
-            self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
-            self._quarantine(ended_ns)
-            reading.valid[:] = False
-        else:
+        elif np.count_nonzero(reading.valid):
             self._silent_reads = self._early_replies = 0
             self._misses[self._asked] = 0
             self.counters.late += late_s > 0.0
@@ -245,41 +245,59 @@ class StateCycle:
         self._last_complete = bytes(self._bytes)
         return False
 
-    def _quarantine(self, now_ns: int) -> None:
+    def _doubt(self, now_ns: int) -> None:
+        """What answers the request of a moment may still come: leave it time for that, and know it by its size."""
         doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
         duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
         self._quarantine_until_ns = now_ns + int(duration_s * 1e9)
+        self._tagged_until_ns = now_ns + int(OLDEST_REPLY_S * 1e9)
 
-    def _accept(self, packet: Packet, fast: bool, seen: set[int]) -> None:
+    def _accept(self, packet: Packet, fast: bool, seen: set[int]) -> bool:
+        """Take a packet's values if it answers this read; whether it does."""
         if packet.instruction != Instruction.STATUS:
-            return  # an echo of our own request, as some adapters return it
+            return False  # an echo of our own request, as some adapters return it
         if packet.packet_id != BROADCAST_ID:
-            self._accept_servo(packet.packet_id, packet.error, packet.parameters, seen)
-        elif fast:
-            for servo_id, error, data in split_fast_reply(packet, table.STATE_SIZE):
-                self._accept_servo(servo_id, error, data, seen)
+            return self._accept_servo(packet.packet_id, packet.error, packet.parameters, seen, alone=fast)
+        blocks = split_fast_reply(packet, self._size) if fast else []
+        if len(blocks) != self._asked_count:
+            self.counters.stale += 1  # the late answer to another read of states
+            return False
+        for servo_id, error, data in blocks:
+            self._accept_servo(servo_id, error, data, seen, alone=False)
+        return True
 
-    def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int]) -> None:
+    def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int], *, alone: bool) -> bool:
+        """The same for one servo's part; a servo that answers a fast read alone can only refuse it."""
         index = self.bus.index.get(servo_id)
         if index is None:
             self.counters.wrong_ids += 1
-            return
+            return False
         self._reading.errors[index] |= error
         if error & table.ALERT_BIT:
             self.counters.alerts_by_servo[index] += 1
-        if len(data) != table.STATE_SIZE and not error & ~table.ALERT_BIT:
-            self.counters.status_errors += 1  # the late answer to another read
-            self.counters.status_errors_by_servo[index] += 1
-            return
+        refused = bool(error & ~table.ALERT_BIT)
+        if not self._asked[index] or (not refused and (alone or len(data) != self._size)):
+            self._count_late(index, len(data))
+            return False
         if index in seen:
             self.counters.duplicates += 1
             self.counters.duplicates_by_servo[index] += 1
             self._reading.valid[index] = False  # there is no telling which of the two belongs to this request
-            return
+            return True
         seen.add(index)
-        if error & ~table.ALERT_BIT:
+        if refused:
             self.counters.status_errors += 1
             self.counters.status_errors_by_servo[index] += 1
-            return
+            return True
+        data = data[: table.STATE_SIZE]
         self._bytes[index * table.STATE_SIZE : (index + 1) * table.STATE_SIZE] = data
         self._reading.valid[index] = True
+        return True
+
+    def _count_late(self, index: int, size: int) -> None:
+        """The late answer to another read: of states, or of something else."""
+        if size == table.STATE_SIZE or size in TAGGED_SIZES:
+            self.counters.stale += 1
+        else:
+            self.counters.status_errors += 1
+            self.counters.status_errors_by_servo[index] += 1

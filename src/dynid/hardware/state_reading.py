@@ -13,7 +13,8 @@ class CycleCounters:
     """What went wrong in the reads so far; the arrays are by servo, (n,).
 
     A read, of slow values too, that was not fully answered in time is a timeout; one that was answered sooner than the
-    wire allows, or was found much later, is stale; a late one took more than a millisecond beyond its time on the wire.
+    wire allows, or was found much later, is stale, as is every reply that answers another read; a late one took more
+    than a millisecond beyond its time on the wire.
     A read is repeated if it brought what the one before it did, to the bit, from an arm that moves.
     """
 

@@ -97,10 +97,19 @@ class RecorderNode(ManagedNode):
         self._recorded = []
 
     def _close(self) -> None:
+        """Finish the bag, if there is one; raises BagWriteError."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
             self.get_logger().info(f"bag {writer.folder} closed: {sum(writer.counts.values())} messages")
+
+    def _give_up(self, reason: str) -> None:
+        """End the recording for a reason, with as much of the bag as can be finished."""
+        self.get_logger().error(reason)
+        try:
+            self._close()
+        except DynidError as error:
+            self.get_logger().error(f"{error}; what was flushed before is in the bag")
 
     def _on_message(self, topic: str, latched: bool, raw: bytes) -> None:
         if latched:
@@ -110,8 +119,7 @@ class RecorderNode(ManagedNode):
         try:
             self._writer.write(topic, time.time_ns(), raw)
         except DynidError as error:
-            self.get_logger().error(f"recording ended: {error}")
-            self._close()
+            self._give_up(f"recording ended: {error}")
 
     def _on_start(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         output = string(self, "output")
@@ -169,8 +177,7 @@ class RecorderNode(ManagedNode):
 
     def _publish_diagnostics(self) -> None:
         if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
-            self.get_logger().error(f"recording ended, the bag is whole: {full}")
-            self._close()
+            self._give_up(f"recording ended, the bag is whole: {full}")
         counts = self._writer.counts if self._writer else {}
         status = DiagnosticStatus(
             name="recorder",
@@ -180,7 +187,10 @@ class RecorderNode(ManagedNode):
             values={topic: str(count) for topic, count in counts.items()},
         )
         if self._writer is not None:
-            self._writer.flush()  # the writer flushes only while it writes; a silent arm must not hold data back
+            try:
+                self._writer.flush()  # the writer flushes only while it writes; a silent arm must not hold data back
+            except DynidError as error:
+                self._give_up(f"recording ended: {error}")
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
 

@@ -160,9 +160,13 @@ def _scan_growing(path: Path) -> McapScan:
     """A scan of what a recorder has written so far; it may replace the end of the file while it is read."""
     for _ in range(TORN_READS):
         try:
-            return scan_mcap(path, growing=True)
+            scan = scan_mcap(path, growing=True)
         except DataError:
-            time.sleep(TORN_PAUSE_S)
+            pass
+        else:
+            if not scan.lost_bytes:
+                return scan
+        time.sleep(TORN_PAUSE_S)
     return scan_mcap(path, growing=True)
 
 

@@ -178,7 +178,7 @@ class BagWriter:
             raise UnknownNameError("topic", topic, tuple(self._connections)) from None
         try:
             writer.write(connection, stamp_ns, raw)
-        except Exception as error:  # sqlite3.Error and OSError alike: whatever a storage raises, the bag did not get it
+        except Exception as error:  # sqlite3.Error and OSError alike, whatever a storage raises
             raise BagWriteError(f"cannot write '{topic}' to the bag {self.folder}: {error}") from error
         self._counts[topic] += 1
         if time.monotonic() >= self._next_flush:

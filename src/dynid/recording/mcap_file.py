@@ -6,8 +6,8 @@ Readers begin at the footer, the last 37 bytes, which says where the index lies.
 
 The footer names the index in one of the two slots; what comes new goes where no reader looks, and one write of a few
 bytes within a page, which a kill cannot divide, then makes it valid. The filler is one private record (opcodes from
-0x80 on, which readers skip), also for readers that go from front to back. `finish` leaves nothing of all this but, in
-one of 500 cases, 17 bytes of padding behind a chunk.
+0x80 on, which readers skip), also for readers that go from front to back. Tested with rosbags
+and the mcap package. `finish` leaves nothing of all this but, in one of 500 cases, 17 bytes of padding behind a chunk.
 Record format: https://mcap.dev/spec
 """
 
@@ -32,7 +32,7 @@ class LiveMcapFile:
             index of the records appended so far: metadata, data end, summary, footer and magic. Their number must not
             depend on the position.
 
-    A method that raises OSError (disk full) leaves the file as it was, for every reader.
+    A method that raises OSError (disk full) leaves a file that opens, with what the last `publish` told of.
     """
 
     def __init__(self, descriptor: int, compose: Callable[[int], bytes]) -> None:
@@ -90,9 +90,11 @@ class LiveMcapFile:
             self._switch(0, index)
         except OSError:
             self._footer_start, self._slot_bytes, self._slot = before
-            if self._footer:
-                self._put(self.end, _filler(self._slot_start(self._slot) - self.end))
-            os.ftruncate(self._descriptor, size)
+            try:
+                if self._footer:
+                    self._put(self.end, _filler(self._slot_start(self._slot) - self.end))
+            finally:
+                os.ftruncate(self._descriptor, size)
             raise
 
     def _switch(self, slot: int, index: bytes) -> None:
