@@ -75,8 +75,8 @@ def arguments() -> list[DeclareLaunchArgument]:
         ),
         DeclareLaunchArgument(
             "awake_processors",
-            default_value="true",
-            description="Idle processors wait awake while the arm is active: punctual, for some power.",
+            default_value="false",
+            description="true: idle processors wait awake while the arm is active; punctual, for power.",
         ),
         DeclareLaunchArgument(
             "joint_states_topic", default_value="joint_states", description="Where the arm's states go."

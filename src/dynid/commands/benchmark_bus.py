@@ -21,6 +21,9 @@ def bus(
     soak: Annotated[bool, typer.Option("--soak", help="Instead: the cycle alone, with random line faults.")] = False,
     probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="Of a fault per reply, of a soak.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Of a soak's faults.")] = 0,
+    awake: Annotated[
+        bool, typer.Option("--awake/--no-awake", help="Let idle processors wait awake, where that is permitted.")
+    ] = True,
     out: Annotated[Path | None, typer.Option(help="Keep logs and bag in this new folder.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,7 +48,7 @@ def bus(
             "soak", duration_s, lambda progress: run_soak(loaded, duration_s, probability, seed, progress)
         )
     else:
-        figures = _with_bar("the chain", duration_s, lambda progress: _chain(robot, duration_s, out, progress))
+        figures = _with_bar("the chain", duration_s, lambda progress: _chain(robot, duration_s, out, progress, awake))
     found = asdict(figures)
     if as_json:
         print(json.dumps(found))
@@ -54,7 +57,7 @@ def bus(
         stdout().print(f"{name:24} {value}", highlight=False)
 
 
-def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[float], None]) -> Any:
+def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[float], None], awake: bool) -> Any:
     from dynid.errors import DynidError
 
     try:
@@ -63,7 +66,7 @@ def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[flo
         raise DynidError(
             f"this benchmark needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or take --soak"
         ) from error
-    return measure(robot, seconds, out, progress)
+    return measure(robot, seconds, out, progress, awake=awake)
 
 
 def _with_bar(text: str, seconds: float, run: Callable[[Callable[[float], None]], Any]) -> Any:

@@ -46,17 +46,17 @@ class BusFigures:
 class _BusChain(Chain):
     """The chain, with the simulated servos at the robot's own baud rate instead of the simulation's."""
 
-    def __init__(self, robot_name: str, logs: Path) -> None:
+    def __init__(self, robot_name: str, logs: Path, awake: bool) -> None:
         robot = load_robot(robot_name)
         rate = {"baudrate": robot.file.bus.baudrate}
         file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
-        super().__init__(Robot(file, robot.folder), ChainOptions(robot_name, identification=False), logs)
+        super().__init__(Robot(file, robot.folder), ChainOptions(robot_name, identification=False, awake=awake), logs)
 
     def _simulated_arm_arguments(self) -> list[str]:
         return [*super()._simulated_arm_arguments(), "--baudrate", str(self.robot.file.bus.baudrate)]
 
 
-def measure(robot: str, seconds: float, output: Path | None, progress: Progress) -> BusFigures:
+def measure(robot: str, seconds: float, output: Path | None, progress: Progress, *, awake: bool = True) -> BusFigures:
     """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
 
     Args:
@@ -64,13 +64,14 @@ def measure(robot: str, seconds: float, output: Path | None, progress: Progress)
         seconds: recorded time [s].
         output: new folder for logs and bag; None keeps neither.
         progress: called now and then.
+        awake: let idle processors wait awake, where that is permitted.
 
     Raises:
         NodeError: a node refused, ended, or gave the motion up.
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = output or Path(temporary)
-        with _BusChain(robot, folder / "logs") as chain:
+        with _BusChain(robot, folder / "logs", awake) as chain:
             chain.bring_up()
             _record(chain, folder / "bag", seconds, progress)
             values = {pair.key: pair.value for pair in chain.supervisor.reports["hardware"].values}

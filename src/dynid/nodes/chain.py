@@ -38,6 +38,7 @@ class ChainOptions:
         trace: new file for what the simulated arm really did.
         identification: whether the identification node is started.
         driver: module of the hardware node.
+        awake: let idle processors wait awake, where that is permitted.
     """
 
     robot: str
@@ -49,6 +50,7 @@ class ChainOptions:
     trace: Path | None = None
     identification: bool = True
     driver: str = "hardware_node"
+    awake: bool = False
 
 
 def private_domain() -> str:
@@ -117,6 +119,8 @@ class Chain:
             parameters["baudrate"] = str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
         else:
             parameters["allow_real_port"] = "true"
+        if self.options.awake:
+            parameters["awake_processors"] = "true"
         self.hardware = self._group.start_node(self.options.driver, "hardware", parameters)
         self._supervisor = Supervisor(self._group.check)
 

@@ -51,7 +51,7 @@ class HardwareNode(ManagedNode):
         declare(self, "take_over", False, "may start although torque is on; it goes off, the arm must be held")
         declare(self, "reboot_servos", False, "may reboot servos that report a hardware error at the start")
         declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 does not ask for one")
-        declare(self, "awake_processors", True, "idle processors wait awake while the arm is active, where permitted")
+        declare(self, "awake_processors", False, "idle processors wait awake while the arm is active, where permitted")
         self._arm: DynamixelArm | None = None
         self._loop: ControlLoop | None = None
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one

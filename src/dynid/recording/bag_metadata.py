@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from textwrap import indent
 from typing import Any, Literal
 
 import yaml
@@ -87,10 +88,10 @@ def dump_information(information: Mapping[str, Any]) -> str:
     return text
 
 
-def write_metadata(folder: Path, information: Mapping[str, Any]) -> None:
-    """Write metadata.yaml whole, in place of a provisional one."""
+def write_metadata(folder: Path, information: str) -> None:
+    """Write metadata.yaml whole, in place of a provisional one; the text is that of `dump_information`."""
     temporary = folder / f".{METADATA_NAME}.new"
-    temporary.write_text(dump_information({"rosbag2_bagfile_information": dict(information)}), encoding="utf-8")
+    temporary.write_text("rosbag2_bagfile_information:\n" + indent(information, "  "), encoding="utf-8")
     os.replace(temporary, folder / METADATA_NAME)
 
 

@@ -16,7 +16,7 @@ from rosbags.interfaces import (
 )
 
 from dynid.errors import DataError
-from dynid.recording.bag_metadata import bag_information, read_metadata, write_metadata
+from dynid.recording.bag_metadata import bag_information, dump_information, read_metadata, write_metadata
 from dynid.recording.bag_reader import Bag, read_bag
 from dynid.recording.bag_writer import BagWriter, Topic, lock_folder
 from dynid.recording.mcap_scan import scan_mcap
@@ -125,7 +125,7 @@ def _write_final_metadata(folder: Path) -> None:
     logs = [topic.messages.log_ns for topic in bag.topics.values() if len(topic.messages)]
     span = (min(int(log[0]) for log in logs), max(int(log[-1]) for log in logs)) if logs else None
     information = bag_information(bag.storage, bag.files[0].name, connections, counts, span, provisional=False)
-    write_metadata(folder, information)
+    write_metadata(folder, dump_information(information))
 
 
 def _connection(identifier: int, bag: Bag, name: str) -> Connection:

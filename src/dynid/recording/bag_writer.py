@@ -27,6 +27,7 @@ from rosbags.rosbag2 import StoragePlugin
 from dynid.errors import BagWriteError, ConfigurationError, UnknownNameError
 from dynid.recording.bag_metadata import BAG_VERSION, bag_information, dump_information, write_metadata
 from dynid.recording.bag_storage import Rows, Stamps, SurvivingWriter
+from dynid.recording.mcap_file import give_way
 from dynid.recording.messages import type_store
 from dynid.resources import refuse_existing
 
@@ -225,8 +226,10 @@ class BagWriter:
         """Bring everything written so far to the files, so that it survives a kill; raises BagWriteError."""
         writer = self._opened()
         try:
-            information = self._information(writer, provisional=True)
-            writer.flush(dump_information(information))
+            information = dump_information(self._information(writer, provisional=True))
+            give_way()
+            writer.flush(information)
+            give_way()
             write_metadata(self.folder, information)
         except Exception as error:  # as in write
             raise BagWriteError(f"cannot flush the bag {self.folder}: {error}") from error

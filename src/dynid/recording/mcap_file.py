@@ -20,6 +20,7 @@ _HEAD_BYTES = 9  # opcode and length
 _FILLER = 0x80
 _PAGE_BYTES = 4096
 _PADDING_BYTES = 17
+_PIECE_BYTES = 2**16  # within a write nobody else runs where the kernel is not preemptible
 _RESERVE_BYTES = (2**16, 2**22)  # least and most that the file is extended by; between them it doubles
 
 
@@ -111,8 +112,15 @@ class LiveMcapFile:
     def _put(self, position: int, content: bytes) -> None:
         rest = memoryview(content)
         while rest:
-            written = os.pwrite(self._descriptor, rest, position)
+            written = os.pwrite(self._descriptor, rest[:_PIECE_BYTES], position)
             position, rest = position + written, rest[written:]
+            if rest:
+                give_way()
+
+
+def give_way() -> None:
+    """Let who waits for this processor have it: what records is never as urgent as what controls."""
+    os.sched_yield()
 
 
 def _filler(length: int) -> bytes:
