@@ -122,6 +122,9 @@ def simulated_arm(
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     link: Annotated[Path | None, typer.Option(help="Symbolic link to make to the port.")] = None,
     baudrate: Annotated[int | None, typer.Option(help="Of the servos [bit/s]; else robot.yaml's simulation.")] = None,
+    wire_time: Annotated[
+        bool, typer.Option("--wire-time/--no-wire-time", help="Answer no sooner than a line of this rate would.")
+    ] = True,
     without: WithoutOption = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file of what goes wrong and when.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for what the arm really did (.npz).")] = None,
@@ -138,7 +141,8 @@ def simulated_arm(
     plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ())
     script = None if faults is None else load_faults(faults)
     with traced(plant, trace) as arm:
-        serve(loaded, arm, baudrate=baudrate or loaded.file.simulation.baudrate, link=link, faults=script)
+        rate = baudrate or loaded.file.simulation.baudrate
+        serve(loaded, arm, baudrate=rate, wire_time=wire_time, link=link, faults=script)
 
 
 @app.command("bag")

@@ -53,7 +53,7 @@ class _BusChain(Chain):
         super().__init__(Robot(file, robot.folder), ChainOptions(robot_name, identification=False, awake=awake), logs)
 
     def _simulated_arm_arguments(self) -> list[str]:
-        return [*super()._simulated_arm_arguments(), "--baudrate", str(self.robot.file.bus.baudrate)]
+        return [*super()._simulated_arm_arguments(), "--wire-time", "--baudrate", str(self.robot.file.bus.baudrate)]
 
 
 def measure(robot: str, seconds: float, output: Path | None, progress: Progress, *, awake: bool = True) -> BusFigures:

@@ -127,6 +127,7 @@ class Chain:
     def _simulated_arm_arguments(self) -> list[str]:
         options = self.options
         arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
+        arguments += ["--no-wire-time"]  # its computing time is not the real servos': together they would be too long
         named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
