@@ -10,24 +10,10 @@ from dynid.hardware.bus import ServoBus
 from dynid.hardware.protocol import Instruction, build_fast_reply, build_status
 from dynid.hardware.state_cycle import StateCycle
 from dynid.hardware.state_request import TAGGED_SIZES
+from dynid.simulation.servo_lockstep import SimulatedClock
 
 IDS = tuple(range(2, 10))
-US = 1_000
 OLD, NEW = 1111, 2222
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ns = 10**12
-
-    def monotonic_ns(self) -> int:
-        self.now_ns += US  # looking at it takes time, too
-        return self.now_ns
-
-    realtime_ns = monotonic_ns
-
-    def sleep(self, seconds: float) -> None:
-        self.now_ns += int(seconds * 1e9)
 
 
 class Line:
@@ -35,7 +21,7 @@ class Line:
 
     ser, is_open, is_using = None, True, False
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SimulatedClock) -> None:
         self.clock = clock
         self.arriving: list[tuple[int, bytes]] = []
         self.requests: list[bytes] = []
@@ -80,17 +66,17 @@ def wire_s(request: bytes, reply: bytes) -> float:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> SimulatedClock:
+    return SimulatedClock()
 
 
 @pytest.fixture
-def line(clock: Clock) -> Line:
+def line(clock: SimulatedClock) -> Line:
     return Line(clock)
 
 
 @pytest.fixture(params=[True, False], ids=["fast", "plain"])
-def cycle(clock: Clock, line: Line, request: pytest.FixtureRequest) -> Iterator[StateCycle]:
+def cycle(clock: SimulatedClock, line: Line, request: pytest.FixtureRequest) -> Iterator[StateCycle]:
     bus = ServoBus("simulated", 3_000_000, IDS, clock=clock, opener=lambda *_: line)  # type: ignore[arg-type, return-value]
     bus.open()
     opened = StateCycle(bus)

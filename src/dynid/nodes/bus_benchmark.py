@@ -50,10 +50,11 @@ class _BusChain(Chain):
         robot = load_robot(robot_name)
         rate = {"baudrate": robot.file.bus.baudrate}
         file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
-        super().__init__(Robot(file, robot.folder), ChainOptions(robot_name, identification=False, awake=awake), logs)
+        options = ChainOptions(robot_name, identification=False, awake=awake, wire_time=True)
+        super().__init__(Robot(file, robot.folder), options, logs)
 
     def _simulated_arm_arguments(self) -> list[str]:
-        return [*super()._simulated_arm_arguments(), "--wire-time", "--baudrate", str(self.robot.file.bus.baudrate)]
+        return [*super()._simulated_arm_arguments(), "--baudrate", str(self.robot.file.bus.baudrate)]
 
 
 def measure(robot: str, seconds: float, output: Path | None, progress: Progress, *, awake: bool = True) -> BusFigures:

@@ -39,6 +39,8 @@ class ChainOptions:
         identification: whether the identification node is started.
         driver: module of the hardware node.
         awake: let idle processors wait awake, where that is permitted.
+        wire_time: have the simulated servos take a real line's time. Beside them the simulation computes on the same
+            processors, and both together may be too long for a cycle.
     """
 
     robot: str
@@ -51,6 +53,7 @@ class ChainOptions:
     identification: bool = True
     driver: str = "hardware_node"
     awake: bool = False
+    wire_time: bool = False
 
 
 def private_domain() -> str:
@@ -127,7 +130,7 @@ class Chain:
     def _simulated_arm_arguments(self) -> list[str]:
         options = self.options
         arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
-        arguments += ["--no-wire-time"]  # its computing time is not the real servos': together they would be too long
+        arguments += ["--wire-time" if options.wire_time else "--no-wire-time"]
         named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,11 +159,8 @@ def _may_grow(folder: Path) -> bool:
 def _scan_growing(path: Path) -> McapScan:
     """A scan of what a recorder has written so far; it may replace the end of the file while it is read."""
     for _ in range(TORN_READS):
-        try:
+        with suppress(DataError):
             scan = scan_mcap(path, growing=True)
-        except DataError:
-            pass
-        else:
             if not scan.lost_bytes:
                 return scan
         time.sleep(TORN_PAUSE_S)

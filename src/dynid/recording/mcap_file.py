@@ -6,8 +6,8 @@ Readers begin at the footer, the last 37 bytes, which says where the index lies.
 
 The footer names the index in one of the two slots; what comes new goes where no reader looks, and one write of a few
 bytes within a page, which a kill cannot divide, then makes it valid. The filler is one private record (opcodes from
-0x80 on, which readers skip), also for readers that go from front to back. Tested with rosbags
-and the mcap package. `finish` leaves nothing of all this but, in one of 500 cases, 17 bytes of padding behind a chunk.
+0x80 on, which readers skip), also for readers that go from front to back. Tested with rosbags and the mcap package.
+`finish` leaves nothing of all this but, in one of 500 cases, 17 bytes of padding behind a chunk.
 Record format: https://mcap.dev/spec
 """
 
