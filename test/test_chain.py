@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,8 +35,8 @@ from dynid.robot import load_robot
 ROBOT = load_robot("crane_x7")
 MOTIONS = ("demo_identification", "demo_validation")
 LOOK_S = 0.02
-EVENT_TIMEOUT_S = 120.0
-ATTEMPTS = 3
+EVENT_TIMEOUT_S = 300.0
+RUN_TIMEOUT_S = 600.0  # of 100 s on a machine that keeps up
 pytestmark = pytest.mark.timeout(900)
 CHILDREN = {"simulated_arm", "recorder", "identification", "executor", "hardware"}
 
@@ -143,28 +142,13 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
         demo.kill()
 
 
-def disturbed(demo: Demo) -> bool:
-    """Whether the host did not keep time: cycles were missed, or the arm was lost while nobody controlled it."""
-    failed = [line for line in demo.text.splitlines() if line.startswith("x ")]
-    missed = any("missed cycles" in line or "dropped near gaps" in line for line in failed)
-    return missed or any(
-        words in demo.text for words in ("off its reference", "no joint_states for", "dropped near gaps,")
-    )
-
-
 def finished(folder: Path, *arguments: str) -> Demo:
-    """A demo that ran to its end. A shared host may stand still for longer than any buffer lasts; a run that shows it
-    is repeated, twice at most, and what it looks like is told."""
-    for attempt in range(ATTEMPTS):
-        (folder / str(attempt)).mkdir()
-        demo = Demo(folder / str(attempt), *arguments)
-        try:
-            demo.process.wait(240)
-        finally:
-            demo.kill()
-        if demo.process.returncode == 0 or not disturbed(demo):
-            break
-        warnings.warn(f"demo, attempt {attempt + 1}, was disturbed: {demo.text[-400:]}", stacklevel=1)
+    """A demo that ran to its end."""
+    demo = Demo(folder, *arguments)
+    try:
+        demo.process.wait(RUN_TIMEOUT_S)
+    finally:
+        demo.kill()
     return demo
 
 
@@ -176,18 +160,6 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 @pytest.fixture(scope="module")
 def no_coulomb(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return finished(tmp_path_factory.mktemp("no_coulomb"), "--without", "coulomb", "--seed", "3", "--no-gain")
-
-
-def come_to(start: Callable[..., Demo], event: Callable[[Demo], bool], what: str) -> Demo:
-    """A demo that came to an event before it ended; one that the host disturbed is started anew, twice at most."""
-    for attempt in range(ATTEMPTS):
-        demo = start()
-        demo.wait_until(partial(event, demo), what)
-        if event(demo) or not disturbed(demo):
-            break
-        warnings.warn(f"demo, attempt {attempt + 1}, was disturbed: {demo.text[-400:]}", stacklevel=1)
-    assert event(demo), f"the demo ended with {demo.process.returncode} before {what}: {demo.text}"
-    return demo
 
 
 def in_motion(demo: Demo) -> bool:
@@ -329,7 +301,8 @@ def test_interrupted_at_the_start(start: Callable[..., Demo]) -> None:
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "impatiently"])
 def test_interrupted_during_the_motion(start: Callable[..., Demo], again: bool) -> None:
-    demo = come_to(start, in_motion, "the motion")
+    demo = start()
+    demo.wait_for(partial(in_motion, demo), "the motion")
     assert len(demo.children()) == len(CHILDREN)
     demo.process.send_signal(signal.SIGINT)
     if again:
@@ -346,7 +319,8 @@ def test_interrupted_during_the_motion(start: Callable[..., Demo], again: bool) 
 
 
 def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
-    demo = come_to(start, lambda one: f"{MOTIONS[1]}: done" in one.text, "the end of both motions")
+    demo = start()
+    demo.wait_for(lambda: f"{MOTIONS[1]}: done" in demo.text, "the end of both motions")
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
     assert demo.children() == set() and "Traceback" not in demo.text
@@ -357,7 +331,8 @@ def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> No
 
 
 def test_killed_it_takes_its_children_along(start: Callable[..., Demo]) -> None:
-    demo = come_to(start, in_motion, "the motion")
+    demo = start()
+    demo.wait_for(partial(in_motion, demo), "the motion")
     demo.process.kill()
     demo.process.wait()
     demo.wait_until_alone()

@@ -59,6 +59,9 @@ def demo(
     gain: Annotated[
         bool, typer.Option(help="Repeat the validation motion with computed torque from the identified model.")
     ] = True,
+    wall_clock: Annotated[
+        bool, typer.Option("--wall-clock", help="The simulated arm moves on while this machine is late, as a real one.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
@@ -85,7 +88,7 @@ def demo(
             "installation for this Python"
         ) from error
     output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
-    chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed)
+    chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, held_time=not wall_clock)
     began = time.monotonic()
     console = stderr() if as_json else stdout()
     verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation, gain=gain), console)
@@ -125,11 +128,15 @@ def simulated_arm(
     wire_time: Annotated[
         bool, typer.Option("--wire-time/--no-wire-time", help="Answer no sooner than a line of this rate would.")
     ] = True,
+    clock: Annotated[
+        Path | None, typer.Option(help="New file of a time that is held while the driver is late; see clock_file.")
+    ] = None,
     without: WithoutOption = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file of what goes wrong and when.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for what the arm really did (.npz).")] = None,
 ) -> None:
     """A simulated arm behind a serial port: prints the port, then serves until SIGINT or SIGTERM."""
+    from dynid.hardware.held_clock import ClockPage
     from dynid.hardware.realtime import prefer_latency
     from dynid.robot import load_robot
     from dynid.simulation.faults import load_faults
@@ -142,7 +149,8 @@ def simulated_arm(
     script = None if faults is None else load_faults(faults)
     with traced(plant, trace) as arm:
         rate = baudrate or loaded.file.simulation.baudrate
-        serve(loaded, arm, baudrate=rate, wire_time=wire_time, link=link, faults=script)
+        page = None if clock is None else ClockPage(clock, create=True)
+        serve(loaded, arm, baudrate=rate, wire_time=wire_time, clock=page, link=link, faults=script)
 
 
 @app.command("bag")

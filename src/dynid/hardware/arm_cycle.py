@@ -19,6 +19,8 @@ CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's c
 DIFFERENT_SHARE = 0.02  # of the torque limit
 SUSPECTED_EVERY = 4
 LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
+ANSWERED_CYCLES = 1.5  # one answer may be on its way
+LONGEST_ANSWER_CYCLES = 3.5  # a commander that is farther behind does not answer each state
 LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
 
 
@@ -59,6 +61,7 @@ class ArmCycle:
         self._on_cycle, self._on_waiting = on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
         self._to_hand_over = False
+        self._handed_s = 0.0  # stamp of the newest sample that was handed out, on the monotonic clock
         self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
         self._command: tuple[FloatArray, float] | None = None
         self._contradicted, self._contradictions = False, 0
@@ -147,7 +150,17 @@ class ArmCycle:
         """Give `on_waiting` what the cycle before this one read and wrote, once."""
         if self._to_hand_over and self._on_waiting is not None and self._last is not None:
             self._to_hand_over = False
+            if (sample := self._last[0]).complete:
+                self._handed_s = (sample.stamp_ns - self.arm.bus.realtime_offset_ns) * 1e-9
             self._on_waiting(*self._last)
+
+    def awaits_command(self) -> bool:
+        """Whether a commander who answered the states up to now has yet to answer the newest one handed out."""
+        command = self._command
+        if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
+            return False
+        cycles = (self._handed_s - command[1]) / self.arm.robot.file.bus.cycle_s
+        return ANSWERED_CYCLES < cycles < LONGEST_ANSWER_CYCLES
 
     # -- torque ------------------------------------------------------------------------------------------------
 

@@ -270,10 +270,8 @@ class ServoBus:
         if meanwhile is not None:
             meanwhile()
         while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
-            data = port.receive(remaining_ns * 1e-6)
-            if not data:
-                return
-            yield self.parser.feed(data)
+            if data := port.receive(remaining_ns * 1e-6):
+                yield self.parser.feed(data)
 
     def _answers(self, request: bytes, reply_size: int, replies: int) -> list[Packet]:
         packets: list[Packet] = []

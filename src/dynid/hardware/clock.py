@@ -1,6 +1,7 @@
 """The clock that the driver lives by: the system's, or a simulated one that lock-step runs hand in."""
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -19,6 +20,14 @@ class Clock(Protocol):
         """Return no sooner than after so long [s]."""
         ...
 
+    def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
+        """Return at a moment of `monotonic_ns` [ns], where a control cycle begins; at once if it has passed.
+
+        `awaits` tells whether something that the cycle wants is still on its way. Time does not wait for that, unless
+        it is an arm's that can be held.
+        """
+        ...
+
 
 class SystemClock:
     """The operating system's clocks."""
@@ -34,6 +43,12 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Return no sooner than after so long [s]."""
         time.sleep(seconds)
+
+    def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
+        """Return at a moment of `monotonic_ns` [ns], whatever is awaited."""
+        ahead_ns = deadline_ns - time.monotonic_ns()
+        if ahead_ns > 0:
+            time.sleep(ahead_ns * 1e-9)
 
 
 SYSTEM_CLOCK = SystemClock()

@@ -225,9 +225,7 @@ class ControlLoop:
     def _loop(self) -> None:
         self._meter.started_ns = next_ns = self._clock.monotonic_ns()
         while True:
-            ahead_ns = next_ns - self._clock.monotonic_ns()
-            if ahead_ns > 0:
-                self._clock.sleep(ahead_ns * 1e-9)
+            self._clock.wait_until(next_ns, self._cycle.awaits_command)
             began_ns = self._clock.monotonic_ns()
             late_ns = began_ns - next_ns
             lost = self._lost_cycles(late_ns)

@@ -50,7 +50,7 @@ class _BusChain(Chain):
         robot = load_robot(robot_name)
         rate = {"baudrate": robot.file.bus.baudrate}
         file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
-        options = ChainOptions(robot_name, identification=False, awake=awake, wire_time=True)
+        options = ChainOptions(robot_name, identification=False, awake=awake, wire_time=True, held_time=False)
         super().__init__(Robot(file, robot.folder), options, logs)
 
     def _simulated_arm_arguments(self) -> list[str]:

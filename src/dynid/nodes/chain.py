@@ -7,9 +7,12 @@ import json
 import os
 import random
 import socket
+import tempfile
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, execute, prepare, states_arrive
@@ -41,6 +44,8 @@ class ChainOptions:
         awake: let idle processors wait awake, where that is permitted.
         wire_time: have the simulated servos take a real line's time. Beside them the simulation computes on the same
             processors, and both together may be too long for a cycle.
+        held_time: a simulated arm's time is held while the host keeps the driver or the commander waiting; without
+            it, the arm moves on, as a real one.
     """
 
     robot: str
@@ -54,6 +59,7 @@ class ChainOptions:
     driver: str = "hardware_node"
     awake: bool = False
     wire_time: bool = False
+    held_time: bool = True
 
 
 def private_domain() -> str:
@@ -81,6 +87,8 @@ class Chain:
         # The supervisor in this process must be in the same domain as the nodes.
         os.environ["ROS_DOMAIN_ID"] = private_domain()
         self._group = ProcessGroup(logs, {})
+        held = options.held_time and options.real_port is None
+        self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
         self.arm: Process | None = None
         self.hardware: Process | None = None
         self.executor: Process | None = None
@@ -122,6 +130,8 @@ class Chain:
             parameters["baudrate"] = str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
         else:
             parameters["allow_real_port"] = "true"
+        if self._clock is not None:
+            parameters["clock_file"] = str(self._clock)
         if self.options.awake:
             parameters["awake_processors"] = "true"
         self.hardware = self._group.start_node(self.options.driver, "hardware", parameters)
@@ -131,7 +141,7 @@ class Chain:
         options = self.options
         arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
         arguments += ["--wire-time" if options.wire_time else "--no-wire-time"]
-        named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace}
+        named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
         return arguments + [text for name in options.switched_off for text in ("--without", name)]
@@ -203,8 +213,8 @@ class Chain:
         self.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
         return self.supervisor.trigger("identification/identify", timeout_s=180.0)
 
-    def arm_summary(self) -> dict[str, list[float]]:
-        """What the simulated arm says at its end about torque and currents; after the chain has ended."""
+    def arm_summary(self) -> dict[str, Any]:
+        """What the simulated arm says at its end about torque, currents and time; after the chain has ended."""
         if self.arm is None:
             raise NodeError("only the simulated arm tells of its currents")
         lines = self.arm.log.read_text(encoding="utf-8").strip().splitlines()

@@ -91,6 +91,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
             write_report(open_result(model_folder, robot), options.output / FILE_NAME, tracked=tracked)
     if options.chain.real_port is None:
         verdict += Verdict(tuple(_rest_checks(chain)))
+        console.print(_real_time_factor(chain))
     return verdict
 
 
@@ -225,6 +226,15 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
         for k in range(len(q))
     ]
     return float(np.abs(np.array(found) - expected).max())
+
+
+def _real_time_factor(chain: Chain) -> str:
+    """How much of the time that passed was the simulated arm's, which waits for a host that is late."""
+    summary = chain.arm_summary()
+    moved_s, held_s = summary["time_s"], summary["held_time_s"]
+    if not chain.options.held_time:
+        return "the simulated arm did not wait for this machine (--wall-clock)"
+    return f"real-time factor {moved_s / (moved_s + held_s):.2f}: the arm waited {held_s:.1f} s for this machine"
 
 
 def _rest_checks(chain: Chain) -> list[Check]:

@@ -154,7 +154,7 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
     motion, moment_s = str(random.choice(motions)), float(random.uniform(FIRST_FAULT_S, LAST_FAULT_S))
     options = ChainOptions(
         name, seed=seed, link=folder / "ttyARM", trace=folder / "trace.npz",
-        identification=False, driver=STEPPED_MODULE if case is CLOCK_STEPPED else "hardware_node",
+        held_time=False, identification=False, driver=STEPPED_MODULE if case is CLOCK_STEPPED else "hardware_node",
     )  # fmt: skip
     os.environ[VARIABLE] = str(random.choice((-1.0, 1.0)) * 10.0 ** random.uniform(-1.0, 5.0))
     bag = folder / "bag"

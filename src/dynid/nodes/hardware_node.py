@@ -7,6 +7,7 @@ cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds
 """
 
 import time
+from pathlib import Path
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
@@ -18,10 +19,12 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from dynid.errors import DynidError, SafetyError
+from dynid.hardware.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.handshake import StartOptions
+from dynid.hardware.held_clock import ClockPage, HeldClock
 from dynid.hardware.port import is_pseudo_terminal
 from dynid.hardware.realtime import prefer_latency
 from dynid.hardware.safety import GuardState, SafetyGuard
@@ -51,6 +54,9 @@ class HardwareNode(ManagedNode):
         declare(self, "take_over", False, "may start although torque is on; it goes off, the arm must be held")
         declare(self, "reboot_servos", False, "may reboot servos that report a hardware error at the start")
         declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 does not ask for one")
+        declare(
+            self, "clock_file", "", "of a simulated arm whose time is held while this node or the commander is late"
+        )
         declare(self, "awake_processors", False, "idle processors wait awake while the arm is active, where permitted")
         self._arm: DynamixelArm | None = None
         self._loop: ControlLoop | None = None
@@ -92,6 +98,7 @@ class HardwareNode(ManagedNode):
                 port,
                 allow_real_port=bool(self.get_parameter("allow_real_port").value),
                 baudrate=int(self.get_parameter("baudrate").value),
+                clock=self._time_of(port),
                 start=self._start_options(port),
             )
             arm.open()
@@ -134,6 +141,14 @@ class HardwareNode(ManagedNode):
         """What may be done at the start; a simulated arm's servos may be written to."""
         told = {name: bool(self.get_parameter(name).value) for name in ("write_eeprom", "take_over", "reboot_servos")}
         return StartOptions(**(told | {"write_eeprom": told["write_eeprom"] or is_pseudo_terminal(port)}))
+
+    def _time_of(self, port: str) -> Clock:
+        path = string(self, "clock_file")
+        if not path:
+            return SYSTEM_CLOCK
+        if not is_pseudo_terminal(port):
+            raise SafetyError(f"clock_file is {path}, but the arm behind {port} does not wait: leave clock_file empty")
+        return HeldClock(ClockPage(Path(path)), self.robot.file.bus.cycle_s)
 
     def _start_loop(self, arm: DynamixelArm) -> None:
         self._loop = ControlLoop(
@@ -213,7 +228,7 @@ class HardwareNode(ManagedNode):
         if self._arm is None:
             return None
         made_s = (stamp_ns - self._arm.bus.realtime_offset_ns) * 1e-9
-        return made_s if 0.0 <= time.monotonic() - made_s <= OWN_CLOCK_S else None
+        return made_s if 0.0 <= self._arm.bus.clock.monotonic_ns() * 1e-9 - made_s <= OWN_CLOCK_S else None
 
     def _stop_arm(self, text: str) -> None:
         """A fault from outside of the driver, whatever the arm does."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dynid.errors import ConfigurationError
 from dynid.hardware import control_table as table
+from dynid.hardware.held_clock import ClockPage
 from dynid.hardware.protocol import PacketParser
 from dynid.hardware.realtime import bounded_timer_slack
 from dynid.robot import Robot
@@ -50,7 +51,8 @@ class EmulatedServoBus:
         baudrate: of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
         wire_time: reply no sooner than the wire would have allowed.
         lock_step: time moves by one control cycle with each sync write of goal currents, and not otherwise;
-            without it, time is the wall clock.
+            without it, time is the wall clock, or `clock`.
+        clock: a time that is held while the driver is late; `close` closes it.
         link: a symbolic link to the port, made now and removed by `close`.
         faults: what goes wrong and when.
 
@@ -75,6 +77,7 @@ class EmulatedServoBus:
         baudrate: int | None = None,
         wire_time: bool = True,
         lock_step: bool = False,
+        clock: ClockPage | None = None,
         link: Path | None = None,
         faults: FaultScript | None = None,
     ) -> None:
@@ -91,6 +94,7 @@ class EmulatedServoBus:
         self.wire_time, self.lock_step = wire_time and not lock_step, lock_step
         self.faults = FaultInjector(faults or FaultScript(), self.chain)
         self.line_fault: LineFault | None = self.faults.line if faults is not None else None
+        self._clock = clock
         self.skipped_time_s = 0.0
         self.dropped_bytes = 0
         self._parser = PacketParser()
@@ -112,7 +116,7 @@ class EmulatedServoBus:
         poll = select.poll()
         poll.register(self._terminal.descriptor, select.POLLIN)
         poll.register(self._wake_read, select.POLLIN)
-        start_s = time.monotonic() - self.chain.time_s
+        start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
             while True:
                 ready = [descriptor for descriptor, _ in poll.poll(self._patience_ms())]
@@ -149,6 +153,8 @@ class EmulatedServoBus:
             return
         self._closed = True
         self._terminal.pull()
+        if self._clock is not None:
+            self._clock.close()
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
 
@@ -171,8 +177,8 @@ class EmulatedServoBus:
             poll.register(self._terminal.descriptor, select.POLLIN)
 
     def _catch_up(self, start_s: float) -> float:
-        """Bring the servos' clock to the wall clock; the (possibly moved) wall-clock time of the servos' zero."""
-        behind_s = time.monotonic() - start_s - self.chain.time_s
+        """Bring the servos' clock to the wall clock, or the held one; the (possibly moved) time of the servos' zero."""
+        behind_s = self._now_s() - start_s - self.chain.time_s
         if behind_s > LONGEST_CATCH_UP_S:
             skipped_s = behind_s - LONGEST_CATCH_UP_S
             self.skipped_time_s += skipped_s
@@ -182,6 +188,9 @@ class EmulatedServoBus:
             self._trace.zero_s = start_s
         self.chain.advance(behind_s)
         return start_s
+
+    def _now_s(self) -> float:
+        return time.monotonic() if self._clock is None else self._clock.monotonic_ns() * 1e-9
 
     def _receive(self, arrival_s: float) -> None:
         data = self._terminal.read()

@@ -72,6 +72,12 @@ class SimulatedClock:
             self._lateness_ns = self._random.integers(0, round(WAKE_S * 1e9), 1024).tolist()
         self.advance_to(self.now_ns + round(seconds * 1e9) + self._lateness_ns.pop())
 
+    def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
+        """Let time pass up to a moment [ns], whatever is awaited."""
+        ahead_ns = deadline_ns - self.monotonic_ns()
+        if ahead_ns > 0:
+            self.sleep(ahead_ns * 1e-9)
+
     def at(self, time_ns: int, action: Action) -> None:
         """Have something happen at a moment [ns]; what lies in the past happens with the next wait."""
         heapq.heappush(self._events, (time_ns, next(self._order), action))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dynid.errors import DynidError
+from dynid.hardware.held_clock import ClockPage
 from dynid.parent import end_with_parent, expected_parent
 from dynid.resources import refuse_existing
 from dynid.robot import Robot, load_robot
@@ -28,6 +29,7 @@ def serve(
     baudrate: int | None = None,
     wire_time: bool = True,
     lock_step: bool = False,
+    clock: ClockPage | None = None,
     link: Path | None = None,
     faults: FaultScript | None = None,
     ignore_interrupt: bool = False,
@@ -41,11 +43,13 @@ def serve(
     a JSON object with what `ServoChain.summary` says, by which a caller proves that currents are zero.
 
     Args:
-        robot: see `EmulatedServoBus`, as for `plant`, `baudrate`, `wire_time`, `lock_step`, `link` and `faults`.
+        robot: see `EmulatedServoBus`, as for `plant`, `baudrate`, `wire_time`, `lock_step`, `clock`, `link`
+            and `faults`.
         plant: the arm.
         baudrate: of the servos [bit/s].
         wire_time: keep the wire's timing.
         lock_step: step time by the goal-current writes.
+        clock: a time that is held while the driver is late; its page is closed at the end.
         link: symbolic link to make.
         faults: what goes wrong and when.
         ignore_interrupt: leave SIGINT to the other processes of the terminal, so that a driver can still talk to
@@ -55,7 +59,7 @@ def serve(
     output = sys.stdout if stream is None else stream
     end_with_parent(expected_parent() or os.getppid())
     bus = EmulatedServoBus(
-        robot, plant, baudrate=baudrate, wire_time=wire_time, lock_step=lock_step, link=link, faults=faults
+        robot, plant, baudrate=baudrate, wire_time=wire_time, lock_step=lock_step, clock=clock, link=link, faults=faults
     )
     signal.signal(signal.SIGTERM, lambda *_: bus.stop())
     if link is not None:
@@ -66,9 +70,11 @@ def serve(
         print(bus.port, file=output, flush=True)
         bus.run()
     finally:
+        held_s = 0.0 if clock is None else clock.held_s()
         bus.close()
         summary = bus.chain.summary() | {
             "skipped_time_s": bus.skipped_time_s,
+            "held_time_s": held_s,
             "dropped_bytes": bus.dropped_bytes,
             "injected": bus.faults.injected,
         }
