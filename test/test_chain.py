@@ -287,6 +287,55 @@ def test_a_port_that_does_not_exist_ends_the_demo_with_one_sentence(start: Calla
     assert demo.children() == set() and not demo.bag(MOTIONS[0]).exists()
 
 
+# -- a host that stands still -----------------------------------------------------------------------------------
+
+STANDSTILL_S = 0.1
+
+
+def stand_still(demo: Demo) -> None:
+    """Hold up each of the processes that close the loop for a while, one after the other."""
+    for name in ("simulated_arm", "executor_node", "hardware_node"):
+        (pid,) = (
+            pid for pid in demo.children() if name.replace("_", "-") in (line := command_line(pid)) or name in line
+        )
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(STANDSTILL_S)  # what is tested: so long it does not run
+        os.kill(pid, signal.SIGCONT)
+
+
+def command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
+
+
+def gaps_s(demo: Demo, count: int) -> tuple[float, float]:
+    """The longest time between two of the first states, and between one and the next command, by their stamps [s]."""
+    bag = load_recording(demo.bag(MOTIONS[0]), ROBOT)
+    assert bag.commands is not None
+    states = bag.time[:count]
+    commanded = states[(bag.commands.time[0] < states) & (states < bag.commands.time[-1])]
+    after = bag.commands.time[np.searchsorted(bag.commands.time, commanded)]
+    return float(np.diff(states).max()), float((after - commanded).max())
+
+
+@pytest.mark.parametrize("wall_clock", [False, True], ids=["held", "wall clock"])
+def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo], wall_clock: bool) -> None:
+    demo = start(*(["--wall-clock"] if wall_clock else []))
+    demo.wait_for(partial(in_motion, demo), "the motion")
+    stand_still(demo)
+    stood = demo.recorded(MOTIONS[0])
+    demo.wait_until(lambda: demo.recorded(MOTIONS[0]) > stood + 1500, "more states")
+    recorded = demo.recorded(MOTIONS[0])
+    demo.process.send_signal(signal.SIGINT)
+    demo.process.wait(EVENT_TIMEOUT_S)
+    states_s, commands_s = gaps_s(demo, recorded)
+    if wall_clock:
+        assert states_s > 0.5 * STANDSTILL_S
+        assert demo.arm_summary()["held_time_s"] == 0.0
+    else:
+        assert states_s < 0.003 and commands_s < 0.003
+        assert demo.arm_summary()["held_time_s"] > 2.5 * STANDSTILL_S
+
+
 # -- interrupted -----------------------------------------------------------------------------------------------
 
 
@@ -319,13 +368,13 @@ def test_interrupted_during_the_motion(start: Callable[..., Demo], again: bool) 
 
 
 def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
-    demo = start()
-    demo.wait_for(lambda: f"{MOTIONS[1]}: done" in demo.text, "the end of both motions")
+    demo = start("--identification", "V01", "--validation", "V02")  # the shortest ones
+    demo.wait_for(lambda: "V02: done" in demo.text, "the end of both motions")
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
     assert demo.children() == set() and "Traceback" not in demo.text
     demo.assert_arm_at_rest()
-    assert read_bag(demo.bag(MOTIONS[1])).findings == ()
+    assert read_bag(demo.bag("V02")).findings == ()
     left = {path.name for path in demo.output.iterdir()}
     assert left in ({"bags", "logs"}, {"bags", "logs", "model"})  # the result is there as a whole, or not at all
 

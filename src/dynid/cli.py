@@ -136,7 +136,6 @@ def simulated_arm(
     trace: Annotated[Path | None, typer.Option(help="New file for what the arm really did (.npz).")] = None,
 ) -> None:
     """A simulated arm behind a serial port: prints the port, then serves until SIGINT or SIGTERM."""
-    from dynid.hardware.held_clock import ClockPage
     from dynid.hardware.realtime import prefer_latency
     from dynid.robot import load_robot
     from dynid.simulation.faults import load_faults
@@ -149,8 +148,7 @@ def simulated_arm(
     script = None if faults is None else load_faults(faults)
     with traced(plant, trace) as arm:
         rate = baudrate or loaded.file.simulation.baudrate
-        page = None if clock is None else ClockPage(clock, create=True)
-        serve(loaded, arm, baudrate=rate, wire_time=wire_time, clock=page, link=link, faults=script)
+        serve(loaded, arm, baudrate=rate, wire_time=wire_time, clock=clock, link=link, faults=script)
 
 
 @app.command("bag")

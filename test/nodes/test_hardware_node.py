@@ -81,6 +81,12 @@ def test_ports_that_cannot_be_used_are_refused_in_one_sentence_and_the_right_one
     client.transition("hardware", "configure")
 
 
+def test_the_time_of_a_real_arm_is_not_held(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
+    client.set_parameters("hardware", {"allow_real_port": True, "clock_file": "/dev/null"})
+    assert "the arm behind /dev/ttyUSB0 does not wait: leave clock_file empty" in refusal(client, node, "/dev/ttyUSB0")
+    assert "/dev/null is not the clock of a simulated arm" in refusal(client, node, bus.port)
+
+
 def test_a_line_without_servos_is_refused(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
     bus.line_fault = lambda frames: []
     assert f"no servo answers on {bus.port}" in refusal(client, node, bus.port)

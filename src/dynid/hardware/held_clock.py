@@ -132,14 +132,7 @@ class HeldClock:
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
         """Begin a cycle: return at a moment [ns], or as soon after it as nothing is awaited any more."""
-        if self.monotonic_ns() < deadline_ns:
-            wall_ns = self._arrive_at(deadline_ns, awaits)
-        else:
-            wall_ns = time.monotonic_ns()  # time had gone on without this process; it catches up cycle by cycle
-        self._page.begin(wall_ns, max(deadline_ns, self.monotonic_ns()), self._cap_ns)
-
-    def _arrive_at(self, deadline_ns: int, awaits: Callable[[], bool]) -> int:
-        """Wait for a moment of the held time; the system's time [ns] that it has from now on."""
+        before_ns = self.monotonic_ns()
         due_ns = self._page.wall_ns(deadline_ns)
         if (left_ns := due_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns * 1e-9)
@@ -147,4 +140,6 @@ class HeldClock:
         while awaits() and time.monotonic_ns() < given_up_ns:
             time.sleep(LOOK_S)
         now_ns = time.monotonic_ns()
-        return due_ns if now_ns - due_ns <= self._bearable_ns else now_ns
+        in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
+        # time had gone on without a process that was away for too long: it catches up cycle by cycle
+        self._page.begin(due_ns if in_time else now_ns, max(deadline_ns, self.monotonic_ns()), self._cap_ns)

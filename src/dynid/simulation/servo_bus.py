@@ -52,7 +52,7 @@ class EmulatedServoBus:
         wire_time: reply no sooner than the wire would have allowed.
         lock_step: time moves by one control cycle with each sync write of goal currents, and not otherwise;
             without it, time is the wall clock, or `clock`.
-        clock: a time that is held while the driver is late; `close` closes it.
+        clock: a time that is held while the driver is late.
         link: a symbolic link to the port, made now and removed by `close`.
         faults: what goes wrong and when.
 
@@ -153,8 +153,6 @@ class EmulatedServoBus:
             return
         self._closed = True
         self._terminal.pull()
-        if self._clock is not None:
-            self._clock.close()
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
 

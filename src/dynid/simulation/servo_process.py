@@ -29,7 +29,7 @@ def serve(
     baudrate: int | None = None,
     wire_time: bool = True,
     lock_step: bool = False,
-    clock: ClockPage | None = None,
+    clock: Path | None = None,
     link: Path | None = None,
     faults: FaultScript | None = None,
     ignore_interrupt: bool = False,
@@ -49,7 +49,7 @@ def serve(
         baudrate: of the servos [bit/s].
         wire_time: keep the wire's timing.
         lock_step: step time by the goal-current writes.
-        clock: a time that is held while the driver is late; its page is closed at the end.
+        clock: new file of a time that is held while the driver is late; removed at the end.
         link: symbolic link to make.
         faults: what goes wrong and when.
         ignore_interrupt: leave SIGINT to the other processes of the terminal, so that a driver can still talk to
@@ -58,28 +58,43 @@ def serve(
     """
     output = sys.stdout if stream is None else stream
     end_with_parent(expected_parent() or os.getppid())
-    bus = EmulatedServoBus(
-        robot, plant, baudrate=baudrate, wire_time=wire_time, lock_step=lock_step, clock=clock, link=link, faults=faults
-    )
-    signal.signal(signal.SIGTERM, lambda *_: bus.stop())
-    if link is not None:
-        signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
-        signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))
-    signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: bus.stop())
-    try:
-        print(bus.port, file=output, flush=True)
-        bus.run()
-    finally:
-        held_s = 0.0 if clock is None else clock.held_s()
-        bus.close()
-        summary = bus.chain.summary() | {
-            "skipped_time_s": bus.skipped_time_s,
-            "held_time_s": held_s,
-            "dropped_bytes": bus.dropped_bytes,
-            "injected": bus.faults.injected,
-        }
-        with contextlib.suppress(BrokenPipeError):  # the parent may be gone
-            print(json.dumps(summary), file=output, flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # leave no files behind, before there is a bus to stop either
+    with _held_time(clock) as page:
+        bus = EmulatedServoBus(
+            robot,
+            plant,
+            baudrate=baudrate,
+            wire_time=wire_time,
+            lock_step=lock_step,
+            clock=page,
+            link=link,
+            faults=faults,
+        )
+        signal.signal(signal.SIGTERM, lambda *_: bus.stop())
+        if link is not None:
+            signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
+            signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))
+        signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: bus.stop())
+        try:
+            print(bus.port, file=output, flush=True)
+            bus.run()
+        finally:
+            bus.close()
+            with contextlib.suppress(BrokenPipeError):  # the parent may be gone
+                print(json.dumps(_summary(bus, page)), file=output, flush=True)
+
+
+def _held_time(path: Path | None) -> contextlib.AbstractContextManager[ClockPage | None]:
+    return contextlib.nullcontext() if path is None else contextlib.closing(ClockPage(path, create=True))
+
+
+def _summary(bus: EmulatedServoBus, page: ClockPage | None) -> dict[str, object]:
+    return bus.chain.summary() | {
+        "skipped_time_s": bus.skipped_time_s,
+        "held_time_s": 0.0 if page is None else page.held_s(),
+        "dropped_bytes": bus.dropped_bytes,
+        "injected": bus.faults.injected,
+    }
 
 
 @contextlib.contextmanager
