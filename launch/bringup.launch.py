@@ -5,6 +5,8 @@ Torque stays off until somebody calls `hardware/enable`. A real port is refused 
 
 import os
 import signal
+import tempfile
+import uuid
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
@@ -88,12 +90,13 @@ def arguments() -> list[DeclareLaunchArgument]:
     ]
 
 
-def hardware(context: LaunchContext, port: str) -> list[Action]:
-    """The hardware node on a port, and what takes it to the active state."""
+def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Action]:
+    """The hardware node on a port, and what takes it to the active state; `clock_file`: of a simulated arm's time."""
     given = {name: LaunchConfiguration(name).perform(context) for name in ("baudrate", "mount")}
     parameters: dict[str, object] = {
         "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
         "port_name": port,
+        "clock_file": clock_file,
         "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
         "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
         "awake_processors": ParameterValue(LaunchConfiguration("awake_processors"), value_type=bool),
@@ -142,7 +145,9 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
     """The simulated arm; the hardware node follows when it has said its port."""
     robot = LaunchConfiguration("robot").perform(context)
     # as installed, so with the interpreter that dynid's dependencies are in
+    clock_file = os.path.join(tempfile.gettempdir(), f"dynid-clock-{uuid.uuid4().hex}")  # the arm makes and removes it
     command = [ExecutableInPackage("simulated_arm", "dynid"), "--ignore-interrupt", "--robot", robot]
+    command += ["--clock", clock_file]
     for name in ("mount", "baudrate"):
         if value := LaunchConfiguration(name).perform(context):
             command += [f"--{name}", value]
@@ -156,7 +161,7 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
         if ports:
             return None
         ports.append(event.text.decode().split()[0])
-        nodes = hardware(context, ports[0])
+        nodes = hardware(context, ports[0], clock_file)
         end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
         return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=[end]))]
 

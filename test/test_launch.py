@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 NAMES = [path.name for path in FILES]
-ALLOWED_IMPORTS = {"launch", "launch_ros", "lifecycle_msgs", "os", "signal", "sys"}
+ALLOWED_IMPORTS = {"launch", "launch_ros", "lifecycle_msgs", "os", "signal", "tempfile", "uuid", "sys"}
 # executables of other packages, which only an installed ROS can check
 FOREIGN = {
     "controller_manager": {"ros2_control_node", "spawner"},

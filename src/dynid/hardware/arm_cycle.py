@@ -155,7 +155,7 @@ class ArmCycle:
             self._on_waiting(*self._last)
 
     def awaits_command(self) -> bool:
-        """Whether a commander who answered the states up to now has yet to answer the newest one handed out."""
+        """Whether a commander who answered the states up to now is more than one answer behind."""
         command = self._command
         if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
             return False

@@ -126,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--baudrate", type=int, help="of the servos; the robot's without it")
     parser.add_argument("--no-wire-time", action="store_true", help="reply at once")
     parser.add_argument("--lock-step", action="store_true", help="time moves with the goal-current writes only")
+    parser.add_argument("--clock", type=Path, help="new file of a time that is held while the driver is late")
     parser.add_argument("--ignore-interrupt", action="store_true", help="leave SIGINT to the other processes")
     parser.add_argument("--faults", type=Path, help="YAML file of what goes wrong and when")
     parser.add_argument("--trace", type=Path, help="new file for what the arm really did, written at the end (.npz)")
@@ -140,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 baudrate=options.baudrate,
                 wire_time=not options.no_wire_time,
                 lock_step=options.lock_step,
+                clock=options.clock,
                 link=options.link,
                 faults=None if options.faults is None else load_faults(options.faults),
                 ignore_interrupt=options.ignore_interrupt,
