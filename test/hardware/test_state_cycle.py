@@ -108,6 +108,12 @@ def test_a_bad_reply_is_marked_and_the_next_is_good(
     assert (cycle.read().position_count == expected_positions(plant)).all()
 
 
+def test_a_damaged_reply_is_counted_for_its_servo(cycle: StateCycle, bus: EmulatedServoBus, fast: bool) -> None:
+    bus.line_fault = flip_last
+    assert not cycle.read().complete
+    assert cycle.bus.parser.crc_errors_by_id == {0xFE if fast else 9: 1}
+
+
 def test_garbage_between_packets_is_skipped(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     bus.line_fault = lambda frames: [b"\xff\xff\xfd\x00\x01\x02\xff\xff" + frame for frame in frames]
     assert cycle.read().complete

@@ -378,7 +378,9 @@ def test_a_servo_with_an_error_is_named_and_restarted_on_request(enabled: Superv
     enabled.wait(lambda: message(enabled) == fault, 20.0, "the fault")
     enabled.wait(lambda: not any(bus.chain.summary()["torque_enabled"]), 20.0, "torque off")
     enabled.wait(lambda: enabled.reported("hardware line", "alerts_by_servo: 3") != "", 20.0, "the count")
-    assert "tick is not read" in enabled.reported("hardware line", "stale replies are told by")
+    assert "for 20 ms after it another size of each reply; the tick is not read" in enabled.reported(
+        "hardware line", "stale replies are told by"
+    )
     assert "35 deg C, 12.0 V" in enabled.reported("hardware servos", f"2 ({NAMES[0]})")
     enabled.trigger("hardware/clear_fault")
     with pytest.raises(NodeError, match="did not switch on at servo 3"):

@@ -88,6 +88,9 @@ def line_status(loop: ControlLoop) -> DiagnosticStatus:
         for joint, count in zip(arm.robot.file.joints, counts.tolist(), strict=True):
             if count:
                 values[f"{name}: {joint.servo_id}"] = str(count)
+    for servo_id in arm.robot.servo_ids:
+        if count := parser.crc_errors_by_id[servo_id]:
+            values[f"crc_errors_by_servo: {servo_id}"] = str(count)
     values |= {
         "read": "fast sync read" if arm.fast_read else "sync read",
         "stale replies are told by": arm.stale_detection,

@@ -18,7 +18,7 @@ from dynid.hardware.handshake import StartOptions, reboot_faulty, start_up
 from dynid.hardware.port import WaitingPortHandler, is_pseudo_terminal, open_port
 from dynid.hardware.servo_snapshot import read_snapshot
 from dynid.hardware.slow_state import TORQUE, WATCHDOG, SlowPoll, SlowState
-from dynid.hardware.state_cycle import StateCycle
+from dynid.hardware.state_cycle import OLDEST_REPLY_S, StateCycle
 from dynid.hardware.state_reading import CycleCounters
 from dynid.robot import FloatArray, Robot
 
@@ -116,7 +116,10 @@ class DynamixelArm:
     def stale_detection(self) -> str:
         """By what replies to an earlier request are told from those to the present one."""
         wire = "wire time, " if self._cycle.wire_timed else ""
-        return f"{wire}input discarded before each request, quarantine after an unanswered one; the tick is not read"
+        return (
+            f"{wire}input discarded before each request, quarantine after an unanswered one, and for "
+            f"{OLDEST_REPLY_S * 1e3:.0f} ms after it another size of each reply; the tick is not read"
+        )
 
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.

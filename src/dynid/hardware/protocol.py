@@ -8,6 +8,7 @@ counts everything after itself. FF FF FD inside instruction and payload is stuff
 to a fast sync read (id 0xFE) is the exception: it is not stuffed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -204,6 +205,8 @@ class PacketParser:
     Attributes:
         skipped_bytes: bytes that belonged to no packet.
         crc_errors: packets dropped for a wrong CRC.
+        crc_errors_by_id: the same by the id in the packet, which may be what is damaged; all servos at once answer a
+            fast read under the broadcast id.
         malformed: headers dropped for an impossible id or length, or cut off by a following header.
     """
 
@@ -211,6 +214,7 @@ class PacketParser:
         self.max_length = max_length
         self.skipped_bytes = 0
         self.crc_errors = 0
+        self.crc_errors_by_id = Counter[int]()
         self.malformed = 0
         self._buffer = bytearray()
 
@@ -270,6 +274,7 @@ class PacketParser:
         frame = bytes(self._buffer[:total])
         if crc16(frame[:-2]) != frame[-2] | frame[-1] << 8:
             self.crc_errors += 1
+            self.crc_errors_by_id[frame[4]] += 1
             self._drop(1)
             return
         del self._buffer[:total]
