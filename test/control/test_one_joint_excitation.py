@@ -52,14 +52,13 @@ def test_the_frequency_is_the_highest_that_is_allowed(optimiser: ExcitationOptim
     assert sum(one.frequency_rad_s for one in slower) < 0.8 * sum(one.frequency_rad_s for one in sines)
 
 
-def test_several_postures_tell_all_parameters(optimiser: ExcitationOptimiser) -> None:
+def test_several_postures_tell_all_parameters(optimiser: ExcitationOptimiser, alone: Alone) -> None:
     """Noise-free torques of the sequence give the base parameters back, which one posture does not determine."""
     model = ArmModel.of(ROBOT)
     standard = load_standard(ROBOT.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
     phi = model.base_parameters(standard).values
     ranks = []
-    for postures in (1, 2):
-        motion, _ = optimiser.one_joint("limited").motion("alone", OneJointWish(periods=2, postures=postures))
+    for motion in (alone[0], optimiser.one_joint("limited").motion("two", OneJointWish(periods=2, postures=2))[0]):
         W = optimiser.regressor(*motion.sample_all(np.arange(0.0, motion.duration, 0.02))).reshape(-1, len(phi))
         ranks.append(np.linalg.matrix_rank(W / np.linalg.norm(W, axis=0).clip(1e-9), tol=1e-6))
     assert ranks[0] < ranks[1] == 39
