@@ -307,10 +307,8 @@ STANDSTILL_S = 0.1
 
 def stand_still(demo: Demo) -> None:
     """Hold up each of the processes that close the loop for a while, one after the other."""
-    for name in ("simulated_arm", "executor_node", "hardware_node"):
-        (pid,) = (
-            pid for pid in demo.children() if name.replace("_", "-") in (line := command_line(pid)) or name in line
-        )
+    for name in ("simulated-arm", "executor_node", "hardware_node"):
+        (pid,) = (pid for pid in demo.children() if name in command_line(pid))
         os.kill(pid, signal.SIGSTOP)
         time.sleep(STANDSTILL_S)  # what is tested: so long it does not run
         os.kill(pid, signal.SIGCONT)
