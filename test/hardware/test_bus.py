@@ -56,6 +56,14 @@ def test_a_servo_that_is_not_there(line: ServoBus) -> None:
     assert line.ping(2) == 1020
 
 
+def test_an_answer_that_comes_twice_is_counted(line: ServoBus, bus: EmulatedServoBus) -> None:
+    bus.line_fault = lambda frames: [b"".join(frames) * 2]
+    assert line.read_block(4, 64, 1) == b"\x00"
+    assert line.surplus == 1
+    bus.line_fault = None
+    assert line.read_block(4, 64, 1) == b"\x00" and line.surplus == 1
+
+
 def test_group_reads_and_writes(line: ServoBus, bus: EmulatedServoBus) -> None:
     line.sync_write(table.TORQUE_ENABLE, [1, 0] * 4)
     assert line.sync_read(table.TORQUE_ENABLE) == ([1, 0] * 4, [True] * 8)

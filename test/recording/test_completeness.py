@@ -88,6 +88,19 @@ def test_only_what_lies_between_the_reports_counts(tmp_path: Path) -> None:
     assert (found.published, found.missed, found.lost) == (2800, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("lost", "recorded", "absent"),
+    [(range(103), 1800, 0), (range(2898, 3000), 1000, 0), (range(300), 2601, 199), (range(2700, 3000), 2599, 201)],
+    ids=["first report early", "last report late", "late states", "states end early"],
+)
+def test_a_report_that_does_not_keep_step_with_the_states_is_left_out(
+    tmp_path: Path, lost: range, recorded: int, absent: int
+) -> None:
+    """One that is out of step by little; more is a loss."""
+    found = completeness(write(tmp_path / "bag", lost=tuple(lost)))
+    assert (found.recorded, found.lost) == (recorded, absent)
+
+
 def test_a_missed_cycle_at_a_report_is_not_lost(tmp_path: Path) -> None:
     found = completeness(write(tmp_path / "bag", missed=(100, 1100, 2900)))
     assert found.lost == 0 and found.missed == 2

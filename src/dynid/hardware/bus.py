@@ -51,6 +51,7 @@ class ServoBus:
     Attributes:
         parser: of the replies that do not go through the SDK, with counters of its own.
         retries: how often something was asked once more because its answer was lost or damaged.
+        surplus: how many packets came beside those that were asked for, outside of the reads of states.
         realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
             clock plus this: a step of the wall clock (NTP, by hand) is not in them until the port is opened anew.
     """
@@ -69,7 +70,7 @@ class ServoBus:
         self.reply_margin_s, self.clock, self._opener = reply_margin_s, clock, opener
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
         self.parser = PacketParser()
-        self.realtime_offset_ns = self.retries = 0
+        self.realtime_offset_ns = self.retries = self.surplus = 0
         self._sdk = Protocol2PacketHandler()
         self._handler: WaitingPortHandler | None = None
 
@@ -280,4 +281,5 @@ class ServoBus:
                 packets += arrived
                 if len(packets) >= replies:
                     break
+        self.surplus += max(0, len(packets) - replies)
         return packets

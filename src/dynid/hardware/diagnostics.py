@@ -83,6 +83,7 @@ def line_status(loop: ControlLoop) -> DiagnosticStatus:
         "malformed": str(parser.malformed),
         "skipped_bytes": str(parser.skipped_bytes),
         "retries": str(arm.bus.retries),
+        "surplus_packets": str(arm.bus.surplus),
     }
     for name, counts in by_servo.items():
         for joint, count in zip(arm.robot.file.joints, counts.tolist(), strict=True):

@@ -33,7 +33,7 @@ from dynid.trajectory.families import load_excitation
 PROFILE = "limited"
 SUSPENDED_S = 0.5
 UNPLUGGED_S = 0.5
-FIRST_FAULT_S, LAST_FAULT_S = 1.0, 6.0  # after the begin of the motion
+FIRST_FAULT_S, LAST_FAULT_S = 3.5, 8.5  # after the begin of the motion: the bag can be judged by then
 ATTEMPTS = 5
 LONGEST_STANDSTILL_S = 0.02
 WATCHED_S = STANDSTILL_S + HOLD_S + 0.3

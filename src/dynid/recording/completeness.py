@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, read_bag
@@ -17,6 +18,7 @@ from dynid.recording.recording import DIAGNOSTICS, JOINT_STATES, find_topics
 from dynid.recording.series import joint_series
 
 DRIVER = "hardware"  # the status name under which the driver reports
+OUT_OF_STEP_NS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,30 @@ def completeness(path: Path | str) -> Completeness:
     bag = read_bag(path)
     topics = find_topics(bag, None, (JOINT_STATES, DIAGNOSTICS))
     reports = _reports(bag, topics[DIAGNOSTICS].name)
-    if len(reports) < 2:
-        raise DataError(
-            f"the bag {bag.path} holds {len(reports)} reports of the driver's counters on '{DIAGNOSTICS}', at least 2 "
-            "are needed to judge its completeness: record for more than two seconds"
-        )
-    first, last = reports[0], reports[-1]
     stamps = joint_series(topics[JOINT_STATES]).stamp_ns
+    judged = _within(reports, stamps)
+    if len(judged) < 2:
+        raise DataError(
+            f"the bag {bag.path} holds {len(reports)} reports of the driver's counters on '{DIAGNOSTICS}', "
+            f"{len(judged)} of them between its states, at least 2 are needed to judge its completeness: record for "
+            "more than three seconds"
+        )
+    first, last = judged[0], judged[-1]
     recorded = int(np.count_nonzero((stamps > first.stamp_ns) & (stamps <= last.stamp_ns)))
     return Completeness(recorded, last.published - first.published, last.missed - first.missed)
+
+
+def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters]:
+    """Without a first report that speaks of states just before the bag's, and a last one of some just behind them.
+
+    Topics do not keep step: a recorder that starts or ends may meet a report later or sooner than the states beside it.
+    """
+    if not len(stamps):
+        return []
+    first, last = int(stamps[0]), int(stamps[-1])
+    begin = int(bool(reports) and first - OUT_OF_STEP_NS <= reports[0].stamp_ns < first)
+    end = int(len(reports) > begin and last < reports[-1].stamp_ns <= last + OUT_OF_STEP_NS)
+    return reports[begin : len(reports) - end]
 
 
 def _reports(bag: Bag, topic: str) -> list[Counters]:
