@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 TEST = Path(__file__).parent
+DRIVER = ("bus", "cycle", "doctor", "dynamixel_arm", "handshake", "state_cycle", "written_bytes")
 # A driver's deadlines are milliseconds, and a shared host may stand still for longer. What talks to a servo bus in
 # real time is tried again then; pytest counts it as rerun. The whole chain needs none: its arm waits for the host.
 REAL_TIME = [
-    *(TEST / "hardware" / f"test_{name}.py" for name in "bus cycle doctor dynamixel_arm handshake state_cycle".split()),
-    TEST / "hardware" / "test_written_bytes.py",
+    *(TEST / "hardware" / f"test_{name}.py" for name in DRIVER),
     TEST / "simulation" / "test_servo_bus.py",
     TEST / "benchmarking" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),

@@ -168,6 +168,13 @@ def in_motion(demo: Demo) -> bool:
     return demo.recorded(MOTIONS[0], "/experiment") >= 2 and demo.recorded(MOTIONS[0]) > 500
 
 
+def moving(start: Callable[..., Demo], *arguments: str) -> Demo:
+    """A demo that has come to its first motion."""
+    demo = start(*arguments)
+    demo.wait_for(partial(in_motion, demo), "the motion")
+    return demo
+
+
 def assert_interrupted_in_motion(demo: Demo) -> None:
     """What every interrupt of a motion must come to."""
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
@@ -329,8 +336,7 @@ def gaps_s(demo: Demo, count: int) -> tuple[float, float]:
 
 
 def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
-    demo = start()
-    demo.wait_for(partial(in_motion, demo), "the motion")
+    demo = moving(start)
     stand_still(demo)
     stood = demo.recorded(MOTIONS[0])
     demo.wait_for(lambda: demo.recorded(MOTIONS[0]) > stood + 1500, "more states")
@@ -343,8 +349,7 @@ def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
 
 
 def test_by_the_wall_clock_it_does_not_wait(start: Callable[..., Demo]) -> None:
-    demo = start("--wall-clock")
-    demo.wait_for(partial(in_motion, demo), "the motion")
+    demo = moving(start, "--wall-clock")
     stand_still(demo)
     demo.process.send_signal(signal.SIGINT)
     demo.process.wait(EVENT_TIMEOUT_S)
@@ -366,8 +371,7 @@ def test_interrupted_at_the_start(start: Callable[..., Demo]) -> None:
 
 
 def test_interrupted_during_the_motion_impatiently(start: Callable[..., Demo]) -> None:
-    demo = start()
-    demo.wait_for(partial(in_motion, demo), "the motion")
+    demo = moving(start)
     assert len(demo.children()) == len(CHILDREN)
     demo.process.send_signal(signal.SIGINT)
     demo.wait_for(lambda: len(demo.children()) < len(CHILDREN), "the end of the first child")
@@ -388,8 +392,7 @@ def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> No
 
 
 def test_killed_it_takes_its_children_along(start: Callable[..., Demo]) -> None:
-    demo = start()
-    demo.wait_for(partial(in_motion, demo), "the motion")
+    demo = moving(start)
     demo.process.kill()
     demo.process.wait()
     demo.wait_until_alone()

@@ -266,7 +266,7 @@ class LockstepChain:
             disturbed.world(self.clock)
 
     def _receive(self, command: JointCommand) -> None:
-        made_s = (command.stamp_ns - self.driver.bus.realtime_offset_ns) * 1e-9
+        made_s = self.driver.bus.monotonic_s(command.stamp_ns)
         self.loop.set_command(command.tau, made_s)
 
     # -- what the driver says ----------------------------------------------------------------------------------

@@ -161,7 +161,7 @@ def _drive(robot: Robot, port: str, seconds: float, progress: Callable[[float], 
 
     def command(sample: ArmSample, _: FloatArray) -> None:
         if sample.complete:
-            loop.set_command(zero, (sample.stamp_ns - arm.bus.realtime_offset_ns) * 1e-9)
+            loop.set_command(zero, arm.bus.monotonic_s(sample.stamp_ns))
 
     loop = ControlLoop(arm, guard, on_waiting=command, awake=True)
     loop.start()

@@ -151,7 +151,7 @@ class ArmCycle:
         if self._to_hand_over and self._on_waiting is not None and self._last is not None:
             self._to_hand_over = False
             if (sample := self._last[0]).complete:
-                self._handed_s = (sample.stamp_ns - self.arm.bus.realtime_offset_ns) * 1e-9
+                self._handed_s = self.arm.bus.monotonic_s(sample.stamp_ns)
             self._on_waiting(*self._last)
 
     def awaits_command(self) -> bool:

@@ -88,6 +88,10 @@ class ServoBus:
             self.realtime_offset_ns = self.clock.realtime_ns() - self.clock.monotonic_ns()
             self.parser.reset()
 
+    def monotonic_s(self, stamp_ns: int) -> float:
+        """The moment of a sample's stamp on the clock's monotonic time [s]."""
+        return (stamp_ns - self.realtime_offset_ns) * 1e-9
+
     def close(self) -> None:
         """Close the port; more than once does no harm. The servos are left as they are."""
         if self._handler is not None:

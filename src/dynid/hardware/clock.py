@@ -1,4 +1,4 @@
-"""The clock that the driver lives by: the system's, or a simulated one that lock-step runs hand in."""
+"""The clock that the driver lives by: the system's, a simulated one that lock-step runs hand in, or a held one."""
 
 import time
 from collections.abc import Callable
@@ -26,10 +26,12 @@ class Clock(Protocol):
         `awaits` tells whether something that the cycle wants is still on its way. Time does not wait for that, unless
         it is an arm's that can be held.
         """
-        ...
+        ahead_ns = deadline_ns - self.monotonic_ns()
+        if ahead_ns > 0:
+            self.sleep(ahead_ns * 1e-9)
 
 
-class SystemClock:
+class SystemClock(Clock):
     """The operating system's clocks."""
 
     def monotonic_ns(self) -> int:
@@ -43,12 +45,6 @@ class SystemClock:
     def sleep(self, seconds: float) -> None:
         """Return no sooner than after so long [s]."""
         time.sleep(seconds)
-
-    def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Return at a moment of `monotonic_ns` [ns], whatever is awaited."""
-        ahead_ns = deadline_ns - time.monotonic_ns()
-        if ahead_ns > 0:
-            time.sleep(ahead_ns * 1e-9)
 
 
 SYSTEM_CLOCK = SystemClock()

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError
+from dynid.hardware.clock import Clock
 
 PATIENCE_S = 0.25
 LONGEST_SHARE = 0.9  # of a cycle: so far time goes within it
@@ -104,8 +105,8 @@ class ClockPage:
         return 1 + number % 2 * _CYCLE.size
 
 
-class HeldClock:
-    """The driver's side of a held time; meets `dynid.hardware.clock.Clock`.
+class HeldClock(Clock):
+    """The driver's side of a held time.
 
     Args:
         page: shared with the simulated arm.

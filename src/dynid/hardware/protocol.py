@@ -204,16 +204,14 @@ class PacketParser:
 
     Attributes:
         skipped_bytes: bytes that belonged to no packet.
-        crc_errors: packets dropped for a wrong CRC.
-        crc_errors_by_id: the same by the id in the packet, which may be what is damaged; all servos at once answer a
-            fast read under the broadcast id.
+        crc_errors_by_id: packets dropped for a wrong CRC, by the id in the packet, which may be what is damaged; all
+            servos at once answer a fast read under the broadcast id.
         malformed: headers dropped for an impossible id or length, or cut off by a following header.
     """
 
     def __init__(self, max_length: int = MAX_LENGTH) -> None:
         self.max_length = max_length
         self.skipped_bytes = 0
-        self.crc_errors = 0
         self.crc_errors_by_id = Counter[int]()
         self.malformed = 0
         self._buffer = bytearray()
@@ -222,6 +220,11 @@ class PacketParser:
     def pending(self) -> int:
         """Bytes held back because their packet is not complete."""
         return len(self._buffer)
+
+    @property
+    def crc_errors(self) -> int:
+        """Packets dropped for a wrong CRC."""
+        return self.crc_errors_by_id.total()
 
     def reset(self) -> None:
         """Forget what has not become a packet."""
@@ -273,7 +276,6 @@ class PacketParser:
     def _take(self, total: int, packets: list[Packet]) -> None:
         frame = bytes(self._buffer[:total])
         if crc16(frame[:-2]) != frame[-2] | frame[-1] << 8:
-            self.crc_errors += 1
             self.crc_errors_by_id[frame[4]] += 1
             self._drop(1)
             return

@@ -11,6 +11,7 @@ import subprocess  # nosec - a fixed argument list, no shell
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -90,8 +91,9 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
             tracked = (bags[1], repeated)
             write_report(open_result(model_folder, robot), options.output / FILE_NAME, tracked=tracked)
     if options.chain.real_port is None:
-        verdict += Verdict(tuple(_rest_checks(chain)))
-        console.print(_real_time_factor(chain))
+        summary = chain.arm_summary()
+        verdict += Verdict(tuple(_rest_checks(summary)))
+        console.print(_real_time_factor(summary, options.chain))
     return verdict
 
 
@@ -228,18 +230,16 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
     return float(np.abs(np.array(found) - expected).max())
 
 
-def _real_time_factor(chain: Chain) -> str:
+def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
     """How much of the time that passed was the simulated arm's, which waits for a host that is late."""
-    summary = chain.arm_summary()
-    moved_s, held_s = summary["time_s"], summary["held_time_s"]
-    if not chain.options.held_time:
+    if not options.held_time:
         return "the simulated arm did not wait for this machine (--wall-clock)"
+    moved_s, held_s = summary["time_s"], summary["held_time_s"]
     return f"real-time factor {moved_s / (moved_s + held_s):.2f}: the arm waited {held_s:.1f} s for this machine"
 
 
-def _rest_checks(chain: Chain) -> list[Check]:
+def _rest_checks(summary: dict[str, Any]) -> list[Check]:
     """At the end no servo of the simulated arm has torque on or a current flowing."""
-    summary = chain.arm_summary()
     current = float(np.abs(summary["goal_current_a"]).max())
     return [
         Check(name="servos with torque on at the end", value=float(sum(summary["torque_enabled"])), limit=0),

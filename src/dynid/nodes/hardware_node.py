@@ -227,8 +227,9 @@ class HardwareNode(ManagedNode):
         """
         if self._arm is None:
             return None
-        made_s = (stamp_ns - self._arm.bus.realtime_offset_ns) * 1e-9
-        return made_s if 0.0 <= self._arm.bus.clock.monotonic_ns() * 1e-9 - made_s <= OWN_CLOCK_S else None
+        bus = self._arm.bus
+        made_s = bus.monotonic_s(stamp_ns)
+        return made_s if 0.0 <= bus.clock.monotonic_ns() * 1e-9 - made_s <= OWN_CLOCK_S else None
 
     def _stop_arm(self, text: str) -> None:
         """A fault from outside of the driver, whatever the arm does."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dynid.errors import ConfigurationError
 from dynid.hardware import control_table as table
+from dynid.hardware.clock import SYSTEM_CLOCK
 from dynid.hardware.held_clock import ClockPage
 from dynid.hardware.protocol import PacketParser
 from dynid.hardware.realtime import bounded_timer_slack
@@ -94,7 +95,7 @@ class EmulatedServoBus:
         self.wire_time, self.lock_step = wire_time and not lock_step, lock_step
         self.faults = FaultInjector(faults or FaultScript(), self.chain)
         self.line_fault: LineFault | None = self.faults.line if faults is not None else None
-        self._clock = clock
+        self._clock = clock or SYSTEM_CLOCK
         self.skipped_time_s = 0.0
         self.dropped_bytes = 0
         self._parser = PacketParser()
@@ -188,7 +189,7 @@ class EmulatedServoBus:
         return start_s
 
     def _now_s(self) -> float:
-        return time.monotonic() if self._clock is None else self._clock.monotonic_ns() * 1e-9
+        return self._clock.monotonic_ns() * 1e-9
 
     def _receive(self, arrival_s: float) -> None:
         data = self._terminal.read()

@@ -17,6 +17,7 @@ import numpy as np
 
 from dynid.errors import BusError
 from dynid.hardware import control_table as table
+from dynid.hardware.clock import Clock
 from dynid.hardware.port import REPLY_LATENCY_MS, WaitingPortHandler
 from dynid.hardware.protocol import PacketParser
 from dynid.simulation.faults import FaultInjector
@@ -33,8 +34,8 @@ Action = Callable[[int], None]
 """What happens at a moment; called with that moment [ns]."""
 
 
-class SimulatedClock:
-    """Time that passes only while somebody waits; meets `dynid.hardware.clock.Clock`.
+class SimulatedClock(Clock):
+    """Time that passes only while somebody waits.
 
     Args:
         seed: of the sleeps' lateness.
@@ -71,12 +72,6 @@ class SimulatedClock:
         if not self._lateness_ns:
             self._lateness_ns = self._random.integers(0, round(WAKE_S * 1e9), 1024).tolist()
         self.advance_to(self.now_ns + round(seconds * 1e9) + self._lateness_ns.pop())
-
-    def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Let time pass up to a moment [ns], whatever is awaited."""
-        ahead_ns = deadline_ns - self.monotonic_ns()
-        if ahead_ns > 0:
-            self.sleep(ahead_ns * 1e-9)
 
     def at(self, time_ns: int, action: Action) -> None:
         """Have something happen at a moment [ns]; what lies in the past happens with the next wait."""
