@@ -81,6 +81,11 @@ def arguments() -> list[DeclareLaunchArgument]:
             description="true: idle processors wait awake while the arm is active; punctual, for power.",
         ),
         DeclareLaunchArgument(
+            "driver_prefix",
+            default_value="",
+            description="What the driver is started with, such as 'taskset -c 3 chrt -f 20'; not sudo.",
+        ),
+        DeclareLaunchArgument(
             "joint_states_topic", default_value="joint_states", description="Where the arm's states go."
         ),
         DeclareLaunchArgument(
@@ -114,6 +119,7 @@ def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Ac
         namespace=LaunchConfiguration("namespace"),
         parameters=[parameters],
         remappings=[(name, LaunchConfiguration(f"{name}_topic")) for name in ("joint_states", "joint_commands")],
+        prefix=LaunchConfiguration("driver_prefix"),
         additional_env=END_WITH_LAUNCH,
         output="screen",
         **HARDWARE_PATIENCE,

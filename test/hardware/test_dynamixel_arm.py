@@ -7,8 +7,11 @@ import pytest
 
 from dynid.errors import BusError, SafetyError
 from dynid.hardware import control_table as table
+from dynid.hardware.clock import SystemClock
+from dynid.hardware.diagnostics import OK, OLD_S, WARN, servo_status
 from dynid.hardware.dynamixel_arm import DynamixelArm
 from dynid.hardware.protocol import Instruction, Packet
+from dynid.hardware.safety import SafetyGuard
 from dynid.robot import Robot
 from dynid.simulation.plant_interface import IndependentAxesPlant
 from dynid.simulation.servo_bus import EmulatedServoBus
@@ -157,6 +160,37 @@ def test_slow_poll_goes_round_all_servos(arm: DynamixelArm, bus: EmulatedServoBu
     assert arm.slow.voltage_v == pytest.approx(np.full(8, 12.0))
     assert arm.slow.temperature_deg_c[-1] == 61 and arm.slow.watchdog.tolist() == [0, -1, 0, 0, 0, 0, 0, 0]
     assert not arm.slow.torque_enable.any() and not arm.slow.hardware_error.any()
+
+
+class AdjustableClock(SystemClock):
+    """The system's clock, so many seconds ahead."""
+
+    ahead_s = 0.0
+
+    def monotonic_ns(self) -> int:
+        return super().monotonic_ns() + round(self.ahead_s * 1e9)
+
+
+def test_slow_data_that_are_not_answered_any_more_are_told(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    arm.bus.clock = clock = AdjustableClock()
+    settings, joint = SafetyGuard(arm.robot).settings, "4 (crane_x7_upper_arm_revolute_part_twist_joint)"
+    assert servo_status(arm, settings).level == OK, "nobody has asked yet"
+    servo = bus.chain.servos[4]
+    for silent in (False, True):
+        if silent:
+            bus.chain.servos.pop(4)
+        for _ in range(24):
+            arm.slow_poll()
+        clock.ahead_s += 0.6 * OLD_S
+        report = servo_status(arm, settings)
+        assert (report.level == WARN) is silent
+    bus.chain.servos[4] = servo
+    assert report.message.endswith(f"no slow data for {OLD_S:.0f} s from servo 4")
+    age_s = float(report.values[joint].split("; ")[-1].removesuffix(" s old"))
+    assert 1.2 * OLD_S - 0.05 <= age_s < 1.2 * OLD_S + 2.0
+    clock.ahead_s += 60.0  # a loop that begins again, after a pause or a reboot
+    arm.begin_slow_polls()
+    assert servo_status(arm, settings).level == OK
 
 
 def test_no_torque_and_no_current_is_written_before_enable(

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from dynid.hardware import realtime
-from dynid.hardware.realtime import SWITCH_INTERVAL_S, bounded_timer_slack, fifo_scheduling, quiet_interpreter
+from dynid.hardware.realtime import (
+    SWITCH_INTERVAL_S,
+    bounded_timer_slack,
+    fifo_scheduling,
+    quiet_interpreter,
+    schedule_process,
+)
 
 
 def timer_slack_ns() -> int:
@@ -63,6 +69,46 @@ def test_fifo_without_permission_is_reported(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
     with fifo_scheduling(10) as in_force:
         assert not in_force
+
+
+CHILD = """
+import os, sys, threading
+from dynid.hardware.realtime import leave_realtime, prefer_latency, prefer_throughput
+sys.stdin.readline()
+def look(change=None):
+    if change:
+        change()
+    print(os.sched_getscheduler(0), sorted(os.sched_getaffinity(0)))
+for change in (prefer_latency, None, leave_realtime, prefer_throughput):
+    thread = threading.Thread(target=look, args=(change,)); thread.start(); thread.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux' scheduling policies")
+def test_a_process_is_placed_with_the_threads_that_it_starts() -> None:
+    processor = max(os.sched_getaffinity(0))
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        permitted = schedule_process(child.pid, processors={processor}, priority=3)
+        output, _ = child.communicate(b"go\n", timeout=60)
+    assert not schedule_process(child.pid, processors={processor}), "it has ended"
+    policies = [int(line.split(" ", 1)[0]) for line in output.decode().splitlines()]
+    if not permitted:
+        pytest.skip("no permission for SCHED_FIFO")
+    assert all(line.endswith(f"[{processor}]") for line in output.decode().splitlines())
+    # what is in a hurry keeps what it was given; what takes long leaves it
+    assert policies == [os.SCHED_FIFO, os.SCHED_FIFO, os.SCHED_OTHER, os.SCHED_BATCH]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux' scheduling policies")
+def test_placing_without_permission_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbid(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbid)
+    processors = os.sched_getaffinity(0)
+    assert schedule_process(os.getpid(), processors=processors)
+    assert not schedule_process(os.getpid(), processors={max(processors)}, priority=3)
+    assert os.sched_getaffinity(0) == processors, "who may not go first is not crowded onto one processor either"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux' scheduling policies")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,8 +22,8 @@ def bus(
     soak: Annotated[bool, typer.Option("--soak", help="Instead: the cycle alone, with random line faults.")] = False,
     probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="Of a fault per reply, of a soak.")] = 0.01,
     seed: Annotated[int, typer.Option(help="Of a soak's faults.")] = 0,
-    awake: Annotated[
-        bool, typer.Option("--awake/--no-awake", help="Let idle processors wait awake, where that is permitted.")
+    realtime: Annotated[
+        bool, typer.Option("--realtime/--no-realtime", help="Take the real-time settings that are permitted here.")
     ] = True,
     out: Annotated[Path | None, typer.Option(help="Keep logs and bag in this new folder.")] = None,
     as_json: JsonOption = False,
@@ -30,6 +31,8 @@ def bus(
     """Run the control cycle on the emulated bus at the robot's baud rate, in real time, and time it.
 
     The whole chain publishes and records one motion after the other (the bag takes some 2 MB a second while it runs).
+    Where it may (as root, with two processors), it takes the settings of a real-time machine: SCHED_FIFO, a processor
+    for driver and executor, processors that wait awake, the kernel's own workers first; it says which.
     With --soak the cycle runs alone while replies are spoiled, and every sample is compared with when it was read.
     """
     from dynid.hardware.realtime import prefer_latency
@@ -48,7 +51,7 @@ def bus(
             "soak", duration_s, lambda progress: run_soak(loaded, duration_s, probability, seed, progress)
         )
     else:
-        figures = _with_bar("the chain", duration_s, lambda progress: _chain(robot, duration_s, out, progress, awake))
+        figures = _with_bar("the chain", duration_s, partial(_chain, robot, duration_s, out, realtime))
     found = asdict(figures)
     if as_json:
         print(json.dumps(found))
@@ -57,7 +60,7 @@ def bus(
         stdout().print(f"{name:24} {value}", highlight=False)
 
 
-def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[float], None], awake: bool) -> Any:
+def _chain(robot: str, seconds: float, out: Path | None, realtime: bool, progress: Callable[[float], None]) -> Any:
     from dynid.errors import DynidError
 
     try:
@@ -66,7 +69,7 @@ def _chain(robot: str, seconds: float, out: Path | None, progress: Callable[[flo
         raise DynidError(
             f"this benchmark needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or take --soak"
         ) from error
-    return measure(robot, seconds, out, progress, awake=awake)
+    return measure(robot, seconds, out, progress, realtime=realtime)
 
 
 def _with_bar(text: str, seconds: float, run: Callable[[Callable[[float], None]], Any]) -> Any:

@@ -223,6 +223,7 @@ class ControlLoop:
             self._on_end(self.error)
 
     def _loop(self) -> None:
+        self.arm.begin_slow_polls()
         self._meter.started_ns = next_ns = self._clock.monotonic_ns()
         while True:
             self._clock.wait_until(next_ns, self._cycle.awaits_command)

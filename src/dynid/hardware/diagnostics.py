@@ -18,6 +18,8 @@ from dynid.robot import Robot
 
 OK, WARN, ERROR = 0, 1, 2
 LOOP, LINE, SERVOS = "hardware", "hardware line", "hardware servos"
+IN_FORCE = "in force"
+OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
 _HELD = (
     Reason.NO_COMMAND,
@@ -95,27 +97,31 @@ def line_status(loop: ControlLoop) -> DiagnosticStatus:
     values |= {
         "read": "fast sync read" if arm.fast_read else "sync read",
         "stale replies are told by": arm.stale_detection,
-        "SCHED_FIFO": "in force" if loop.fifo else "no",
     }
-    values |= {name: "in force" if yes else "no" for name, yes in in_force().items()}
+    settings = {"SCHED_FIFO": loop.fifo} | in_force()
+    values |= {name: IN_FORCE if yes else "no" for name, yes in settings.items()}
     faults = sum(int(np.sum(value)) for value in counters.values()) - counters["late"] - counters["repeated"]
     text = "no errors" if not faults else f"{counters['timeouts']} reads without a full answer"
     return DiagnosticStatus(LINE, WARN if faults else OK, text, arm.bus.port, values)
 
 
 def servo_status(arm: DynamixelArm, settings: SafetySettings) -> DiagnosticStatus:
-    """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last."""
+    """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last, and how long ago."""
     slow, values = arm.slow, {}
+    ages_s = slow.age_s(arm.bus.clock.monotonic_ns())
     for axis, joint in enumerate(arm.robot.file.joints):
         known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
         rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
         torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
         values[f"{joint.servo_id} ({joint.name})"] = (
-            f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}"
+            f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old"
         )
     warmest = np.nan_to_num(slow.temperature_deg_c).max()
     if np.isfinite(slow.temperature_deg_c).all():
         values[WARMEST] = f"{warmest:.0f}"
     warm = bool(warmest >= settings.derate_from_deg_c)
     text = f"warmest {warmest:.0f} deg C" + (", current limits lowered" if warm else "")
-    return DiagnosticStatus(SERVOS, WARN if warm else OK, text, arm.robot.name, values)
+    silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > OLD_S]
+    if silent:
+        text += f"; no slow data for {OLD_S:.0f} s from servo {', '.join(silent)}"
+    return DiagnosticStatus(SERVOS, WARN if warm or silent else OK, text, arm.robot.name, values)

@@ -241,6 +241,10 @@ class DynamixelArm:
         self._cycle.write(counts)
         return table.current_from_counts(counts)
 
+    def begin_slow_polls(self) -> None:
+        """From now on `slow_poll` is called again and again; before that, no slow value is overdue."""
+        self._slow.begin()
+
     def slow_poll(self) -> bool:
         """Read one block of slow values from one servo; a full round takes 3 n calls. No answer leaves the old value.
 
@@ -282,6 +286,7 @@ class DynamixelArm:
         lines = reboot_faulty(self.bus, self.robot, snapshots)
         start_up(self.bus, self.robot, self.start, simulated=self.simulated)
         self._slow.forget_torque()
+        self._slow.begin()
         return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:

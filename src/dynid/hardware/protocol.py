@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from fastcrc.crc16 import umts
+
 HEADER = b"\xff\xff\xfd\x00"
 BROADCAST_ID = 0xFE
 MAX_SERVO_ID = 252
 MAX_LENGTH = 1024
-CRC_POLYNOMIAL = 0x8005
 
 _PREFIX = 7  # header, id and length: what precedes the counted bytes
 _PATTERN = HEADER[:3]
@@ -60,25 +61,9 @@ class Packet:
         return self.payload[1:]
 
 
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for byte in range(256):
-        crc = byte << 8
-        for _ in range(8):
-            crc = ((crc << 1) ^ CRC_POLYNOMIAL if crc & 0x8000 else crc << 1) & 0xFFFF
-        table.append(crc)
-    return tuple(table)
-
-
-_CRC_TABLE = _crc_table()
-
-
 def crc16(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
     """CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) over `data`, continuing from `crc`."""
-    table = _CRC_TABLE
-    for byte in data:
-        crc = (crc << 8 & 0xFFFF) ^ table[crc >> 8 ^ byte]
-    return crc
+    return umts(data, crc)
 
 
 def stuff(body: bytes) -> bytes:

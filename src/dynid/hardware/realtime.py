@@ -7,7 +7,7 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # system call numbers; the C library has no wrapper
 _SCHED_ATTRIBUTES = struct.Struct("<IIQiIQQQ")
@@ -55,6 +55,11 @@ def _set_scheduling(policy: int, slice_ns: int, nice: int) -> bool:
     return bool(ctypes.CDLL(None).syscall(number, 0, attributes, 0) == 0)
 
 
+def _runs_in_real_time() -> bool:
+    """Whether whoever started this thread gave it SCHED_FIFO or SCHED_RR, which is more than it would ask for."""
+    return hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+
+
 def _nice() -> int:
     """The niceness that this thread was started with: whoever started it may have chosen one."""
     return os.getpriority(os.PRIO_PROCESS, 0)
@@ -64,9 +69,11 @@ def prefer_latency() -> bool:
     """Ask for short time slices for this thread and those it starts: on waking it runs before others' long slices.
 
     Needs no privilege; memory is locked, too, where that is permitted. Returns whether the kernel accepted the slice
-    (Linux 6.12 or newer honours it).
+    (Linux 6.12 or newer honours it). A thread that runs under a real-time policy already keeps it.
     """
     lock_memory()
+    if _runs_in_real_time():
+        return False
     _in_force["short time slices"] = _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
     return _in_force["short time slices"]
 
@@ -80,7 +87,10 @@ def lock_memory() -> bool:
 
 
 def prefer_throughput() -> bool:
-    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nicer by 5); whether accepted."""
+    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nicer by 5); whether accepted.
+
+    Under a real-time policy, too: work that takes long must not keep a processor from threads that are in a hurry.
+    """
     return _set_scheduling(_SCHED_BATCH, 0, min(_nice() + 5, 19))
 
 
@@ -121,20 +131,52 @@ def awake_processors(asked: bool) -> Iterator[bool]:
         yield _in_force["awake processors"]
 
 
+def leave_realtime() -> None:
+    """Ordinary scheduling for this thread, if it was started by one that runs under a real-time policy."""
+    if _runs_in_real_time():
+        _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
+
+
+def schedule_process(pid: int, *, processors: Collection[int], priority: int | None = None) -> bool:
+    """Choose where a process runs and, with a priority, that it runs under SCHED_FIFO.
+
+    Holds for the threads that it has and those that they start from now on; as `taskset -a` and `chrt -a` do. The
+    priority is asked for first: where that is forbidden, the process may use the processors that it had.
+
+    Args:
+        pid: process id.
+        processors: numbers of those that it may use.
+        priority: SCHED_FIFO priority; None leaves the policy as it is.
+
+    Returns:
+        Whether both were permitted, and the process was there.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return False
+    try:
+        for thread in [int(name) for name in os.listdir(f"/proc/{pid}/task")]:
+            if priority is not None:
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
+            os.sched_setaffinity(thread, processors)
+    except (OSError, ValueError):  # forbidden, gone, or no such processor
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def fifo_scheduling(priority: int | None) -> Iterator[bool]:
     """Run this thread under SCHED_FIFO at `priority`, if asked (not None) and permitted.
 
-    Yields whether it is in force.
+    Yields whether it, or another real-time policy that the process was started with, is in force.
     """
     if priority is None or not hasattr(os, "sched_setscheduler"):
-        yield False
+        yield _runs_in_real_time()
         return
     policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     except PermissionError:
-        yield False
+        yield _runs_in_real_time()
         return
     try:
         yield True

@@ -20,19 +20,30 @@ _BLOCKS = (
 
 @dataclass
 class SlowState:
-    """The newest slow values, each (n,), joint order; NaN or `UNKNOWN` where a servo was not polled yet."""
+    """The newest slow values, each (n,), joint order; NaN or `UNKNOWN` where a servo was not polled yet.
+
+    `read_ns` (n, 3) is when each block was read last, on the bus' monotonic clock [ns], or when polling began; 0 is
+    before that.
+    """
 
     voltage_v: FloatArray
     temperature_deg_c: FloatArray
     hardware_error: NDArray[np.int64]
     torque_enable: NDArray[np.int64]
     watchdog: NDArray[np.int64]
+    read_ns: NDArray[np.int64]
 
     @classmethod
     def of(cls, size: int) -> "SlowState":
         """Nothing known of so many servos."""
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
-        return cls(nan, nan.copy(), unknown, unknown.copy(), unknown.copy())
+        never = np.zeros((size, len(_BLOCKS)), dtype=np.int64)
+        return cls(nan, nan.copy(), unknown, unknown.copy(), unknown.copy(), never)
+
+    def age_s(self, now_ns: int) -> FloatArray:
+        """For how long each servo has owed its oldest value at a moment [ns], (n,) [s]; 0 before polling began."""
+        oldest_ns = self.read_ns.min(axis=1)
+        return np.where(oldest_ns > 0, (now_ns - oldest_ns) * 1e-9, 0.0)
 
 
 class SlowPoll:
@@ -49,6 +60,10 @@ class SlowPoll:
         self._bus = bus
         self.state = SlowState.of(len(bus.servo_ids))
         self._turn = 0
+
+    def begin(self) -> None:
+        """Polling begins, or goes on after a break: nothing is overdue yet."""
+        self.state.read_ns[:] = self._bus.clock.monotonic_ns()
 
     def turn(self) -> tuple[bool, bool]:
         """The next block in turn, a full round takes 3 n; whether it was read, and whether it was a temperature.
@@ -71,9 +86,11 @@ class SlowPoll:
             BusError: the port is lost.
         """
         address, size = _BLOCKS[block]
+        asked_ns = self._bus.clock.monotonic_ns()
         data = self._bus.read_block(self._bus.servo_ids[axis], address, size)
         if data is None:
             return False
+        self.state.read_ns[axis, block] = asked_ns
 
         def value(register: table.Register) -> int:
             return register.from_bytes(data[register.address - address : register.end - address])

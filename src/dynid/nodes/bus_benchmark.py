@@ -1,5 +1,6 @@
 """The chain on the emulated bus at the real line's rate, publishing and recording: does the cycle keep its time?"""
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynid.errors import NodeError
+from dynid.hardware.diagnostics import IN_FORCE, LINE
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import DRIVER, completeness
@@ -32,6 +34,7 @@ class BusFigures:
         missed_states: planned states that the driver counted as missed.
         uncounted_missed_states: states that are neither in the bag nor counted, as missed or as still to come.
         seconds: recorded time.
+        realtime: the real-time settings that were asked for, and whether each was permitted.
     """
 
     rate_hz: float
@@ -41,23 +44,26 @@ class BusFigures:
     missed_states: int
     uncounted_missed_states: int
     seconds: float
+    realtime: dict[str, bool]
 
 
 class _BusChain(Chain):
     """The chain, with the simulated servos at the robot's own baud rate instead of the simulation's."""
 
-    def __init__(self, robot_name: str, logs: Path, awake: bool) -> None:
+    def __init__(self, robot_name: str, logs: Path, realtime: bool) -> None:
         robot = load_robot(robot_name)
         rate = {"baudrate": robot.file.bus.baudrate}
         file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
-        options = ChainOptions(robot_name, identification=False, awake=awake, wire_time=True, held_time=False)
+        options = ChainOptions(robot_name, identification=False, realtime=realtime, wire_time=True, held_time=False)
         super().__init__(Robot(file, robot.folder), options, logs)
 
     def _simulated_arm_arguments(self) -> list[str]:
         return [*super()._simulated_arm_arguments(), "--baudrate", str(self.robot.file.bus.baudrate)]
 
 
-def measure(robot: str, seconds: float, output: Path | None, progress: Progress, *, awake: bool = True) -> BusFigures:
+def measure(
+    robot: str, seconds: float, output: Path | None, progress: Progress, *, realtime: bool = True
+) -> BusFigures:
     """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
 
     Args:
@@ -65,19 +71,30 @@ def measure(robot: str, seconds: float, output: Path | None, progress: Progress,
         seconds: recorded time [s].
         output: new folder for logs and bag; None keeps neither.
         progress: called now and then.
-        awake: let idle processors wait awake, where that is permitted.
+        realtime: take the real-time settings that this machine permits.
 
     Raises:
         NodeError: a node refused, ended, or gave the motion up.
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = output or Path(temporary)
-        with _BusChain(robot, folder / "logs", awake) as chain:
+        with _BusChain(robot, folder / "logs", realtime) as chain, _punctual(chain) as stay_punctual:
             chain.bring_up()
-            _record(chain, folder / "bag", seconds, progress)
-            values = {pair.key: pair.value for pair in chain.supervisor.reports["hardware"].values}
+
+            def tick(elapsed_s: float) -> None:
+                stay_punctual()
+                progress(elapsed_s)
+
+            _record(chain, folder / "bag", seconds, tick)
+            chain.supervisor.wait(lambda: LINE in chain.supervisor.reports, 10.0, "a report of the line")
+            values = {pair.key: pair.value for pair in chain.supervisor.reports[DRIVER].values}
+            settings = _realtime_settings(chain)
             chain.supervisor.set_enabled("hardware", False)
-        return _figures(chain.robot, folder / "bag", values)
+        return _figures(chain.robot, folder / "bag", values, settings)
+
+
+def _punctual(chain: Chain) -> contextlib.AbstractContextManager[Callable[[], None]]:
+    return contextlib.nullcontext(lambda: None) if chain.layout is None else chain.layout.kernel_workers()
 
 
 def _record(chain: Chain, bag: Path, seconds: float, progress: Progress) -> None:
@@ -105,7 +122,15 @@ def _record(chain: Chain, bag: Path, seconds: float, progress: Progress) -> None
     call.trigger("recorder/stop")
 
 
-def _figures(robot: Robot, bag: Path, driver: Mapping[str, str]) -> BusFigures:
+def _realtime_settings(chain: Chain) -> dict[str, bool]:
+    """What was asked for, by name, and whether it is in force."""
+    if chain.layout is None:
+        return {}
+    driver = ("SCHED_FIFO", "awake processors")
+    return chain.layout.in_force | {name: chain.supervisor.reported(LINE, name) == IN_FORCE for name in driver}
+
+
+def _figures(robot: Robot, bag: Path, driver: Mapping[str, str], realtime: dict[str, bool]) -> BusFigures:
     found = completeness(bag)
     topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS))
     stamps = joint_series(topics[JOINT_STATES]).stamp_ns
@@ -121,6 +146,7 @@ def _figures(robot: Robot, bag: Path, driver: Mapping[str, str]) -> BusFigures:
         missed_states=found.missed,
         uncounted_missed_states=found.lost + uncounted,
         seconds=round(recorded_s, 3),
+        realtime=realtime,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, execute, prepare, states_arrive
 from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.realtime_layout import LOOP_PRIORITY, RealtimeLayout
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
 
@@ -41,7 +42,8 @@ class ChainOptions:
         trace: new file for what the simulated arm really did.
         identification: whether the identification node is started.
         driver: module of the hardware node.
-        awake: let idle processors wait awake, where that is permitted.
+        realtime: take the real-time settings that this machine permits, see `RealtimeLayout`: they cost power, and
+            other programs wait.
         wire_time: have the simulated servos take a real line's time. Beside them the simulation computes on the same
             processors, and both together may be too long for a cycle.
         held_time: a simulated arm's time is held while the host keeps the driver or the commander waiting; without
@@ -57,7 +59,7 @@ class ChainOptions:
     trace: Path | None = None
     identification: bool = True
     driver: str = "hardware_node"
-    awake: bool = False
+    realtime: bool = False
     wire_time: bool = False
     held_time: bool = True
 
@@ -86,7 +88,8 @@ class Chain:
         self.robot, self.options = robot, options
         # The supervisor in this process must be in the same domain as the nodes.
         os.environ["ROS_DOMAIN_ID"] = private_domain()
-        self._group = ProcessGroup(logs, {})
+        self.layout = RealtimeLayout() if options.realtime else None
+        self._group = ProcessGroup(logs, {}, self.layout.place if self.layout is not None else None)
         held = options.held_time and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
         self.arm: Process | None = None
@@ -132,8 +135,8 @@ class Chain:
             parameters["allow_real_port"] = "true"
         if self._clock is not None:
             parameters["clock_file"] = str(self._clock)
-        if self.options.awake:
-            parameters["awake_processors"] = "true"
+        if self.layout is not None:
+            parameters |= {"awake_processors": "true", "realtime_priority": str(LOOP_PRIORITY)}
         self.hardware = self._group.start_node(self.options.driver, "hardware", parameters)
         self._supervisor = Supervisor(self._group.check)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dynid.errors import DynidError, NodeError
+from dynid.hardware.realtime import leave_realtime
 
 Result = TypeVar("Result")
 
@@ -37,6 +38,7 @@ class Preparation(Generic[Result]):
 
     def _work(self, job: Callable[[], Result]) -> None:
         try:
+            leave_realtime()  # it takes long, and must not keep the processor from the thread that holds the arm
             self._outcome = job()
         except DynidError as error:
             self._outcome = error

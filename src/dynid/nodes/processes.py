@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess  # nosec - argument lists only, no shell
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from dynid.errors import NodeError
+from dynid.nodes.signals import signals_handled
 from dynid.parent import PARENT_VARIABLE
 
 GRACE_S = 8.0
@@ -87,25 +87,28 @@ class Process:
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
     """SIGINT and SIGTERM that come meanwhile are taken up at the end; the child begins with the usual handling."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     came: list[int] = []
-    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        with signals_handled({number: lambda n, _: came.append(n) for number in (signal.SIGINT, signal.SIGTERM)}):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         for late in came:
             signal.raise_signal(late)
 
 
 class ProcessGroup:
-    """Processes that live and end together: the last one started ends first."""
+    """Processes that live and end together: the last one started ends first.
 
-    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
-        self._logs, self._environment = logs, dict(environment)
+    Args:
+        logs: folder of their logs.
+        environment: what is added to this process' own.
+        place: called with name and process id of each one that was started.
+    """
+
+    def __init__(
+        self, logs: Path, environment: Mapping[str, str], place: Callable[[str, int], None] | None = None
+    ) -> None:
+        self._logs, self._environment, self._place = logs, dict(environment), place
         self.processes: list[Process] = []
 
     def start(self, name: str, arguments: Sequence[str]) -> Process:
@@ -113,6 +116,8 @@ class ProcessGroup:
         with _interrupts_held():  # a process that is not in the list yet would be left behind
             process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
             self.processes.append(process)
+        if self._place is not None:
+            self._place(name, process.pid)
         return process
 
     def start_node(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
@@ -138,8 +143,5 @@ class ProcessGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # a second Ctrl-C must not interrupt the way to zero current
-        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
+        with signals_handled({signal.SIGINT: signal.SIG_IGN}):
             self.stop()
-        finally:
-            signal.signal(signal.SIGINT, handler)

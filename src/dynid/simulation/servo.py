@@ -29,6 +29,7 @@ _TORQUE_AT, _MODE_AT, _WATCHDOG_AT = (
     register.address for register in (table.TORQUE_ENABLE, table.OPERATING_MODE, table.BUS_WATCHDOG)
 )
 _GOAL_CURRENT_AT, _CURRENT_LIMIT_AT = table.GOAL_CURRENT.address, table.CURRENT_LIMIT.address
+_TICK_AT = table.REALTIME_TICK.address
 _TRIPPED_BYTE = table.WATCHDOG_TRIPPED & 0xFF
 
 
@@ -132,7 +133,7 @@ class Servo:
     def set_state(self, current_count: int, velocity_count: int, position_count: int, tick_ms: int) -> None:
         """What the sensors read now."""
         _STATE.pack_into(self.bytes, table.STATE_ADDRESS, current_count, velocity_count, position_count)
-        self.set(table.REALTIME_TICK, tick_ms)
+        _INT16.pack_into(self.bytes, _TICK_AT, tick_ms)
 
     def read(self, address: int, size: int) -> tuple[int, bytes]:
         """(status error, data) for a read instruction."""

@@ -34,7 +34,7 @@ IDLE_POLL_MS = 10.0
 STALE_FRAGMENT_S = 0.010
 # When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
 LONGEST_CATCH_UP_S = 0.02
-SLEEP_OVERSHOOT_S = 0.000025  # by so much a sleep ends too late at best
+SLEEP_OVERSHOOT_S = 0.00006  # by so much a sleep may end too late; the rest of the time is waited for awake
 
 NO_SERVO = -1  # the rate of none
 TERMINAL_RATES = tuple(rate for rate in table.BAUD_RATES.values() if hasattr(termios, f"B{rate}"))
@@ -228,6 +228,8 @@ class EmulatedServoBus:
             self._wire_free_s += len(data) * self._byte_s
             if self._wire_free_s - SLEEP_OVERSHOOT_S > now_s:
                 time.sleep(self._wire_free_s - SLEEP_OVERSHOOT_S - now_s)
+            while time.monotonic() < self._wire_free_s:
+                pass
         self.dropped_bytes += len(data) - self._terminal.write(data)
 
 

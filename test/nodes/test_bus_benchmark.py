@@ -1,0 +1,51 @@
+"""The bus benchmark's figures come from a whole chain: what it prints, and that it leaves the machine as it was."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dynid.cli import app
+
+pytest.importorskip("rclpy")
+
+from dynid.nodes import bus_benchmark
+from dynid.nodes.chain import ChainOptions
+
+
+def raised_kernel_workers() -> set[int]:
+    """Kernel workers under SCHED_FIFO, as far as they are seen from here."""
+    found = set()
+    for comm in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            worker = comm.read_text().startswith("kworker/u")
+            if worker and os.sched_getscheduler(int(comm.parent.name)) == os.SCHED_FIFO:
+                found.add(int(comm.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("option", ["--realtime", "--no-realtime"])
+def test_figures_of_a_short_run(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def patient(*arguments: Any, **named: Any) -> ChainOptions:
+        """The arm waits for a host that is late: what is looked at here is not its speed."""
+        return ChainOptions(*arguments, **(named | {"wire_time": False, "held_time": True}))
+
+    monkeypatch.setattr(bus_benchmark, "ChainOptions", patient)
+    before = raised_kernel_workers()
+    done = CliRunner().invoke(
+        app, ["benchmark", "bus", "--seconds", "3", "--json", option, "--out", str(tmp_path / "o")]
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert {"rate_hz", "missed_states", "uncounted_missed_states", "seconds", "realtime"} < set(found)
+    assert 0.0 < found["cycle_p50_us"] <= found["cycle_p99_us"] <= found["cycle_p999_us"]
+    assert found["seconds"] > 0.0 and found["rate_hz"] > 0.0
+    settings = {"processors and SCHED_FIFO", "kernel workers first", "SCHED_FIFO", "awake processors"}
+    assert set(found["realtime"]) == (settings if option == "--realtime" else set())
+    assert raised_kernel_workers() <= before
+    assert (tmp_path / "o" / "bag").is_dir()
