@@ -1,6 +1,7 @@
 """A simulated arm's time: that of the system, but for what the host holds up."""
 
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -9,14 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError
+from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.hardware import held_clock
-from dynid.hardware.clock import Clock
-from dynid.hardware.held_clock import PATIENCE_S, ClockPage, HeldClock
+from dynid.hardware.held_clock import (
+    COMMANDER_PATIENCE_S,
+    DRIVER_GONE_S,
+    LONGEST_LOOK_S,
+    LOOK_S,
+    REPLY_PATIENCE_S,
+    ClockPage,
+    HeldClock,
+    open_held_clock,
+)
 
 PERIOD_NS = 1_000_000
 CAP_NS = 900_000
-PATIENCE_NS = int(PATIENCE_S * 1e9)
+GONE_NS = int(DRIVER_GONE_S * 1e9) + 1
+LOOK_NS = 1_000_000
 
 
 class Wall:
@@ -50,22 +60,31 @@ def page(tmp_path: Path) -> Iterator[ClockPage]:
 
 
 @pytest.fixture
-def clock(page: ClockPage) -> HeldClock:
-    return HeldClock(ClockPage(page.path), PERIOD_NS * 1e-9)
+def clock(page: ClockPage) -> Iterator[HeldClock]:
+    clock = HeldClock(ClockPage(page.path), PERIOD_NS * 1e-9)
+    yield clock
+    clock.close()
 
 
 def at_once() -> bool:
     return False
 
 
-def test_before_the_first_cycle_it_is_the_systems_clock(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def watch(wall: Wall, clock: HeldClock, seconds: float) -> None:
+    """Look at the time again and again, as a driver does that waits for a reply."""
+    for _ in range(round(seconds * 1e9) // LOOK_NS):
+        wall.now_ns += LOOK_NS
+        clock.monotonic_ns()
+
+
+def test_before_the_first_cycle_it_is_the_systems_clock(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     for _ in range(3):
         wall.now_ns += 12_345_678
         assert page.monotonic_ns() == clock.monotonic_ns() == wall.now_ns
     assert page.held_s() == 0.0 and clock.realtime_ns() == wall.time_ns()
 
 
-def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     begin = wall.now_ns
     for k in range(1, 100):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
@@ -74,7 +93,7 @@ def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: 
     assert page.held_s() == 0.0
 
 
-def test_a_cycle_that_begins_a_little_late_is_made_up_for(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_a_cycle_that_begins_a_little_late_is_made_up_for(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     begin = wall.now_ns
     for k in range(1, 100):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
@@ -84,9 +103,9 @@ def test_a_cycle_that_begins_a_little_late_is_made_up_for(wall: Wall, page: Cloc
     assert clock.monotonic_ns() == wall.now_ns and page.held_s() == 0.0
 
 
-@pytest.mark.parametrize("late_ms", [2, 20, 249])
+@pytest.mark.parametrize("late_ms", [2, 20, 249, 5000, 10**8])
 def test_a_cycle_that_is_held_up_takes_no_longer_than_a_cycle(
-    wall: Wall, page: ClockPage, clock: Clock, late_ms: int
+    wall: Wall, page: ClockPage, clock: HeldClock, late_ms: int
 ) -> None:
     begin = wall.now_ns
     clock.wait_until(begin + PERIOD_NS, at_once)
@@ -99,39 +118,120 @@ def test_a_cycle_that_is_held_up_takes_no_longer_than_a_cycle(
     assert page.monotonic_ns() == begin + 2 * PERIOD_NS + 200_000
 
 
-def test_time_goes_on_without_a_driver_that_is_gone(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_time_goes_on_without_a_driver_that_is_gone(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     """So that the watchdogs of servos trip, whose driver was killed."""
     begin = wall.now_ns
     clock.wait_until(begin + PERIOD_NS, at_once)
-    wall.now_ns += PATIENCE_NS
+    clock.close()
+    wall.now_ns += CAP_NS + GONE_NS
     held_ns = page.monotonic_ns()
+    assert held_ns == begin + PERIOD_NS + CAP_NS
     wall.now_ns += 300_000_000
     assert page.monotonic_ns() - held_ns == 300_000_000
+    another = HeldClock(ClockPage(page.path), PERIOD_NS * 1e-9)
+    another.wait_until(held_ns + 301_000_000, at_once)
+    wall.now_ns += 10**10
+    assert page.monotonic_ns() == held_ns + 301_000_000 + CAP_NS, "a new driver holds it again"
+    another.close()
 
 
-def test_a_driver_that_comes_back_catches_up_cycle_by_cycle(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_a_process_that_is_killed_is_gone(page: ClockPage) -> None:
+    """By the system's own clock: a lock does not outlive its process, however that ends."""
+    begin = (
+        "import sys, time; from pathlib import Path; from dynid.hardware.held_clock import ClockPage, HeldClock\n"
+        "clock = HeldClock(ClockPage(Path(sys.argv[1])), 0.001)\n"
+        "clock.wait_until(clock.monotonic_ns(), lambda: False); print(flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", begin, str(page.path)], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None and driver.stdout.readline()
+        deadline_s = time.monotonic() + 30.0
+        while time.monotonic() < deadline_s and page.held_s() < 2 * DRIVER_GONE_S:
+            time.sleep(0.01)
+        stood_ns = page.monotonic_ns()
+        assert page.held_s() >= 2 * DRIVER_GONE_S, "it is held for as long as the process lives"
+        with pytest.raises(ConfigurationError, match="another driver holds the time"):
+            ClockPage(page.path).take()
+        driver.kill()
+    while time.monotonic() < deadline_s and page.monotonic_ns() == stood_ns:
+        time.sleep(0.01)
+    assert page.monotonic_ns() > stood_ns
+
+
+def test_one_time_has_one_driver(page: ClockPage, clock: HeldClock) -> None:
+    second = ClockPage(page.path)
+    with pytest.raises(ConfigurationError, match=r"another driver holds the time of .*clock; expected one driver"):
+        HeldClock(second, PERIOD_NS * 1e-9)
+    clock.close()
+    HeldClock(second, PERIOD_NS * 1e-9).close()
+
+
+def test_a_reply_that_does_not_come_is_not_waited_for_for_ever(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     begin = wall.now_ns
     clock.wait_until(begin + PERIOD_NS, at_once)
-    wall.now_ns += PATIENCE_NS + 5 * PERIOD_NS
-    before = clock.monotonic_ns()
-    clock.wait_until(begin + 2 * PERIOD_NS, at_once)
-    assert clock.monotonic_ns() == before  # it never steps back
-    wall.now_ns += 50 * PERIOD_NS
-    assert clock.monotonic_ns() == before + CAP_NS  # and is held again
+    stood_ns = begin + PERIOD_NS + CAP_NS
+    watch(wall, clock, 0.9 * REPLY_PATIENCE_S)
+    assert clock.monotonic_ns() == page.monotonic_ns() == stood_ns
+    watch(wall, clock, 0.2 * REPLY_PATIENCE_S)
+    assert stood_ns < clock.monotonic_ns() == page.monotonic_ns()
+    clock.wait_until(stood_ns + 10**9, at_once)
+    wall.now_ns += 10**9
+    assert clock.monotonic_ns() == page.monotonic_ns() == stood_ns + 10**9 + CAP_NS, "the next cycle is held again"
 
 
-def test_it_waits_for_what_is_awaited_but_not_for_ever(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_while_the_host_stands_still_nobody_watches(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
+    begin, stalls = wall.now_ns, int(0.5 * REPLY_PATIENCE_S / LONGEST_LOOK_S)
+    clock.wait_until(begin + PERIOD_NS, at_once)
+    for _ in range(stalls):
+        wall.now_ns += 10**10
+        assert clock.monotonic_ns() == page.monotonic_ns() == begin + PERIOD_NS + CAP_NS
+    looks = iter([True] * stalls + [False])
+
+    def stands_still() -> bool:
+        wall.now_ns += 10**10
+        return next(looks)
+
+    clock.wait_until(begin + 2 * PERIOD_NS, stands_still)
+    assert next(looks, None) is None, "a commander is waited for over standstills, too"
+    assert clock.monotonic_ns() == begin + 2 * PERIOD_NS
+
+
+def test_it_waits_for_what_is_awaited_but_not_for_ever(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     begin, looks = wall.now_ns, iter([True] * 100 + [False])
     clock.wait_until(begin + PERIOD_NS, at_once)
     clock.wait_until(begin + 2 * PERIOD_NS, lambda: next(looks))
     assert clock.monotonic_ns() == begin + 2 * PERIOD_NS
-    assert page.held_s() == pytest.approx(100 * held_clock.LOOK_S)
+    assert page.held_s() == pytest.approx(100 * LOOK_S)
     clock.wait_until(begin + 3 * PERIOD_NS, lambda: True)
-    assert clock.monotonic_ns() >= begin + 3 * PERIOD_NS
-    assert page.held_s() < 100 * held_clock.LOOK_S + PATIENCE_S + 2e-3
+    assert clock.monotonic_ns() == begin + 3 * PERIOD_NS
+    assert page.held_s() == pytest.approx(100 * LOOK_S + COMMANDER_PATIENCE_S, abs=2e-3)
 
 
-def test_who_sleeps_lets_time_pass(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_who_was_waited_for_in_vain_is_waited_for_when_he_is_back(
+    wall: Wall, page: ClockPage, clock: HeldClock
+) -> None:
+    begin = wall.now_ns
+    clock.wait_until(begin + PERIOD_NS, at_once)
+    clock.wait_until(begin + 2 * PERIOD_NS, lambda: True)
+    vain_s = page.held_s()
+    assert vain_s > 0.9 * COMMANDER_PATIENCE_S
+    for k in range(3, 100):
+        clock.wait_until(begin + k * PERIOD_NS, lambda: True)
+    assert page.held_s() == vain_s
+    clock.wait_until(begin + 100 * PERIOD_NS, at_once)
+    clock.wait_until(begin + 101 * PERIOD_NS, lambda: True)
+    assert page.held_s() == pytest.approx(2 * vain_s, abs=1e-3)
+
+
+def test_where_no_more_cycles_begin_time_goes_on(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
+    begin = wall.now_ns
+    clock.wait_until(begin + PERIOD_NS, at_once)
+    wall.now_ns += 10**10
+    clock.let_go()
+    wall.now_ns += 10**9
+    assert clock.monotonic_ns() == page.monotonic_ns() == begin + PERIOD_NS + CAP_NS + 10**9
+
+
+def test_who_sleeps_lets_time_pass(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     begin = wall.now_ns
     clock.sleep(0.02)
     assert clock.monotonic_ns() == wall.now_ns == begin + 20_000_000
@@ -140,22 +240,27 @@ def test_who_sleeps_lets_time_pass(wall: Wall, page: ClockPage, clock: Clock) ->
     assert clock.monotonic_ns() == page.monotonic_ns() == begin + 121_000_000
 
 
-def test_it_never_steps_back(wall: Wall, page: ClockPage, clock: Clock) -> None:
+def test_it_never_steps_back(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
     deadline = last = wall.now_ns
     for k in range(2000):
         deadline += PERIOD_NS
         clock.wait_until(deadline, (lambda: True) if k % 500 == 499 else at_once)
         for part in range(3):
             wall.now_ns += (k * 7919 + part * 104729) % 1_500_000 + (k % 97 == 0) * 130_000_000
+            if k % 31 == 0:
+                watch(wall, clock, 1.3 * REPLY_PATIENCE_S)
+            if k % 71 == 0:
+                clock.let_go()
             assert last <= (last := page.monotonic_ns())
     assert page.held_s() > 0.0
 
 
 def test_one_waits_with_the_systems_clocks_too(page: ClockPage) -> None:
-    clock, begin = HeldClock(page, 0.001), time.monotonic_ns()
+    clock, begin = HeldClock(ClockPage(page.path), 0.001), time.monotonic_ns()
     for k in range(1, 20):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
         assert clock.monotonic_ns() >= begin + k * PERIOD_NS
+    clock.close()
 
 
 BEGIN_CYCLES = """
@@ -202,3 +307,19 @@ def test_what_is_no_page_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match="symbolic link"):
         ClockPage(tmp_path / "link")
     assert other.read_bytes() == b"text"
+
+
+def test_the_time_of_an_arm_is_opened_by_its_port(page: ClockPage, tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    port = os.ttyname(slave)
+    clock = open_held_clock(page.path, port, 0.001)
+    with pytest.raises(ConfigurationError, match="another driver"):
+        open_held_clock(page.path, port, 0.001)
+    clock.close()
+    open_held_clock(page.path, port, 0.001).close()
+    with pytest.raises(SafetyError, match="the arm behind /dev/null does not wait"):
+        open_held_clock(page.path, "/dev/null", 0.001)
+    with pytest.raises(InputNotFoundError):
+        open_held_clock(tmp_path / "nothing", port, 0.001)
+    os.close(master)
+    os.close(slave)

@@ -6,6 +6,7 @@ import pytest
 
 from dynid.errors import NodeError, SafetyError
 from dynid.nodes.collect import collect
+from dynid.recording.motion_end import MOTION_END
 from dynid.recording.settings import ExperimentSettings, Phase
 
 
@@ -28,7 +29,7 @@ class RecordedCalls:
         return 0.0
 
     def reported(self, name: str, key: str) -> str:
-        return "0.001"
+        return "2" if (name, key) == ("recorder", MOTION_END) else "0.001"
 
     def wait(self, condition: object, timeout_s: float, what: str) -> None:
         self._note(f"wait for {what}")
@@ -67,14 +68,26 @@ def test_the_bag_is_closed_before_torque_goes_off_and_the_executor_stops_command
     )
 
 
-@pytest.mark.parametrize("failing", ["hardware on", "executor/execute", "wait for the end of V01", "recorder/stop"])
+END_RECORDED = "wait for the arrival of the motion's end at the recorder"
+
+
+def test_the_bag_is_closed_when_the_recorder_has_all_of_the_motion() -> None:
+    calls = RecordedCalls()
+    run(calls)
+    assert calls.calls.index("wait for the end of V01") < calls.calls.index(END_RECORDED)
+    assert calls.calls[calls.calls.index(END_RECORDED) + 1] == "recorder/stop"
+
+
+@pytest.mark.parametrize(
+    "failing", ["hardware on", "executor/execute", "wait for the end of V01", END_RECORDED, "recorder/stop"]
+)
 @pytest.mark.parametrize("error", [NodeError("refused"), SafetyError("interrupted")])
 def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
     calls = RecordedCalls(failing=failing, error=error)
     with pytest.raises(type(error)):
         run(calls)
     after = calls.calls[calls.calls.index(failing) + 1 :]
-    assert after[0] == "hardware off"
+    assert after[0] == "hardware off" or after[:2] == ["recorder/stop", "hardware off"]
     assert "recorder/stop" in after
 
 

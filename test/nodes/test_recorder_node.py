@@ -14,6 +14,7 @@ from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.bag_reader import read_bag
+from dynid.recording.motion_end import MOTION_END
 from dynid.recording.settings import ExperimentSettings
 
 
@@ -87,6 +88,35 @@ def test_an_experiment_that_is_over_is_not_in_the_next_bag(client: Supervisor, n
         client.trigger("recorder/stop")
         assert read_bag(tmp_path / name).counts["/experiment"] == counted
         client.reports.clear()
+
+
+def test_the_end_of_a_motion_is_told_when_the_states_have_come(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    """A client closes the bag then: the experiment's message may overtake the states."""
+    experiment = client.node.create_publisher(String, "experiment", LATCHED)
+    states = client.node.create_publisher(JointState, "joint_states", STREAM)
+    begun = ExperimentSettings(trajectory="AG01", profile="paper", controller="ff_pd", gains={}, duration_s=1.0)
+    activate(client)
+    client.set_parameters("recorder", {"output": str(tmp_path / "bag")})
+    client.trigger("recorder/start")
+
+    def publish(nanoseconds: int) -> None:
+        message = JointState(name=["a"], position=[0.0])
+        message.header.stamp.nanosec = nanoseconds
+        states.publish(message)
+
+    publish(1)
+    client.wait(lambda: recorded(client) == 1, 10.0, "the first state")
+    experiment.publish(String(data=begun.entered("approach", 1).entered("done", 9).model_dump_json()))
+    client.wait(lambda: recorded(client, "/experiment") == 1, 10.0, "the motion's end")
+    assert client.reported("recorder", MOTION_END) == ""
+    publish(9)
+    client.wait(lambda: client.reported("recorder", MOTION_END) == "9", 10.0, "the states up to the end")
+    client.trigger("recorder/stop")
+    client.set_parameters("recorder", {"output": str(tmp_path / "next")})
+    client.trigger("recorder/start")
+    client.wait(lambda: client.reported("recorder", MOTION_END) == "", 10.0, "a report of the next bag")
 
 
 def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, node: Process, tmp_path: Path) -> None:

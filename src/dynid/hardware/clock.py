@@ -30,6 +30,10 @@ class Clock(Protocol):
         if ahead_ns > 0:
             self.sleep(ahead_ns * 1e-9)
 
+    def let_go(self) -> None:
+        """No more cycles will begin, which matters to a time that waits for them."""
+        return
+
 
 class SystemClock(Clock):
     """The operating system's clocks."""

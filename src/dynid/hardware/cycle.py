@@ -211,6 +211,7 @@ class ControlLoop:
             self._cycle.hand_over_previous()
         except Exception as error:
             self.error = self.error or error
+        self._clock.let_go()
         self._cycle.torque_on = False
         failure = self.error or SafetyError("the control loop was stopped")
         for waiter in self._torque_off_waiters:

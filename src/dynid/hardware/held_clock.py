@@ -1,27 +1,37 @@
 """A clock for simulated arms whose time is held while the host keeps a control cycle waiting.
 
-A shared host may not run a process for tens of milliseconds. A real arm moves on meanwhile; a simulated one need not.
-The driver's `HeldClock` divides time into cycles: within one it goes with the system's monotonic clock, but no farther
-than a cycle can take; the next begins when everything that it needs has arrived. The simulated arm reads the same time
-from a page of memory that both have mapped, so that neither moves while the other, or the commander, is late.
+A shared host may not run a process, or all of them, for tens of milliseconds and at times for seconds. A real arm moves
+on meanwhile; a simulated one need not. The driver's `HeldClock` divides time into cycles: within one it goes with the
+system's monotonic clock, but no farther than a cycle can take; the next begins when everything that it needs has
+arrived. The simulated arm reads the same time from a page of memory that both have mapped, so that neither moves while
+the other, or the commander, is late.
 
-A wait that lasts longer than `PATIENCE_S` is no hold-up: somebody is gone, and time goes on.
+Time goes on without somebody who is gone. That an answer does not come is judged by the time that the driver has
+watched for it, and while the host stands still, nobody watches; that there is no driver, by its lock on the page.
 """
 
+import fcntl
 import mmap
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError
+from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.hardware.clock import Clock
+from dynid.hardware.port import is_pseudo_terminal
 
-PATIENCE_S = 0.25
+REPLY_PATIENCE_S = 1.0  # watched for a reply of the servos
+COMMANDER_PATIENCE_S = 2.0  # watched for a command
+LONGEST_LOOK_S = 0.01  # between two looks; what is longer, nobody was there to watch
+DRIVER_GONE_S = 0.25  # so long a cycle lasts before the simulated arm asks whether there is a driver
+LOCK_TIMEOUT_S = 1.0
 LONGEST_SHARE = 0.9  # of a cycle: so far time goes within it
 BEARABLE_SHARE = 0.5  # of a cycle: a beginning that is so late still leaves it time enough
 LOOK_S = 0.0001
+UNHELD_NS = 2**62  # a cycle that is as long as this holds nothing
 # When a cycle began by the system's and by the held time, and how long that may go on [ns]
 _CYCLE = struct.Struct("<qqq")
 _SIZE = 1 + 2 * _CYCLE.size  # the present cycle's number (0: none began yet), and places for even and odd ones
@@ -29,9 +39,9 @@ LAST_NUMBER = 254  # even, so that the number behind it is odd
 
 
 class ClockPage:
-    """The held time, where several processes read it and one sets it.
+    """The held time, where several processes read it and the one that has locked it, the driver, sets it.
 
-    Until the first cycle has begun it is the system's monotonic clock.
+    Until the first cycle has begun it is the system's monotonic clock. Without a driver it goes on, from where it was.
 
     Args:
         path: file of the page.
@@ -47,33 +57,54 @@ class ClockPage:
         self.path, self._owned = path, create
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
         try:
-            descriptor = os.open(path, flags, 0o600)
+            self._file = open(path, "r+b", buffering=0, opener=lambda name, _: os.open(name, flags, 0o600))
         except FileExistsError:
             raise OutputExistsError(f"{path} exists; name a new file for the clock") from None
         except OSError as error:
             raise InputNotFoundError(f"no clock of a simulated arm at {path}: {error.strerror}") from None
         try:
             if create:
-                os.ftruncate(descriptor, _SIZE)
-            if os.fstat(descriptor).st_size != _SIZE:
+                self._file.truncate(_SIZE)
+            if os.fstat(self._file.fileno()).st_size != _SIZE:
                 raise ConfigurationError(f"{path} is not the clock of a simulated arm; expected {_SIZE} bytes")
-            self._memory = mmap.mmap(descriptor, _SIZE)
-        finally:
-            os.close(descriptor)
+            self._memory = mmap.mmap(self._file.fileno(), _SIZE)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def take(self) -> None:
+        """From now on this page's time is set here; the system ends that with the process, however it ends.
+
+        Raises:
+            ConfigurationError: another driver sets it.
+        """
+        given_up_ns = time.monotonic_ns() + int(LOCK_TIMEOUT_S * 1e9)
+        while not self._lock():  # who only looks whether there is a driver has it for a moment
+            if time.monotonic_ns() > given_up_ns:
+                raise ConfigurationError(f"another driver holds the time of {self.path}; expected one driver per arm")
+            time.sleep(LOOK_S)
 
     def monotonic_ns(self) -> int:
         """The held time [ns]."""
+        return self.at(time.monotonic_ns())[0]
+
+    def at(self, now_ns: int) -> tuple[int, bool]:
+        """The held time at the system's `now_ns` [ns], and whether it stands still."""
         cycle = self._read()
-        now_ns = time.monotonic_ns()
         if cycle is None:
-            return now_ns
+            return now_ns, False
         wall_ns, held_ns, cap_ns = cycle
         elapsed_ns = now_ns - wall_ns
-        return held_ns + min(elapsed_ns, cap_ns) + max(0, elapsed_ns - int(PATIENCE_S * 1e9))
+        if elapsed_ns < cap_ns:
+            return held_ns + elapsed_ns, False
+        if self._owned and elapsed_ns > cap_ns + int(DRIVER_GONE_S * 1e9):
+            self._go_on_without_driver(now_ns, held_ns + cap_ns)
+        return held_ns + cap_ns, True
 
     def held_s(self) -> float:
         """By how much the held time is behind the system's [s]."""
-        return (time.monotonic_ns() - self.monotonic_ns()) * 1e-9
+        now_ns = time.monotonic_ns()
+        return (now_ns - self.at(now_ns)[0]) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
         """What the system's clock says at a held time [ns], if nothing holds that up from now on."""
@@ -87,10 +118,24 @@ class ClockPage:
         self._memory[0] = number  # until now, readers took the other place
 
     def close(self) -> None:
-        """Unmap the page; who made the file removes it."""
+        """Unmap the page, and unlock it; who made the file removes it."""
         self._memory.close()
+        self._file.close()
         if self._owned:
             self.path.unlink(missing_ok=True)
+
+    def _go_on_without_driver(self, now_ns: int, held_ns: int) -> None:
+        """So that the watchdogs of servos trip, whose driver was killed."""
+        if self._lock():
+            self.begin(now_ns, held_ns, UNHELD_NS)
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _lock(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def _read(self) -> tuple[int, int, int] | None:
         """The present cycle, never half of one and half of another; None before the first."""
@@ -105,21 +150,49 @@ class ClockPage:
         return 1 + number % 2 * _CYCLE.size
 
 
+class _Watch:
+    """The time that somebody who looks now and then has seen pass; where the host stood still, nobody looked."""
+
+    def __init__(self) -> None:
+        self._seen_ns, self._last_ns = 0, -1
+
+    def look(self, now_ns: int) -> float:
+        """What was seen up to now [s]."""
+        if self._last_ns >= 0:
+            self._seen_ns += min(now_ns - self._last_ns, int(LONGEST_LOOK_S * 1e9))
+        self._last_ns = now_ns
+        return self._seen_ns * 1e-9
+
+
 class HeldClock(Clock):
     """The driver's side of a held time.
 
     Args:
-        page: shared with the simulated arm.
+        page: shared with the simulated arm; it is taken, see `ClockPage.take`, and closed by `close`.
         period_s: the control cycle [s].
+
+    Raises:
+        ConfigurationError: another driver holds it.
     """
 
     def __init__(self, page: ClockPage, period_s: float) -> None:
         self._page = page
         self._cap_ns, self._bearable_ns = (round(share * period_s * 1e9) for share in (LONGEST_SHARE, BEARABLE_SHARE))
+        self._lock = threading.Lock()  # other threads ask for the time, too, and whoever asks may let it go on
+        self._standstill: _Watch | None = None
+        self._in_vain = False
+        page.take()
 
     def monotonic_ns(self) -> int:
         """Time that never steps [ns]; it stands still while a cycle is held up."""
-        return self._page.monotonic_ns()
+        with self._lock:
+            now_ns = time.monotonic_ns()
+            held_ns, stands = self._page.at(now_ns)
+            if stands:
+                self._standstill = self._standstill or _Watch()
+                if self._standstill.look(now_ns) > REPLY_PATIENCE_S:
+                    self._begin(now_ns, held_ns, UNHELD_NS)
+            return held_ns
 
     def realtime_ns(self) -> int:
         """The wall clock: time since the epoch [ns]."""
@@ -129,7 +202,7 @@ class HeldClock(Clock):
         """Let time pass [s]: who sleeps holds nothing up."""
         awake_ns = self.monotonic_ns() + round(seconds * 1e9)
         time.sleep(max(0.0, seconds))
-        self._page.begin(time.monotonic_ns(), max(awake_ns, self.monotonic_ns()), self._cap_ns)
+        self._begin_at(time.monotonic_ns(), awake_ns, self._cap_ns)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
         """Begin a cycle: return at a moment [ns], or as soon after it as nothing is awaited any more."""
@@ -137,10 +210,53 @@ class HeldClock(Clock):
         due_ns = self._page.wall_ns(deadline_ns)
         if (left_ns := due_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns * 1e-9)
-        given_up_ns = time.monotonic_ns() + int(PATIENCE_S * 1e9)
-        while awaits() and time.monotonic_ns() < given_up_ns:
-            time.sleep(LOOK_S)
+        self._wait_for(awaits)
         now_ns = time.monotonic_ns()
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
         # time had gone on without a process that was away for too long: it catches up cycle by cycle
-        self._page.begin(due_ns if in_time else now_ns, max(deadline_ns, self.monotonic_ns()), self._cap_ns)
+        self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
+
+    def let_go(self) -> None:
+        """No more cycles begin: time goes on by itself."""
+        self._begin_at(time.monotonic_ns(), 0, UNHELD_NS)
+
+    def close(self) -> None:
+        """Leave the time to others, who see it go on."""
+        self._page.close()
+
+    def _wait_for(self, awaits: Callable[[], bool]) -> None:
+        """Who was waited for in vain is not waited for again until it has been there."""
+        watch = _Watch()
+        while awaits():
+            self._in_vain = self._in_vain or watch.look(time.monotonic_ns()) > COMMANDER_PATIENCE_S
+            if self._in_vain:
+                return
+            time.sleep(LOOK_S)
+        self._in_vain = False
+
+    def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
+        """Begin a cycle at a held time [ns], or at the present one where that is later: it never steps back."""
+        with self._lock:
+            held_ns, _ = self._page.at(time.monotonic_ns())
+            self._begin(wall_ns, max(earliest_ns, held_ns), cap_ns)
+
+    def _begin(self, wall_ns: int, held_ns: int, cap_ns: int) -> None:
+        self._page.begin(wall_ns, held_ns, cap_ns)
+        self._standstill = None
+
+
+def open_held_clock(path: Path, port: str, period_s: float) -> HeldClock:
+    """The time of the simulated arm behind a port, by the page that the arm has made, for control cycles of `period_s`.
+
+    Raises:
+        SafetyError: the port is none of a simulated arm; a real one does not wait.
+        InputNotFoundError, ConfigurationError: see `ClockPage` and its `take`.
+    """
+    if not is_pseudo_terminal(port):
+        raise SafetyError(f"clock_file is {path}, but the arm behind {port} does not wait: leave clock_file empty")
+    page = ClockPage(path)
+    try:
+        return HeldClock(page, period_s)
+    except ConfigurationError:
+        page.close()
+        raise

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dynid.errors import NodeError
-from dynid.nodes.collect import WHERE, Report, execute, prepare, states_arrive
+from dynid.nodes.collect import WHERE, Report, end_recording, execute, prepare, states_arrive
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.realtime_layout import LOOP_PRIORITY, RealtimeLayout
 from dynid.nodes.supervisor import Supervisor
@@ -203,7 +203,7 @@ class Chain:
             if "cancelled" not in str(error) or not (reason := self._reason("executor")):
                 raise
             raise NodeError(f"{error.args[0].removesuffix(WHERE)}: {reason}") from None
-        call.trigger("recorder/stop")
+        end_recording(call)
         return duration
 
     def identify(self, bags: list[Path], validation: list[Path], output: Path) -> str:

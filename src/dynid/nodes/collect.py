@@ -13,9 +13,11 @@ import rclpy.logging
 from dynid.errors import DynidError, NodeError, SafetyError
 from dynid.nodes.common import StopFlag, declare, end_with_expected_parent
 from dynid.nodes.supervisor import Supervisor
+from dynid.recording.motion_end import MOTION_END
 
 STATES_TIMEOUT_S = 30.0
 BEGIN_TIMEOUT_S = 10.0
+RECORDER_TIMEOUT_S = 20.0
 FRESH_S = 0.1
 WHERE = "; the executor's log says why"
 SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
@@ -41,7 +43,7 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
     try:
         call.set_enabled("hardware", True)
         duration = execute(call, name, report)
-        call.trigger("recorder/stop")  # before torque goes: how the arm sags is not part of the experiment
+        end_recording(call)  # before torque goes: how the arm sags is not part of the experiment
     except BaseException:
         call.set_enabled("hardware", False)
         with contextlib.suppress(NodeError):  # it may be what failed
@@ -70,6 +72,23 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     duration = call.experiment.duration_s if call.experiment else 0.0
     call.wait(_Motion(call, name, duration, report).done, duration + SETTLING_S, f"the end of {name}")
     return duration
+
+
+def end_recording(call: Supervisor) -> None:
+    """Close the bag of a motion that is done when the recorder has received all of it; it may be behind the others.
+
+    Raises:
+        NodeError: it has not in time, so the bag is incomplete; or it cannot close the bag.
+    """
+    end_ns = call.experiment.phases[-1].stamp_ns if call.experiment else 0
+    try:
+        call.wait(
+            lambda: call.reported("recorder", MOTION_END) == str(end_ns),
+            RECORDER_TIMEOUT_S,
+            "the arrival of the motion's end at the recorder",
+        )
+    finally:
+        call.trigger("recorder/stop")
 
 
 class _Motion:

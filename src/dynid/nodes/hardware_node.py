@@ -24,7 +24,7 @@ from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.handshake import StartOptions
-from dynid.hardware.held_clock import ClockPage, HeldClock
+from dynid.hardware.held_clock import HeldClock, open_held_clock
 from dynid.hardware.port import is_pseudo_terminal
 from dynid.hardware.realtime import prefer_latency
 from dynid.hardware.safety import GuardState, SafetyGuard
@@ -59,6 +59,7 @@ class HardwareNode(ManagedNode):
         )
         declare(self, "awake_processors", False, "idle processors wait awake while the arm is active, where permitted")
         self._arm: DynamixelArm | None = None
+        self._held_time: HeldClock | None = None
         self._loop: ControlLoop | None = None
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
         self._encode_state = JointStateEncoder(self.robot.joint_names)
@@ -143,12 +144,11 @@ class HardwareNode(ManagedNode):
         return StartOptions(**(told | {"write_eeprom": told["write_eeprom"] or is_pseudo_terminal(port)}))
 
     def _time_of(self, port: str) -> Clock:
-        path = string(self, "clock_file")
-        if not path:
-            return SYSTEM_CLOCK
-        if not is_pseudo_terminal(port):
-            raise SafetyError(f"clock_file is {path}, but the arm behind {port} does not wait: leave clock_file empty")
-        return HeldClock(ClockPage(Path(path)), self.robot.file.bus.cycle_s)
+        if self._held_time is not None:
+            self._held_time.close()
+        path, cycle_s = string(self, "clock_file"), self.robot.file.bus.cycle_s
+        self._held_time = open_held_clock(Path(path), port, cycle_s) if path else None
+        return self._held_time or SYSTEM_CLOCK
 
     def _start_loop(self, arm: DynamixelArm) -> None:
         self._loop = ControlLoop(

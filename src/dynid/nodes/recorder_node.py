@@ -17,14 +17,14 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from dynid.errors import DataError, DynidError
+from dynid.errors import DynidError
 from dynid.hardware.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
-from dynid.recording.messages import STRING, DiagnosticStatus, decode, encode_diagnostics, encode_string
+from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
+from dynid.recording.motion_end import MOTION_END, MotionEnd, ended_ns
 from dynid.recording.recording import EXPERIMENT
-from dynid.recording.settings import ExperimentSettings, parse_settings
 from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
@@ -40,13 +40,7 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
 }
 
 
-def is_over(raw: bytes) -> bool:
-    """Whether a message of topic `experiment` tells of one that has ended: it belongs to an earlier bag."""
-    try:
-        settings = parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings)
-    except DataError:
-        return False  # of another program; it is recorded as it is
-    return settings.state in ("done", "cancelled")
+STAMPED = ("joint_states", "joint_commands", "applied_commands", "reference")
 
 
 class RecorderNode(ManagedNode):
@@ -61,6 +55,7 @@ class RecorderNode(ManagedNode):
         # what the arm looked like when nobody published it; a publisher's description replaces it
         self._own_description = encode_string(read_urdf_text(robot.urdf_path))
         self._writer: BagWriter | None = None
+        self._end = self._new_end()
         self._latched: dict[str, bytes] = {}
         self._recorded: list[Any] = []
         self.create_service(Trigger, "~/start", self._on_start)
@@ -118,8 +113,13 @@ class RecorderNode(ManagedNode):
             return
         try:
             self._writer.write(topic, time.time_ns(), raw)
+            if self._end.note(topic, raw):
+                self._publish_diagnostics()
         except DynidError as error:
             self._give_up(f"recording ended: {error}")
+
+    def _new_end(self) -> MotionEnd:
+        return MotionEnd(self.resolve_topic_name(EXPERIMENT), [self.resolve_topic_name(name) for name in STAMPED])
 
     def _on_start(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         output = string(self, "output")
@@ -137,11 +137,11 @@ class RecorderNode(ManagedNode):
         try:
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
-            self._writer = writer
+            self._writer, self._end = writer, self._new_end()
             own = {self.resolve_topic_name("robot_description"): self._own_description}
             experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
-                if topic != experiment or not is_over(raw):
+                if topic != experiment or ended_ns(raw) is None:  # one that is over belongs to an earlier bag
                     writer.write(topic, time.time_ns(), raw)
         except (DynidError, OSError) as error:  # also what the file system says about an impossible name
             response.message = str(error)
@@ -178,13 +178,15 @@ class RecorderNode(ManagedNode):
     def _publish_diagnostics(self) -> None:
         if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
             self._give_up(f"recording ended, the bag is whole: {full}")
-        counts = self._writer.counts if self._writer else {}
+        values = {topic: str(count) for topic, count in self._writer.counts.items()} if self._writer else {}
+        if self._writer is not None and self._end.recorded_ns is not None:
+            values[MOTION_END] = str(self._end.recorded_ns)
         status = DiagnosticStatus(
             name="recorder",
             level=0,
             message=f"recording to {self._writer.folder}" if self._writer else "idle",
             hardware_id="",
-            values={topic: str(count) for topic, count in counts.items()},
+            values=values,
         )
         if self._writer is not None:
             try:

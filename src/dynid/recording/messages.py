@@ -69,6 +69,12 @@ _STAMP_OFFSET = 4
 _COUNT = struct.Struct("<I")
 
 
+def header_stamp_ns(raw: bytes) -> int:
+    """Stamp [ns] of a serialised message that begins with a header, as each of its type does."""
+    sec, nanosec = _STAMP.unpack_from(raw, _STAMP_OFFSET)
+    return int(sec) * 1_000_000_000 + int(nanosec)
+
+
 class _SingleEncoder:
     """One message at a time into one buffer: what a 1 kHz publisher can afford; a few microseconds a message."""
 
@@ -110,12 +116,11 @@ class JointStateDecoder:
         """
         if not self._is_known(raw) and not self._learn(raw):
             return None
-        sec, nanosec = _STAMP.unpack_from(raw, _STAMP_OFFSET)
         values = {
             name: np.frombuffer(raw, "<f8", length, offset)[self._order] if length else np.full(len(self.names), np.nan)
             for name, (offset, length) in self._fields.items()
         }
-        return sec * 1_000_000_000 + nanosec, values
+        return header_stamp_ns(raw), values
 
     def _is_known(self, raw: bytes) -> bool:
         """Whether size, frame, names and all three array lengths are those that were learnt."""
