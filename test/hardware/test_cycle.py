@@ -11,6 +11,7 @@ import pytest
 from dynid.errors import BusError, SafetyError
 from dynid.hardware import control_table as table
 from dynid.hardware.arm_cycle import CONTRADICTIONS, ArmCycle
+from dynid.hardware.clock import SystemClock
 from dynid.hardware.cycle import ControlLoop
 from dynid.hardware.cycle_meter import CycleMeter
 from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
@@ -522,6 +523,38 @@ def test_a_fault_from_outside_stops_the_arm_and_latches(
     loop.clear_fault()
     loop.fault("again")  # also without torque
     watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+
+
+class PatientClock(SystemClock):
+    """Waits for a command for as long as the loop does."""
+
+    def __init__(self) -> None:
+        self.waits = threading.Event()
+
+    def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
+        while awaits():
+            self.waits.set()
+            self.sleep(0.001)
+        super().wait_until(deadline_ns, awaits)
+
+
+@pytest.mark.parametrize("urgent", ["fault", "disable", "stop"])
+def test_a_loop_that_waits_for_a_command_hears_what_is_urgent(
+    loop: ControlLoop, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, urgent: str
+) -> None:
+    loop.enable()
+    clock = PatientClock()
+    monkeypatch.setattr(loop, "_clock", clock)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop._cycle, "awaits_command", lambda: loop.guard.state is GuardState.ENABLED)
+        assert clock.waits.wait(20.0)
+        if urgent == "fault":
+            loop.fault("emergency stop")
+            watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+        else:
+            getattr(loop, urgent)()
+        loop.stop()
+    assert loop.guard.state is (GuardState.FAULT if urgent == "fault" else GuardState.DISABLED)
 
 
 def test_work_with_the_arm_waits_for_torque_off_and_tells_what_fails(loop: ControlLoop) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dynid.errors import NodeError, SafetyError
 from dynid.nodes.collect import collect
-from dynid.recording.motion_end import MOTION_END
+from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 from dynid.recording.settings import ExperimentSettings, Phase
 
 
@@ -16,6 +16,8 @@ class RecordedCalls:
     def __init__(self, end: str = "done", failing: str = "", error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.experiment: ExperimentSettings | None = None
+        self.reports: dict[tuple[str, str], str] = {}
+        self.time_s = 0.0
         self._end, self._failing, self._error = end, failing, error or NodeError("refused")
 
     def _note(self, call: str) -> str:
@@ -24,16 +26,21 @@ class RecordedCalls:
             raise self._error
         return call
 
-    @staticmethod
-    def now() -> float:
-        return 0.0
+    def now(self) -> float:
+        self.time_s += 0.1
+        return self.time_s
 
     def reported(self, name: str, key: str) -> str:
-        return "2" if (name, key) == ("recorder", MOTION_END) else "0.001"
+        return {("executor", "state_age_s"): "0.001", ("recorder", MOTION_END): "2", **self.reports}.get(
+            (name, key), ""
+        )
 
     def wait(self, condition: object, timeout_s: float, what: str) -> None:
         self._note(f"wait for {what}")
-        assert callable(condition) and condition()
+        assert callable(condition)
+        began_s = self.time_s
+        while not condition():
+            assert self.now() < began_s + timeout_s, "others must not be waited for so long"
 
     def set_parameters(self, node: str, values: dict[str, object]) -> None:
         self._note(f"{node} {sorted(values)}")
@@ -87,8 +94,27 @@ def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
     with pytest.raises(type(error)):
         run(calls)
     after = calls.calls[calls.calls.index(failing) + 1 :]
-    assert after[0] == "hardware off" or after[:2] == ["recorder/stop", "hardware off"]
+    assert after[0] == "hardware off"
     assert "recorder/stop" in after
+
+
+@pytest.mark.parametrize(
+    ("reports", "words"),
+    [
+        (
+            {MOTION_END: "1"},
+            r"20 s after the motion's end \(stamp 2 ns\) .* still awaits the message of the end on exp",
+        ),
+        ({MOTION_END: "", MOTION_END_AWAITS: "/joint_states"}, "still awaits /joint_states; give it"),
+        ({MOTION_END: "", GIVEN_UP: "no room"}, "the bag is incomplete: no room"),
+    ],
+)
+def test_a_bag_without_the_motions_end_is_an_error(reports: dict[str, str], words: str) -> None:
+    calls = RecordedCalls()
+    calls.reports = {("recorder", key): value for key, value in reports.items()}
+    with pytest.raises(NodeError, match=words):
+        run(calls)
+    assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
 
 
 def test_a_cancelled_motion_is_an_error() -> None:

@@ -1,5 +1,6 @@
 """The hardware node as a process, against the real SDK on the emulated servo bus."""
 
+import contextlib
 import os
 import re
 import select
@@ -17,8 +18,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
-from dynid.errors import NodeError
+from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware import control_table as table
+from dynid.hardware.held_clock import ClockPage
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
@@ -85,6 +87,27 @@ def test_the_time_of_a_real_arm_is_not_held(client: Supervisor, node: Process, b
     client.set_parameters("hardware", {"allow_real_port": True, "clock_file": "/dev/null"})
     assert "the arm behind /dev/ttyUSB0 does not wait: leave clock_file empty" in refusal(client, node, "/dev/ttyUSB0")
     assert "/dev/null is not the clock of a simulated arm" in refusal(client, node, bus.port)
+
+
+def test_the_time_of_a_simulated_arm_is_left_to_others_when_the_arm_is_not_used(
+    client: Supervisor, node: Process, bus: EmulatedServoBus, tmp_path: Path
+) -> None:
+    path = tmp_path / "clock"
+    with contextlib.closing(ClockPage(path, create=True)):
+        client.set_parameters("hardware", {"clock_file": str(path)})
+        bus.line_fault = lambda frames: []
+        assert f"no servo answers on {bus.port}" in refusal(client, node, bus.port)
+        with contextlib.closing(ClockPage(path)) as other:
+            other.take()
+            assert f"another driver holds the time of {path}" in refusal(client, node, bus.port)
+        bus.line_fault = None
+        for _ in range(2):
+            client.transition("hardware", "configure")
+            with contextlib.closing(ClockPage(path)) as other, pytest.raises(ConfigurationError):
+                other.take()
+            client.transition("hardware", "cleanup")
+        with contextlib.closing(ClockPage(path)) as other:
+            other.take()
 
 
 def test_a_line_without_servos_is_refused(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:

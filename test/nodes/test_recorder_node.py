@@ -14,7 +14,7 @@ from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.bag_reader import read_bag
-from dynid.recording.motion_end import MOTION_END
+from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 from dynid.recording.settings import ExperimentSettings
 
 
@@ -100,6 +100,7 @@ def test_the_end_of_a_motion_is_told_when_the_states_have_come(
     activate(client)
     client.set_parameters("recorder", {"output": str(tmp_path / "bag")})
     client.trigger("recorder/start")
+    client.wait(lambda: states.get_subscription_count() == 1, 30.0, "the recorder's subscription")
 
     def publish(nanoseconds: int) -> None:
         message = JointState(name=["a"], position=[0.0])
@@ -111,6 +112,7 @@ def test_the_end_of_a_motion_is_told_when_the_states_have_come(
     experiment.publish(String(data=begun.entered("approach", 1).entered("done", 9).model_dump_json()))
     client.wait(lambda: recorded(client, "/experiment") == 1, 10.0, "the motion's end")
     assert client.reported("recorder", MOTION_END) == ""
+    assert client.reported("recorder", MOTION_END_AWAITS) == "/joint_states"
     publish(9)
     client.wait(lambda: client.reported("recorder", MOTION_END) == "9", 10.0, "the states up to the end")
     client.trigger("recorder/stop")
@@ -159,6 +161,7 @@ def test_a_disk_without_room_is_refused_before_and_ends_a_recording_whole(
     publish_until_recorded(client, 50)
     client.set_parameters("recorder", {"minimum_free_mib": 10**9})
     client.wait(lambda: "recording ended, the bag is whole" in node.last_error(), 10.0, "the end of the recording")
+    client.wait(lambda: "the bag is whole" in client.reported("recorder", GIVEN_UP), 10.0, "a report of the reason")
     assert read_bag(tmp_path / "bag").counts["/joint_states"] >= 50
     with pytest.raises(NodeError, match="nothing is being recorded"):
         client.trigger("recorder/stop")

@@ -36,10 +36,16 @@ def test_all_topics_that_came_must_have_come_so_far(end: MotionEnd) -> None:
     assert not end.note("/experiment", told(MOVING.entered("done", END_NS)))
     assert not end.note("/joint_states", state(END_NS - 1))
     assert not end.note("/reference", reference(END_NS)), "states are still on their way"
-    assert end.recorded_ns is None
+    assert end.recorded_ns is None and end.behind == {"/joint_states"}
     assert end.note("/joint_states", state(END_NS)) and end.recorded_ns == END_NS
     assert not end.note("/joint_states", state(END_NS + 1)), "it is told once"
     assert end.recorded_ns == END_NS
+
+
+def test_what_carries_no_stamp_is_not_waited_for(end: MotionEnd) -> None:
+    end.note("/joint_commands", state(0))
+    end.note("/joint_states", state(END_NS))
+    assert end.note("/experiment", told(MOVING.entered("done", END_NS)))
 
 
 @pytest.mark.parametrize("phase", ["done", "cancelled"])

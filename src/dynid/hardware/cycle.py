@@ -190,7 +190,10 @@ class ControlLoop:
         except BaseException as error:
             self.error = self.error or error
         finally:
-            self._finish()
+            try:
+                self._finish()
+            finally:
+                self._clock.let_go()
 
     def _come_to_rest(self, error: Exception) -> None:
         """What failed need not be the arm: stop it well, as long as it can be reached."""
@@ -211,7 +214,6 @@ class ControlLoop:
             self._cycle.hand_over_previous()
         except Exception as error:
             self.error = self.error or error
-        self._clock.let_go()
         self._cycle.torque_on = False
         failure = self.error or SafetyError("the control loop was stopped")
         for waiter in self._torque_off_waiters:
@@ -227,7 +229,7 @@ class ControlLoop:
         self.arm.begin_slow_polls()
         self._meter.started_ns = next_ns = self._clock.monotonic_ns()
         while True:
-            self._clock.wait_until(next_ns, self._cycle.awaits_command)
+            self._clock.wait_until(next_ns, self._awaits_command)
             began_ns = self._clock.monotonic_ns()
             late_ns = began_ns - next_ns
             lost = self._lost_cycles(late_ns)
@@ -238,6 +240,12 @@ class ControlLoop:
                 gc.collect(0)  # full collections are off; young garbage of other threads must not pile up
             if not self._serve_requests():
                 return
+
+    def _awaits_command(self) -> bool:
+        """Whether a command is worth waiting for: not where there is something to do about the arm."""
+        if self._stop_requested or self._requests.first is not None or self._cycle.pending_faults:
+            return False
+        return self._cycle.awaits_command()
 
     def _lost_cycles(self, late_ns: int) -> int:
         """How many planned cycles are left out by a loop that is so late [ns]."""

@@ -7,7 +7,8 @@ arrived. The simulated arm reads the same time from a page of memory that both h
 the other, or the commander, is late.
 
 Time goes on without somebody who is gone. That an answer does not come is judged by the time that the driver has
-watched for it, and while the host stands still, nobody watches; that there is no driver, by its lock on the page.
+watched for it, and while the host stands still, nobody watches; that there is no driver, by its lock on the page. A
+driver that is there and does nothing holds the arm for as long as it is there.
 """
 
 import fcntl
@@ -23,8 +24,10 @@ from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsErr
 from dynid.hardware.clock import Clock
 from dynid.hardware.port import is_pseudo_terminal
 
-REPLY_PATIENCE_S = 1.0  # watched for a reply of the servos
-COMMANDER_PATIENCE_S = 2.0  # watched for a command
+# Watched for a reply of the servos, and for a command; and after that was in vain, until nobody was for so many cycles
+REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S = 1.0, 0.02
+COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S = 2.0, 0.0
+KEPT_UP_CYCLES = 1000
 LONGEST_LOOK_S = 0.01  # between two looks; what is longer, nobody was there to watch
 DRIVER_GONE_S = 0.25  # so long a cycle lasts before the simulated arm asks whether there is a driver
 LOCK_TIMEOUT_S = 1.0
@@ -79,32 +82,42 @@ class ClockPage:
             ConfigurationError: another driver sets it.
         """
         given_up_ns = time.monotonic_ns() + int(LOCK_TIMEOUT_S * 1e9)
-        while not self._lock():  # who only looks whether there is a driver has it for a moment
+        while not self._try_lock():  # who only looks whether there is a driver has it for a moment
             if time.monotonic_ns() > given_up_ns:
                 raise ConfigurationError(f"another driver holds the time of {self.path}; expected one driver per arm")
             time.sleep(LOOK_S)
 
     def monotonic_ns(self) -> int:
         """The held time [ns]."""
-        return self.at(time.monotonic_ns())[0]
+        return self.look()[0]
 
-    def at(self, now_ns: int) -> tuple[int, bool]:
-        """The held time at the system's `now_ns` [ns], and whether it stands still."""
+    def look(self) -> tuple[int, int, bool]:
+        """The held time and the system's [ns], and whether the held one stands still.
+
+        Who has made the page lets it go on where it stands still and there is no driver.
+        """
         cycle = self._read()
+        now_ns = time.monotonic_ns()  # behind the reading: another cycle may begin between, none that is ahead of this
         if cycle is None:
-            return now_ns, False
+            return now_ns, now_ns, False
         wall_ns, held_ns, cap_ns = cycle
         elapsed_ns = now_ns - wall_ns
         if elapsed_ns < cap_ns:
-            return held_ns + elapsed_ns, False
+            return held_ns + elapsed_ns, now_ns, False
         if self._owned and elapsed_ns > cap_ns + int(DRIVER_GONE_S * 1e9):
             self._go_on_without_driver(now_ns, held_ns + cap_ns)
-        return held_ns + cap_ns, True
+        return held_ns + cap_ns, now_ns, True
+
+    @property
+    def held(self) -> bool:
+        """Whether cycles begin by which the time is held."""
+        cycle = self._read()
+        return cycle is not None and cycle[2] != UNHELD_NS
 
     def held_s(self) -> float:
         """By how much the held time is behind the system's [s]."""
-        now_ns = time.monotonic_ns()
-        return (now_ns - self.at(now_ns)[0]) * 1e-9
+        held_ns, now_ns, _ = self.look()
+        return (now_ns - held_ns) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
         """What the system's clock says at a held time [ns], if nothing holds that up from now on."""
@@ -126,11 +139,11 @@ class ClockPage:
 
     def _go_on_without_driver(self, now_ns: int, held_ns: int) -> None:
         """So that the watchdogs of servos trip, whose driver was killed."""
-        if self._lock():
+        if self._try_lock():
             self.begin(now_ns, held_ns, UNHELD_NS)
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _lock(self) -> bool:
+    def _try_lock(self) -> bool:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -150,18 +163,30 @@ class ClockPage:
         return 1 + number % 2 * _CYCLE.size
 
 
-class _Watch:
-    """The time that somebody who looks now and then has seen pass; where the host stood still, nobody looked."""
+class _Patience:
+    """How long somebody is waited for: long, but only shortly while he has lately been waited for in vain.
 
-    def __init__(self) -> None:
-        self._seen_ns, self._last_ns = 0, -1
+    What counts is the time that was watched by somebody who looks now and then; where the host stood still, nobody did.
+    """
 
-    def look(self, now_ns: int) -> float:
-        """What was seen up to now [s]."""
-        if self._last_ns >= 0:
-            self._seen_ns += min(now_ns - self._last_ns, int(LONGEST_LOOK_S * 1e9))
-        self._last_ns = now_ns
-        return self._seen_ns * 1e-9
+    def __init__(self, usual_s: float, after_s: float) -> None:
+        self._usual_s, self._after_s, self._kept_up_cycles = usual_s, after_s, KEPT_UP_CYCLES
+        self.begin_cycle()
+
+    def begin_cycle(self) -> None:
+        self._watched_ns, self._looked_ns = 0, -1
+        self._kept_up_cycles += 1
+
+    def exhausted(self, now_ns: int) -> bool:
+        """Look once more, at the system's `now_ns` [ns]; whether it was long enough."""
+        if self._looked_ns >= 0:
+            self._watched_ns += min(now_ns - self._looked_ns, int(LONGEST_LOOK_S * 1e9))
+        self._looked_ns = now_ns
+        limit_s = self._usual_s if self._kept_up_cycles >= KEPT_UP_CYCLES else self._after_s
+        if self._watched_ns < limit_s * 1e9:
+            return False
+        self._kept_up_cycles = 0
+        return True
 
 
 class HeldClock(Clock):
@@ -178,20 +203,17 @@ class HeldClock(Clock):
     def __init__(self, page: ClockPage, period_s: float) -> None:
         self._page = page
         self._cap_ns, self._bearable_ns = (round(share * period_s * 1e9) for share in (LONGEST_SHARE, BEARABLE_SHARE))
-        self._lock = threading.Lock()  # other threads ask for the time, too, and whoever asks may let it go on
-        self._standstill: _Watch | None = None
-        self._in_vain = False
+        self._mutex = threading.Lock()  # other threads ask for the time, too, and whoever asks may let it go on
+        self._for_reply = _Patience(REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S)
+        self._for_command = _Patience(COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S)
         page.take()
 
     def monotonic_ns(self) -> int:
         """Time that never steps [ns]; it stands still while a cycle is held up."""
-        with self._lock:
-            now_ns = time.monotonic_ns()
-            held_ns, stands = self._page.at(now_ns)
-            if stands:
-                self._standstill = self._standstill or _Watch()
-                if self._standstill.look(now_ns) > REPLY_PATIENCE_S:
-                    self._begin(now_ns, held_ns, UNHELD_NS)
+        with self._mutex:
+            held_ns, now_ns, stands = self._page.look()
+            if stands and self._for_reply.exhausted(now_ns):
+                self._page.begin(now_ns, held_ns, UNHELD_NS)
             return held_ns
 
     def realtime_ns(self) -> int:
@@ -200,9 +222,10 @@ class HeldClock(Clock):
 
     def sleep(self, seconds: float) -> None:
         """Let time pass [s]: who sleeps holds nothing up."""
-        awake_ns = self.monotonic_ns() + round(seconds * 1e9)
+        held, awake_ns = self._page.held, self.monotonic_ns() + round(seconds * 1e9)
         time.sleep(max(0.0, seconds))
-        self._begin_at(time.monotonic_ns(), awake_ns, self._cap_ns)
+        if held:
+            self._begin_at(time.monotonic_ns(), awake_ns, self._cap_ns)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
         """Begin a cycle: return at a moment [ns], or as soon after it as nothing is awaited any more."""
@@ -210,7 +233,9 @@ class HeldClock(Clock):
         due_ns = self._page.wall_ns(deadline_ns)
         if (left_ns := due_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns * 1e-9)
-        self._wait_for(awaits)
+        self._for_command.begin_cycle()
+        while awaits() and not self._for_command.exhausted(time.monotonic_ns()):
+            time.sleep(LOOK_S)
         now_ns = time.monotonic_ns()
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
         # time had gone on without a process that was away for too long: it catches up cycle by cycle
@@ -224,25 +249,11 @@ class HeldClock(Clock):
         """Leave the time to others, who see it go on."""
         self._page.close()
 
-    def _wait_for(self, awaits: Callable[[], bool]) -> None:
-        """Who was waited for in vain is not waited for again until it has been there."""
-        watch = _Watch()
-        while awaits():
-            self._in_vain = self._in_vain or watch.look(time.monotonic_ns()) > COMMANDER_PATIENCE_S
-            if self._in_vain:
-                return
-            time.sleep(LOOK_S)
-        self._in_vain = False
-
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
         """Begin a cycle at a held time [ns], or at the present one where that is later: it never steps back."""
-        with self._lock:
-            held_ns, _ = self._page.at(time.monotonic_ns())
-            self._begin(wall_ns, max(earliest_ns, held_ns), cap_ns)
-
-    def _begin(self, wall_ns: int, held_ns: int, cap_ns: int) -> None:
-        self._page.begin(wall_ns, held_ns, cap_ns)
-        self._standstill = None
+        with self._mutex:
+            self._page.begin(wall_ns, max(earliest_ns, self._page.monotonic_ns()), cap_ns)
+            self._for_reply.begin_cycle()
 
 
 def open_held_clock(path: Path, port: str, period_s: float) -> HeldClock:

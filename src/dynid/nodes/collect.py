@@ -13,7 +13,7 @@ import rclpy.logging
 from dynid.errors import DynidError, NodeError, SafetyError
 from dynid.nodes.common import StopFlag, declare, end_with_expected_parent
 from dynid.nodes.supervisor import Supervisor
-from dynid.recording.motion_end import MOTION_END
+from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 
 STATES_TIMEOUT_S = 30.0
 BEGIN_TIMEOUT_S = 10.0
@@ -78,17 +78,24 @@ def end_recording(call: Supervisor) -> None:
     """Close the bag of a motion that is done when the recorder has received all of it; it may be behind the others.
 
     Raises:
-        NodeError: it has not in time, so the bag is incomplete; or it cannot close the bag.
+        NodeError: the bag is incomplete, since the recorder is too far behind or has given up; or it cannot be closed.
     """
     end_ns = call.experiment.phases[-1].stamp_ns if call.experiment else 0
-    try:
-        call.wait(
-            lambda: call.reported("recorder", MOTION_END) == str(end_ns),
-            RECORDER_TIMEOUT_S,
-            "the arrival of the motion's end at the recorder",
-        )
-    finally:
-        call.trigger("recorder/stop")
+    deadline_s = call.now() + RECORDER_TIMEOUT_S
+
+    def has_come() -> bool:
+        if reason := call.reported("recorder", GIVEN_UP):
+            raise NodeError(f"the bag is incomplete: {reason}")
+        if call.now() > deadline_s:
+            awaited = call.reported("recorder", MOTION_END_AWAITS) or "the message of the end on experiment"
+            raise NodeError(
+                f"the bag is incomplete: {RECORDER_TIMEOUT_S:.0f} s after the motion's end (stamp {end_ns} ns) the "
+                f"recorder still awaits {awaited}; give it a processor that is less busy, and record again"
+            )
+        return call.reported("recorder", MOTION_END) == str(end_ns)
+
+    call.wait(has_come, 2 * RECORDER_TIMEOUT_S, "the arrival of the motion's end at the recorder")
+    call.trigger("recorder/stop")
 
 
 class _Motion:

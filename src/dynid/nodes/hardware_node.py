@@ -104,6 +104,7 @@ class HardwareNode(ManagedNode):
             )
             arm.open()
         except DynidError as error:
+            self._close_arm()
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
         for line in arm.changed:
@@ -144,8 +145,6 @@ class HardwareNode(ManagedNode):
         return StartOptions(**(told | {"write_eeprom": told["write_eeprom"] or is_pseudo_terminal(port)}))
 
     def _time_of(self, port: str) -> Clock:
-        if self._held_time is not None:
-            self._held_time.close()
         path, cycle_s = string(self, "clock_file"), self.robot.file.bus.cycle_s
         self._held_time = open_held_clock(Path(path), port, cycle_s) if path else None
         return self._held_time or SYSTEM_CLOCK
@@ -175,12 +174,14 @@ class HardwareNode(ManagedNode):
 
     def _close_arm(self) -> None:
         arm, self._arm = self._arm, None
-        if arm is None:
-            return
         try:
-            arm.close()
+            if arm is not None:
+                arm.close()
         except DynidError as error:
             self.get_logger().fatal(str(error))
+        if self._held_time is not None:
+            self._held_time.close()
+            self._held_time = None
 
     # -- the cycle's thread ------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
-from dynid.recording.motion_end import MOTION_END, MotionEnd, ended_ns
+from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS, MotionEnd, ended_ns
 from dynid.recording.recording import EXPERIMENT
 from dynid.robot import load_robot
 
@@ -56,6 +56,7 @@ class RecorderNode(ManagedNode):
         self._own_description = encode_string(read_urdf_text(robot.urdf_path))
         self._writer: BagWriter | None = None
         self._end = self._new_end()
+        self._given_up = ""
         self._latched: dict[str, bytes] = {}
         self._recorded: list[Any] = []
         self.create_service(Trigger, "~/start", self._on_start)
@@ -100,6 +101,7 @@ class RecorderNode(ManagedNode):
 
     def _give_up(self, reason: str) -> None:
         """End the recording for a reason, with as much of the bag as can be finished."""
+        self._given_up = reason
         self.get_logger().error(reason)
         try:
             self._close()
@@ -137,7 +139,7 @@ class RecorderNode(ManagedNode):
         try:
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
-            self._writer, self._end = writer, self._new_end()
+            self._writer, self._end, self._given_up = writer, self._new_end(), ""
             own = {self.resolve_topic_name("robot_description"): self._own_description}
             experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
@@ -147,6 +149,7 @@ class RecorderNode(ManagedNode):
             response.message = str(error)
             self._close()
             return response
+        self._publish_diagnostics()  # what was said of the bag before is not true of this one
         response.success, response.message = True, f"recording to {output}"
         return response
 
@@ -181,6 +184,10 @@ class RecorderNode(ManagedNode):
         values = {topic: str(count) for topic, count in self._writer.counts.items()} if self._writer else {}
         if self._writer is not None and self._end.recorded_ns is not None:
             values[MOTION_END] = str(self._end.recorded_ns)
+        if self._writer is not None and self._end.behind:
+            values[MOTION_END_AWAITS] = ", ".join(sorted(self._end.behind))
+        if self._given_up:
+            values[GIVEN_UP] = self._given_up
         status = DiagnosticStatus(
             name="recorder",
             level=0,

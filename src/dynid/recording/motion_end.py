@@ -7,7 +7,10 @@ from dynid.recording.messages import STRING, decode, header_stamp_ns
 from dynid.recording.recording import EXPERIMENT
 from dynid.recording.settings import ExperimentSettings, parse_settings
 
-MOTION_END = "motion_end_ns"  # key of the recorder's diagnostics: see `MotionEnd.recorded_ns`
+# Keys of the recorder's diagnostics
+MOTION_END = "motion_end_ns"  # see `MotionEnd.recorded_ns`
+MOTION_END_AWAITS = "motion_end_awaits"  # see `MotionEnd.behind`
+GIVEN_UP = "given_up"  # why a recording was ended before its time
 
 
 def ended_ns(raw: bytes) -> int | None:
@@ -24,37 +27,39 @@ class MotionEnd:
 
     Args:
         experiment: the topic that tells of the motion.
-        stamped: topics of messages with a header. The motion's end has been recorded when each of them that came at all
-            has come up to the end's stamp.
+        stamped: topics of messages with a header, by the clock of the arm's states. The motion's end has been recorded
+            when each of them that came at all has come up to the end's stamp. What is not stamped (0) does not count.
 
     Attributes:
         recorded_ns: stamp of the end [ns], when the bag holds everything up to it; None before.
+        behind: topics that have not come so far, once the motion's end was told.
     """
 
     def __init__(self, experiment: str, stamped: Collection[str]) -> None:
         self._experiment, self._stamped = experiment, frozenset(stamped)
         self._newest: dict[str, bytes] = {}
         self._end_ns = 0
-        self._behind: set[str] = set()
+        self.behind: set[str] = set()
         self.recorded_ns: int | None = None
 
     def note(self, topic: str, raw: bytes) -> bool:
         """Take a message that was recorded; whether with it the end is there."""
         if topic in self._stamped:
             self._newest[topic] = raw
-            if topic in self._behind and header_stamp_ns(raw) >= self._end_ns:
-                self._behind.discard(topic)
+            if topic in self.behind and header_stamp_ns(raw) >= self._end_ns:
+                self.behind.discard(topic)
                 return self._reached()
         elif topic == self._experiment:
-            self._behind, self.recorded_ns = set(), None
+            self.behind, self.recorded_ns = set(), None
             if (end_ns := ended_ns(raw)) is not None:
                 self._end_ns = end_ns
-                self._behind = {name for name, last in self._newest.items() if header_stamp_ns(last) < self._end_ns}
+                stamps_ns = {name: header_stamp_ns(last) for name, last in self._newest.items()}
+                self.behind = {name for name, stamp_ns in stamps_ns.items() if 0 < stamp_ns < end_ns}
                 return self._reached()
         return False
 
     def _reached(self) -> bool:
-        if self._behind:
+        if self.behind:
             return False
         self.recorded_ns = self._end_ns
         return True
