@@ -15,6 +15,8 @@ pytest.importorskip("rclpy")
 from dynid.nodes import bus_benchmark
 from dynid.nodes.chain import ChainOptions
 
+SECONDS = 7
+
 
 def raised_kernel_workers() -> set[int]:
     """Kernel workers under SCHED_FIFO, as far as they are seen from here."""
@@ -38,7 +40,7 @@ def test_figures_of_a_short_run(option: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(bus_benchmark, "ChainOptions", patient)
     before = raised_kernel_workers()
     done = CliRunner().invoke(
-        app, ["benchmark", "bus", "--seconds", "3", "--json", option, "--out", str(tmp_path / "o")]
+        app, ["benchmark", "bus", "--seconds", str(SECONDS), "--json", option, "--out", str(tmp_path / "o")]
     )
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -49,3 +51,8 @@ def test_figures_of_a_short_run(option: str, tmp_path: Path, monkeypatch: pytest
     assert set(found["realtime"]) == (settings if option == "--realtime" else set())
     assert raised_kernel_workers() <= before
     assert (tmp_path / "o" / "bag").is_dir()
+
+
+def test_a_run_that_is_too_short_to_be_judged_is_refused() -> None:
+    done = CliRunner().invoke(app, ["benchmark", "bus", "--seconds", "4"])
+    assert done.exit_code == 2 and "at least 5" in done.output

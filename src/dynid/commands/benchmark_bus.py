@@ -14,6 +14,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import stderr, stdout
 
 CHAIN_S, SOAK_S = 600.0, 60.0
+SHORTEST_CHAIN_S = 5.0  # judged are the states between the driver's reports, one a second
 
 
 def bus(
@@ -51,6 +52,10 @@ def bus(
             "soak", duration_s, lambda progress: run_soak(loaded, duration_s, probability, seed, progress)
         )
     else:
+        if duration_s < SHORTEST_CHAIN_S:
+            raise typer.BadParameter(
+                f"--seconds {duration_s:g}: a run of the chain takes at least {SHORTEST_CHAIN_S:g}"
+            )
         figures = _with_bar("the chain", duration_s, partial(_chain, robot, duration_s, out, realtime))
     found = asdict(figures)
     if as_json:
