@@ -80,7 +80,7 @@ def end_recording(call: Supervisor) -> None:
     Raises:
         NodeError: the bag is incomplete, since the recorder is too far behind or has given up; or it cannot be closed.
     """
-    end_ns = call.experiment.phases[-1].stamp_ns if call.experiment else 0
+    end_ns = call.experiment.ended_ns if call.experiment else None
     deadline_s = call.now() + RECORDER_TIMEOUT_S
 
     def has_come() -> bool:

@@ -23,7 +23,7 @@ from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
-from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS, MotionEnd, ended_ns
+from dynid.recording.motion_end import GIVEN_UP, MotionEnd, ended_ns
 from dynid.recording.recording import EXPERIMENT
 from dynid.robot import load_robot
 
@@ -38,8 +38,6 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
     "experiment": (String, "std_msgs/msg/String", True),
     "diagnostics": (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
 }
-
-
 STAMPED = ("joint_states", "joint_commands", "applied_commands", "reference")
 
 
@@ -181,11 +179,9 @@ class RecorderNode(ManagedNode):
     def _publish_diagnostics(self) -> None:
         if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
             self._give_up(f"recording ended, the bag is whole: {full}")
-        values = {topic: str(count) for topic, count in self._writer.counts.items()} if self._writer else {}
-        if self._writer is not None and self._end.recorded_ns is not None:
-            values[MOTION_END] = str(self._end.recorded_ns)
-        if self._writer is not None and self._end.behind:
-            values[MOTION_END_AWAITS] = ", ".join(sorted(self._end.behind))
+        values: dict[str, str] = {}
+        if self._writer is not None:
+            values = {topic: str(count) for topic, count in self._writer.counts.items()} | self._end.report()
         if self._given_up:
             values[GIVEN_UP] = self._given_up
         status = DiagnosticStatus(

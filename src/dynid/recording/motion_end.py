@@ -16,10 +16,9 @@ GIVEN_UP = "given_up"  # why a recording was ended before its time
 def ended_ns(raw: bytes) -> int | None:
     """When the motion ended [ns] of which a message of topic `experiment` tells; None if it goes on."""
     try:
-        settings = parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings)
+        return parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings).ended_ns
     except DataError:
         return None  # of another program; it is recorded as it is
-    return settings.phases[-1].stamp_ns if settings.state in ("done", "cancelled") else None
 
 
 class MotionEnd:
@@ -57,6 +56,11 @@ class MotionEnd:
                 self.behind = {name for name, stamp_ns in stamps_ns.items() if 0 < stamp_ns < end_ns}
                 return self._reached()
         return False
+
+    def report(self) -> dict[str, str]:
+        """What the recorder's diagnostics say of it."""
+        reached = {} if self.recorded_ns is None else {MOTION_END: str(self.recorded_ns)}
+        return reached | ({MOTION_END_AWAITS: ", ".join(sorted(self.behind))} if self.behind else {})
 
     def _reached(self) -> bool:
         if self.behind:

@@ -70,6 +70,11 @@ class ExperimentSettings(Strict):
         """The phase that was entered last."""
         return self.phases[-1].name if self.phases else None
 
+    @property
+    def ended_ns(self) -> int | None:
+        """When it was done or cancelled [ns]; None while it goes on."""
+        return self.phases[-1].stamp_ns if self.state in ("done", "cancelled") else None
+
     def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":
         """These settings with one phase more."""
         return self.model_validate({**self.model_dump(), "phases": (*self.phases, Phase(name=name, stamp_ns=stamp_ns))})
