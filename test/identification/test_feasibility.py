@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from dynid.errors import InfeasibleError
-from dynid.identification.feasibility import consistent_projection
+from dynid.identification.feasibility import MARGIN_TOLERANCE, consistent_projection, lifted
 from dynid.identification.model_file import load_model
+from dynid.identification.semidefinite import minimise
 from dynid.model.dynamics import ArmModel
-from dynid.model.standard import load_standard, pseudo_inertia, to_link_frame
+from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
@@ -80,3 +81,71 @@ def test_a_solver_that_never_finds_anything_is_reported(monkeypatch: pytest.Monk
     with pytest.raises(InfeasibleError, match="first stage: the solver gave up 3 times"):
         consistent_projection(MODEL, PUBLISHED, BOUNDS)
     assert len(tried) == 3
+
+
+def says(problem: cp.Problem, status: str) -> None:
+    problem._status = status
+
+
+def test_an_inaccurate_solution_is_improved_by_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    solve, tried = cp.Problem.solve, []
+
+    def inaccurate_at_the_default(problem: cp.Problem, **options: object) -> None:
+        tried.append(options)
+        solve(problem, **options)
+        if "max_step_fraction" not in options:
+            for variable in problem.variables():
+                variable.value = 1.001 * variable.value
+            says(problem, cp.OPTIMAL_INACCURATE)
+
+    monkeypatch.setattr(cp.Problem, "solve", inaccurate_at_the_default)
+    again = consistent_projection(MODEL, PUBLISHED, BOUNDS)
+    np.testing.assert_allclose(again.base.values, undisturbed.base.values, atol=1e-6)
+    assert len(tried) >= 4  # of two stages
+
+
+def test_the_first_of_inaccurate_solutions_counts_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.norm(x - np.array([1.0, 2.0]))))
+    tried = []
+
+    def always_inaccurate(problem: cp.Problem, **options: object) -> None:
+        tried.append(options)
+        x.value = np.full(2, float(len(tried)))
+        says(problem, cp.OPTIMAL_INACCURATE)
+
+    monkeypatch.setattr(cp.Problem, "solve", always_inaccurate)
+    minimise(problem, "it", "no cure")
+    assert len(tried) == 3 and x.value.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("missing", [0.03, 0.9 * MARGIN_TOLERANCE])
+def test_a_link_a_hair_outside_is_lifted_onto_the_margin(missing: float) -> None:
+    margin = 1e-6
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        link = from_link_frame(
+            LinkInertia(rng.uniform(0.1, 1.0), rng.uniform(-0.1, 0.1, 3), np.diag(rng.uniform(1.1, 1.9, 3)) * 1e-3),
+            np.eye(4),
+        )
+        lowest = np.linalg.eigvalsh(pseudo_inertia(link))[0]
+        link -= (lowest - (1 - missing) * margin) * np.array([2.0, 0, 0, 2.0, 0, 2.0, 0, 0, 0, 1.0])
+        found = lifted(link, margin)
+        assert np.linalg.eigvalsh(pseudo_inertia(link))[0] == pytest.approx((1 - missing) * margin, rel=1e-6)
+        assert margin <= np.linalg.eigvalsh(pseudo_inertia(found))[0] < margin * (1 + 1e-5)
+        assert np.abs(found - link).max() < 2.1 * missing * margin
+
+
+def test_a_link_far_outside_or_inside_is_left_as_it_is() -> None:
+    inside = consistent_projection(MODEL, PUBLISHED, BOUNDS).standard.link(0)
+    assert lifted(inside, 1e-6) is inside
+    lowest = float(np.linalg.eigvalsh(pseudo_inertia(inside))[0])
+    assert lifted(inside, 1.2 * lowest) is inside
+
+
+def test_a_solution_below_the_margin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the solver says of it."""
+    monkeypatch.setattr("dynid.identification.feasibility.MARGIN_RESERVE", 0.5)
+    with pytest.raises(InfeasibleError, match=r"smallest pseudo-inertia eigenvalue 5\S* is below the required"):
+        consistent_projection(MODEL, PUBLISHED, BOUNDS)

@@ -5,9 +5,19 @@ from pathlib import Path
 import pytest
 
 from dynid.errors import NodeError, SafetyError
-from dynid.nodes.collect import collect
+from dynid.hardware.diagnostics import COMMANDERS
+from dynid.nodes.collect import RECORDED_TOPICS, collect
+from dynid.recording.hearing import BETWEEN, REPORTS_HEARD, TOPICS_HEARD
 from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 from dynid.recording.settings import ExperimentSettings, Phase
+
+REPORTS = {
+    ("executor", "state_age_s"): "0.001",
+    ("recorder", MOTION_END): "2",
+    ("recorder", TOPICS_HEARD): BETWEEN.join(RECORDED_TOPICS),
+    ("recorder", REPORTS_HEARD): BETWEEN.join(("executor", "hardware")),
+    ("hardware", COMMANDERS): "1",
+}
 
 
 class RecordedCalls:
@@ -31,9 +41,7 @@ class RecordedCalls:
         return self.time_s
 
     def reported(self, name: str, key: str) -> str:
-        return {("executor", "state_age_s"): "0.001", ("recorder", MOTION_END): "2", **self.reports}.get(
-            (name, key), ""
-        )
+        return (REPORTS | self.reports).get((name, key), "")
 
     def wait(self, condition: object, timeout_s: float, what: str) -> None:
         self._note(f"wait for {what}")
@@ -75,6 +83,7 @@ def test_the_bag_is_closed_before_torque_goes_off_and_the_executor_stops_command
     )
 
 
+ALL_HEAR = "wait for that recorder and arm hear the others"
 END_RECORDED = "wait for the arrival of the motion's end at the recorder"
 
 
@@ -115,6 +124,34 @@ def test_a_bag_without_the_motions_end_is_an_error(reports: dict[str, str], word
     with pytest.raises(NodeError, match=words):
         run(calls)
     assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
+
+
+@pytest.mark.parametrize(
+    ("heard", "words"),
+    [
+        (
+            {("recorder", TOPICS_HEARD): "joint_states, hardware_settings, applied_commands"},
+            "after 20 s the recorder does not hear joint_commands, reference, experiment: are hardware node and exec",
+        ),
+        ({("recorder", TOPICS_HEARD): ""}, "does not hear joint_states, "),
+        ({("recorder", REPORTS_HEARD): "hardware"}, "the recorder does not hear reports of executor"),
+        ({("hardware", COMMANDERS): "0"}, "the hardware node does not hear its commander"),
+        ({("hardware", COMMANDERS): ""}, "the hardware node does not hear its commander"),
+    ],
+)
+def test_nothing_moves_before_recorder_and_arm_hear_the_others(heard: dict[tuple[str, str], str], words: str) -> None:
+    calls = RecordedCalls()
+    calls.reports = heard
+    with pytest.raises(NodeError, match=words):
+        run(calls)
+    assert calls.calls[-3:] == ["recorder/start", ALL_HEAR, "recorder/stop"]
+
+
+def test_an_interrupt_while_they_find_each_other_closes_the_bag() -> None:
+    calls = RecordedCalls(failing=ALL_HEAR, error=SafetyError("interrupted"))
+    with pytest.raises(SafetyError):
+        run(calls)
+    assert calls.calls[-1] == "recorder/stop" and "hardware on" not in calls.calls
 
 
 def test_a_cancelled_motion_is_an_error() -> None:

@@ -14,6 +14,7 @@ from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.bag_reader import read_bag
+from dynid.recording.hearing import REPORTS_HEARD, TOPICS_HEARD
 from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 from dynid.recording.settings import ExperimentSettings
 
@@ -119,6 +120,21 @@ def test_the_end_of_a_motion_is_told_when_the_states_have_come(
     client.set_parameters("recorder", {"output": str(tmp_path / "next")})
     client.trigger("recorder/start")
     client.wait(lambda: client.reported("recorder", MOTION_END) == "", 10.0, "a report of the next bag")
+
+
+def test_whom_it_hears_is_told_and_who_leaves_is_heard_no_more(
+    client: Supervisor, group: ProcessGroup, node: Process
+) -> None:
+    activate(client)
+    client.wait(lambda: client.reported("recorder", TOPICS_HEARD) == "diagnostics", 10.0, "its own diagnostics")
+    executor = group.start_node("executor_node", "executor")
+    heard = "diagnostics, experiment, joint_commands, reference"
+    client.wait(lambda: client.reported("recorder", TOPICS_HEARD) == heard, 30.0, "the executor's topics")
+    client.wait(lambda: client.reported("recorder", REPORTS_HEARD) == "executor, recorder", 10.0, "its report")
+    group.processes.remove(executor)
+    assert executor.stop() == 0
+    client.wait(lambda: client.reported("recorder", TOPICS_HEARD) == "diagnostics", 10.0, "the executor's leave")
+    client.wait(lambda: client.reported("recorder", REPORTS_HEARD) == "recorder", 10.0, "its own report")
 
 
 def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, node: Process, tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ class LockstepChain:
 
     def _counters(self) -> Counters:
         """What the driver counts, by status and name."""
-        statuses = (loop_status(self.loop, 0, 0), line_status(self.loop))
+        statuses = (loop_status(self.loop, 0, 0, 1), line_status(self.loop))
         return {
             f"{status.name}: {name}": int(value)
             for status in statuses

@@ -20,6 +20,7 @@ OK, WARN, ERROR = 0, 1, 2
 LOOP, LINE, SERVOS = "hardware", "hardware line", "hardware servos"
 IN_FORCE = "in force"
 OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
+COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
 _HELD = (
     Reason.NO_COMMAND,
@@ -60,14 +61,20 @@ def state_text(loop: ControlLoop) -> str:
     return guard.state.value
 
 
-def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int) -> DiagnosticStatus:
-    """Rates, jitter, missed cycles, the guard's interventions, and how many states were published up to which stamp."""
+def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commanders: int) -> DiagnosticStatus:
+    """Rates, jitter, missed cycles, the guard's interventions; how many states were published up to which stamp; how
+    many nodes are known that publish commands.
+    """
     # counters stay whole numbers: the completeness of a bag is judged by them
     values = {
         key: str(value) if isinstance(value, int) else f"{value:.6g}"
         for key, value in dataclasses.asdict(loop.statistics()).items()
     }
-    values |= {"states_published": str(published), "last_state_stamp_ns": str(last_stamp_ns)}
+    values |= {
+        "states_published": str(published),
+        "last_state_stamp_ns": str(last_stamp_ns),
+        COMMANDERS: str(commanders),
+    }
     level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
     if loop.guard.stop_text:
         level = max(level, WARN)

@@ -26,7 +26,8 @@ from dynid.robot_file import LinkBounds
 # The solver works in these units, so that masses, moments and inertias are all of order one.
 LENGTH_UNIT_M = 0.1
 MASS_UNIT_KG = 0.1
-MARGIN_RESERVE = 1.05  # the solver aims a little inside delta, so that its tolerance cannot leave delta
+MARGIN_RESERVE = 1.05  # the solver aims a little inside delta; its tolerance may leave that, too
+MARGIN_TOLERANCE = 0.1  # of delta; where no more is missing, a link is lifted onto delta
 FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
 SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
 BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
@@ -181,6 +182,19 @@ def settled(name: str, value: float, model: ArmModel) -> float:
     return max(value, 0.0) if kind in FRICTION else value
 
 
+def lifted(parameters: FloatArray, margin: float) -> FloatArray:
+    """A link's standard parameters (10,) with a pseudo-inertia of at least margin I, where little was missing.
+
+    eps I is added to the pseudo-inertia: the second moments and the mass grow by eps, so the inertias by 2 eps. What
+    misses by more than MARGIN_TOLERANCE comes back as it is.
+    """
+    missing = margin - float(np.linalg.eigvalsh(pseudo_inertia(parameters))[0])
+    if not 0 < missing <= MARGIN_TOLERANCE * margin:
+        return parameters
+    eps = missing + 1e-6 * margin  # beyond the rounding of eigenvalues
+    return parameters + eps * np.array([2.0, 0, 0, 2.0, 0, 2.0, 0, 0, 0, 1.0])
+
+
 def _refuse_outside(standard: StandardParameters, model: ArmModel, bounds: PhysicalBounds) -> None:
     """Raise InfeasibleError where masses or centres of mass leave their bounds by more than a solver's tolerance."""
     for j, link in enumerate(bounds.links):
@@ -200,6 +214,8 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, bounds: Phys
     """The result, judged by its own numbers rather than by the solver's word."""
     names = model.regrouping.standard
     pi = np.array([settled(name, value, model) for name, value in zip(names, pi, strict=True)])
+    for j in range(model.chain_size):
+        pi[10 * j : 10 * j + 10] = lifted(pi[10 * j : 10 * j + 10], bounds.pseudo_inertia_margin)
     standard = StandardParameters(names, pi, model.chain_size)
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
     if margin < bounds.pseudo_inertia_margin:

@@ -1,4 +1,4 @@
-"""Solving one semidefinite program, robustly: where the interior-point method stalls, again with shorter steps.
+"""Solving one semidefinite program, robustly: where the interior-point method stalls, again with other steps.
 
 The feasible sets of this package are thin in some directions: of 3000 consistent projections of disturbed parameters
 11 ended in a numerical error of the solver at its default step length, and none of them at a shorter one.
@@ -17,13 +17,12 @@ ATTEMPTS: tuple[dict[str, Any], ...] = (
     {"max_step_fraction": 0.95},
     {"max_step_fraction": 0.9, "static_regularization_constant": 1e-7},
 )
-SOLVED = (cp.OPTIMAL, cp.OPTIMAL_INACCURATE)
 
 
 def minimise(problem: cp.Problem, what: str, cure: str) -> None:
     """Solve a program; its variables then hold the solution.
 
-    An inaccurate solution counts: the caller judges it by its own numbers.
+    An inaccurate solution counts where no attempt finds an accurate one: the caller judges it by its own numbers.
 
     Args:
         problem: the program.
@@ -33,6 +32,8 @@ def minimise(problem: cp.Problem, what: str, cure: str) -> None:
     Raises:
         InfeasibleError: there is no solution, or the solver found none with any of its settings.
     """
+    inaccurate: list[tuple[cp.Variable, Any]] = []
+    failure = ""
     for options in ATTEMPTS:
         try:
             with warnings.catch_warnings():
@@ -41,9 +42,15 @@ def minimise(problem: cp.Problem, what: str, cure: str) -> None:
         except cp.SolverError as error:
             failure = f"the solver gave up {len(ATTEMPTS)} times ({error})"
             continue
-        if problem.status in SOLVED:
+        if problem.status == cp.OPTIMAL:
             return
+        if problem.status == cp.OPTIMAL_INACCURATE:
+            inaccurate = inaccurate or [(variable, variable.value) for variable in problem.variables()]
+            continue
         failure = f"{problem.status}; {cure}"
         if problem.status in (cp.INFEASIBLE, cp.UNBOUNDED):  # proven: nothing is gained by another attempt
             break
-    raise InfeasibleError(f"{what}: {failure}")
+    if not inaccurate:
+        raise InfeasibleError(f"{what}: {failure}")
+    for variable, value in inaccurate:
+        variable.value = value

@@ -74,25 +74,28 @@ class OneCommander:
         node: creates the subscription.
         on_command: called with every serialized command.
         stop: called with the fault's text when a second publisher appears.
+
+    Attributes:
+        count: how many publishers are known.
     """
 
     def __init__(self, node: LifecycleNode, on_command: Callable[[bytes], None], stop: Callable[[str], None]) -> None:
         self._node, self._stop = node, stop
-        self._count = 0
+        self.count = 0
         events = SubscriptionEventCallbacks(matched=self._on_matched)
         node.create_subscription(JointState, COMMAND_TOPIC, on_command, NEWEST, raw=True, event_callbacks=events)
 
     def _on_matched(self, info: Any) -> None:
         assert isinstance(info, QoSSubscriptionMatchedInfo)
-        self._count = info.current_count
-        if self._count > 1:
+        self.count = info.current_count
+        if self.count > 1:
             self._stop(self.text)
 
     @property
     def text(self) -> str:
         """The finding in words, with the publishers' names."""
         return (
-            f"{self._count} publishers command the arm on topic {COMMAND_TOPIC} "
+            f"{self.count} publishers command the arm on topic {COMMAND_TOPIC} "
             f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed one is "
             "forgotten after some 20 s)"
         )
@@ -100,7 +103,7 @@ class OneCommander:
     @property
     def refusal(self) -> str:
         """Why torque cannot be switched on, '' if it can."""
-        return self.text if self._count > 1 else ""
+        return self.text if self.count > 1 else ""
 
 
 def publishers(node: LifecycleNode, topic: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from dynid.errors import NodeError
 from dynid.hardware.diagnostics import IN_FORCE, LINE
 from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.collect import begin_recording
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import DRIVER, completeness
 from dynid.recording.messages import decode_diagnostics
@@ -100,9 +101,7 @@ def _punctual(chain: Chain) -> contextlib.AbstractContextManager[Callable[[], No
 def _record(chain: Chain, bag: Path, seconds: float, progress: Progress) -> None:
     """Keep the arm moving and its states recorded for so long [s]."""
     call = chain.supervisor
-    call.set_parameters("recorder", {"output": str(bag)})
-    call.set_parameters("executor", {"trajectory": MOTION, "profile": PROFILE})
-    call.trigger("recorder/start")
+    begin_recording(call, MOTION, PROFILE, bag)
     began_s = time.monotonic()
     elapsed_s = 0.0
     while elapsed_s < seconds:

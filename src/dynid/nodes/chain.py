@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dynid.errors import NodeError
-from dynid.nodes.collect import WHERE, Report, end_recording, execute, prepare, states_arrive
+from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.realtime_layout import LOOP_PRIORITY, RealtimeLayout
 from dynid.nodes.supervisor import Supervisor
@@ -195,8 +195,7 @@ class Chain:
             NodeError: refused, cancelled, or not done in time.
         """
         call = self.supervisor
-        prepare(call, name, profile, bag)
-        call.trigger("recorder/start")
+        begin_recording(call, name, profile, bag)
         try:
             duration = execute(call, name, report)
         except NodeError as error:

@@ -11,16 +11,29 @@ from pathlib import Path
 import rclpy.logging
 
 from dynid.errors import DynidError, NodeError, SafetyError
+from dynid.hardware.diagnostics import COMMANDERS, LOOP
 from dynid.nodes.common import StopFlag, declare, end_with_expected_parent
 from dynid.nodes.supervisor import Supervisor
+from dynid.recording.hearing import REPORTS_HEARD, TOPICS_HEARD, unheard
 from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
+from dynid.recording.recording import (
+    APPLIED_COMMANDS,
+    EXPERIMENT,
+    HARDWARE_SETTINGS,
+    JOINT_COMMANDS,
+    JOINT_STATES,
+    REFERENCE,
+)
 
 STATES_TIMEOUT_S = 30.0
 BEGIN_TIMEOUT_S = 10.0
+HEARING_TIMEOUT_S = 20.0
 RECORDER_TIMEOUT_S = 20.0
 FRESH_S = 0.1
 WHERE = "; the executor's log says why"
 SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
+
+RECORDED_TOPICS = (JOINT_STATES, APPLIED_COMMANDS, HARDWARE_SETTINGS, JOINT_COMMANDS, REFERENCE, EXPERIMENT)
 
 Report = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
 
@@ -38,8 +51,7 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
         NodeError: a node refused, the motion was cancelled or took too long; one sentence that says why.
     """
     call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
-    prepare(call, name, profile, bag)
-    call.trigger("recorder/start")
+    begin_recording(call, name, profile, bag)
     try:
         call.set_enabled("hardware", True)
         duration = execute(call, name, report)
@@ -54,11 +66,44 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
     return duration
 
 
-def prepare(call: Supervisor, name: str, profile: str, bag: Path) -> None:
-    """Tell recorder and executor what comes next."""
+def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> None:
+    """Tell recorder and executor what comes next, and open the bag; recorder and arm hear all that the motion sends.
+
+    Nodes find each other within a second or two. A motion that began before would lack its beginning in the bag, and
+    the arm's first commands.
+
+    Raises:
+        NodeError: a node refused, or does not hear the others.
+    """
     call.experiment = None  # a latched one may be of the motion before
     call.set_parameters("recorder", {"output": str(bag)})
     call.set_parameters("executor", {"trajectory": name, "profile": profile})
+    call.trigger("recorder/start")
+    deadline_s = call.now() + HEARING_TIMEOUT_S
+
+    def all_hear() -> bool:
+        missing = _unheard(call)
+        if missing and call.now() > deadline_s:
+            raise NodeError(
+                f"after {HEARING_TIMEOUT_S:.0f} s {missing}: are hardware node and executor running, with the ROS "
+                "domain and the namespace of the recorder?"
+            )
+        return not missing
+
+    try:
+        call.wait(all_hear, 2 * HEARING_TIMEOUT_S, "that recorder and arm hear the others")
+    except BaseException:
+        with contextlib.suppress(NodeError):
+            call.trigger("recorder/stop")
+        raise
+
+
+def _unheard(call: Supervisor) -> str:
+    """What recorder or arm do not hear yet, in words; '' if they hear everything."""
+    topics, reports = call.reported("recorder", TOPICS_HEARD), call.reported("recorder", REPORTS_HEARD)
+    if missing := unheard(topics, reports, RECORDED_TOPICS, (LOOP, "executor")):
+        return f"the recorder does not hear {', '.join(missing)}"
+    return "the hardware node does not hear its commander" if call.reported(LOOP, COMMANDERS) in ("", "0") else ""
 
 
 def execute(call: Supervisor, name: str, report: Report = silent) -> float:

@@ -23,6 +23,7 @@ from dynid.benchmarking.faults_processes import (
 )
 from dynid.errors import NodeError
 from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.collect import begin_recording
 from dynid.nodes.processes import Process
 from dynid.nodes.stepped_clock import VARIABLE
 from dynid.robot import Robot, load_robot
@@ -174,11 +175,8 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
 
 
 def _begin_motion(chain: Chain, motion: str, bag: Path) -> None:
-    call = chain.supervisor
-    call.set_parameters("recorder", {"output": str(bag)})
-    call.trigger("recorder/start")
-    call.set_parameters("executor", {"trajectory": motion, "profile": PROFILE})
-    call.trigger("executor/execute")
+    begin_recording(chain.supervisor, motion, PROFILE, bag)
+    chain.supervisor.trigger("executor/execute")
 
 
 def _spin_for(chain: Chain, seconds: float) -> None:

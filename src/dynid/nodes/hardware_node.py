@@ -301,7 +301,7 @@ class HardwareNode(ManagedNode):
         if loop is None:
             statuses = [DiagnosticStatus("hardware", WARN, "not active", "", {})]
         else:
-            statuses = [loop_status(loop, *self._sent)]
+            statuses = [loop_status(loop, *self._sent, self._commander.count)]
             if self._reports % DETAILS_EVERY == 0:
                 statuses += [line_status(loop), servo_status(loop.arm, loop.guard.settings)]
             self._reports += 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -22,9 +23,10 @@ from dynid.hardware.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.hearing import Hearing
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
 from dynid.recording.motion_end import GIVEN_UP, MotionEnd, ended_ns
-from dynid.recording.recording import EXPERIMENT
+from dynid.recording.recording import DIAGNOSTICS, EXPERIMENT
 from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
@@ -36,7 +38,8 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
     "robot_description": (String, "std_msgs/msg/String", True),
     "hardware_settings": (String, "std_msgs/msg/String", True),
     "experiment": (String, "std_msgs/msg/String", True),
-    "diagnostics": (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
+    # the last one, see Hearing
+    DIAGNOSTICS: (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
 }
 STAMPED = ("joint_states", "joint_commands", "applied_commands", "reference")
 
@@ -53,9 +56,11 @@ class RecorderNode(ManagedNode):
         # what the arm looked like when nobody published it; a publisher's description replaces it
         self._own_description = encode_string(read_urdf_text(robot.urdf_path))
         self._writer: BagWriter | None = None
+        self._hearing = Hearing()
         self._end = self._new_end()
         self._given_up = ""
         self._latched: dict[str, bytes] = {}
+        self._reports_topic = self.resolve_topic_name(DIAGNOSTICS)
         self._recorded: list[Any] = []
         self.create_service(Trigger, "~/start", self._on_start)
         self.create_service(Trigger, "~/stop", self._on_stop)
@@ -64,10 +69,14 @@ class RecorderNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Subscribe to every topic of the experiment."""
+        self._hearing = Hearing()
         for name, (message_class, _, latched) in TOPICS.items():
             callback = partial(self._on_message, self.resolve_topic_name(name), latched)
             profile = LATCHED if latched else STREAM
-            self._recorded.append(self.create_subscription(message_class, name, callback, profile, raw=True))
+            events = SubscriptionEventCallbacks(matched=partial(self._on_matched, name))
+            self._recorded.append(
+                self.create_subscription(message_class, name, callback, profile, raw=True, event_callbacks=events)
+            )
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -106,9 +115,16 @@ class RecorderNode(ManagedNode):
         except DynidError as error:
             self.get_logger().error(f"{error}; what was flushed before is in the bag")
 
+    def _on_matched(self, name: str, info: Any) -> None:
+        assert isinstance(info, QoSSubscriptionMatchedInfo)
+        if self._hearing.matched(name, info.current_count):
+            self._publish_diagnostics()
+
     def _on_message(self, topic: str, latched: bool, raw: bytes) -> None:
         if latched:
             self._latched[topic] = raw
+        elif topic == self._reports_topic and self._hearing.heard(raw):
+            self._publish_diagnostics()
         if self._writer is None:
             return
         try:
@@ -179,9 +195,9 @@ class RecorderNode(ManagedNode):
     def _publish_diagnostics(self) -> None:
         if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
             self._give_up(f"recording ended, the bag is whole: {full}")
-        values: dict[str, str] = {}
+        values = self._hearing.report()
         if self._writer is not None:
-            values = {topic: str(count) for topic, count in self._writer.counts.items()} | self._end.report()
+            values |= {topic: str(count) for topic, count in self._writer.counts.items()} | self._end.report()
         if self._given_up:
             values[GIVEN_UP] = self._given_up
         status = DiagnosticStatus(
