@@ -105,19 +105,34 @@ def test_an_inaccurate_solution_is_improved_by_another_attempt(monkeypatch: pyte
     assert len(tried) >= 4  # of two stages
 
 
-def test_the_first_of_inaccurate_solutions_counts_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_of_inaccurate_solutions_counts_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     x = cp.Variable(2)
-    problem = cp.Problem(cp.Minimize(cp.norm(x - np.array([1.0, 2.0]))))
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
     tried = []
 
     def always_inaccurate(problem: cp.Problem, **options: object) -> None:
         tried.append(options)
-        x.value = np.full(2, float(len(tried)))
+        x.value = np.full(2, [1.0, 3.0, 2.0][len(tried) - 1])
         says(problem, cp.OPTIMAL_INACCURATE)
 
     monkeypatch.setattr(cp.Problem, "solve", always_inaccurate)
     minimise(problem, "it", "no cure")
-    assert len(tried) == 3 and x.value.tolist() == [1.0, 1.0]
+    assert len(tried) == 3 and x.value.tolist() == [3.0, 3.0]
+
+
+def test_a_program_that_was_proven_infeasible_has_no_inaccurate_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
+    statuses = [cp.OPTIMAL_INACCURATE, cp.INFEASIBLE]
+
+    def solve(problem: cp.Problem, **options: object) -> None:
+        x.value = np.ones(2)
+        says(problem, statuses.pop(0))
+
+    monkeypatch.setattr(cp.Problem, "solve", solve)
+    with pytest.raises(InfeasibleError, match="it: infeasible; no cure"):
+        minimise(problem, "it", "no cure")
+    assert statuses == []
 
 
 @pytest.mark.parametrize("missing", [0.03, 0.9 * MARGIN_TOLERANCE])

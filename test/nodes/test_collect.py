@@ -6,17 +6,21 @@ import pytest
 
 from dynid.errors import NodeError, SafetyError
 from dynid.hardware.diagnostics import COMMANDERS
+from dynid.nodes.chain import Chain
 from dynid.nodes.collect import RECORDED_TOPICS, collect
-from dynid.recording.hearing import BETWEEN, REPORTS_HEARD, TOPICS_HEARD
+from dynid.nodes.outputs import COMMANDED
+from dynid.recording.hearing import BAG, BETWEEN, REPORTS_HEARD, TOPICS_HEARD
 from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 from dynid.recording.settings import ExperimentSettings, Phase
 
 REPORTS = {
     ("executor", "state_age_s"): "0.001",
     ("recorder", MOTION_END): "2",
+    ("recorder", BAG): "bag",
     ("recorder", TOPICS_HEARD): BETWEEN.join(RECORDED_TOPICS),
     ("recorder", REPORTS_HEARD): BETWEEN.join(("executor", "hardware")),
     ("hardware", COMMANDERS): "1",
+    ("executor", COMMANDED): BETWEEN.join(("hardware", "recorder")),
 }
 
 
@@ -27,11 +31,14 @@ class RecordedCalls:
         self.calls: list[str] = []
         self.experiment: ExperimentSettings | None = None
         self.reports: dict[tuple[str, str], str] = {}
+        self.at_call: dict[str, dict[tuple[str, str], str]] = {}  # what is reported from a call on
+        self.answers = True
         self.time_s = 0.0
         self._end, self._failing, self._error = end, failing, error or NodeError("refused")
 
     def _note(self, call: str) -> str:
         self.calls.append(call)
+        self.reports |= self.at_call.get(call, {})
         if call == self._failing:
             raise self._error
         return call
@@ -57,7 +64,7 @@ class RecordedCalls:
         return self._note(f"{node} {'on' if enabled else 'off'}")
 
     def trigger(self, service: str, timeout_s: float = 1.0) -> str:
-        if service == "executor/execute":
+        if service == "executor/execute" and self.answers:
             phases = (Phase(name="trajectory", stamp_ns=1), Phase(name=self._end, stamp_ns=2))  # type: ignore[arg-type]
             self.experiment = ExperimentSettings(
                 trajectory="V01",
@@ -115,7 +122,6 @@ def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
             r"20 s after the motion's end \(stamp 2 ns\) .* still awaits the message of the end on exp",
         ),
         ({MOTION_END: "", MOTION_END_AWAITS: "/joint_states"}, "still awaits /joint_states; give it"),
-        ({MOTION_END: "", GIVEN_UP: "no room"}, "the bag is incomplete: no room"),
     ],
 )
 def test_a_bag_without_the_motions_end_is_an_error(reports: dict[str, str], words: str) -> None:
@@ -126,17 +132,43 @@ def test_a_bag_without_the_motions_end_is_an_error(reports: dict[str, str], word
     assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
 
 
+def test_a_recorder_that_gives_up_at_the_end_is_an_error() -> None:
+    calls = RecordedCalls()
+    calls.at_call[END_RECORDED] = {("recorder", MOTION_END): "", ("recorder", GIVEN_UP): "no room"}
+    with pytest.raises(NodeError, match="the bag is incomplete: no room"):
+        run(calls)
+    assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
+
+
+def test_a_motion_before_is_not_taken_for_this_one() -> None:
+    """It may end while the nodes find each other."""
+    calls = RecordedCalls()
+    calls.trigger("executor/execute")
+    before = calls.experiment
+    calls.answers = False
+    with pytest.raises(AssertionError, match="others must not"):
+        run(calls)
+    assert before is not None and calls.experiment is None
+
+
 @pytest.mark.parametrize(
     ("heard", "words"),
     [
         (
             {("recorder", TOPICS_HEARD): "joint_states, hardware_settings, applied_commands"},
-            "after 20 s the recorder does not hear joint_commands, reference, experiment: are hardware node and exec",
+            "^after 20 s the recorder does not hear joint_commands, reference, experiment: .*; bag holds no motion$",
         ),
         ({("recorder", TOPICS_HEARD): ""}, "does not hear joint_states, "),
         ({("recorder", REPORTS_HEARD): "hardware"}, "the recorder does not hear reports of executor"),
-        ({("hardware", COMMANDERS): "0"}, "the hardware node does not hear its commander"),
-        ({("hardware", COMMANDERS): ""}, "the hardware node does not hear its commander"),
+        ({("recorder", BAG): "another"}, "the recorder's diagnostics do not say that it records"),
+        (
+            {("hardware", COMMANDERS): "0"},
+            "commands do not reach the hardware node: the executor's reach hardware, rec",
+        ),
+        ({("hardware", COMMANDERS): ""}, "the hardware node does not report"),
+        ({("executor", COMMANDED): "hardware_2, recorder"}, "do not reach the hardware node: .* hardware_2, recorder"),
+        ({("executor", COMMANDED): ""}, "the executor's reach nobody"),
+        ({("recorder", GIVEN_UP): "no room"}, "the bag is incomplete: no room"),
     ],
 )
 def test_nothing_moves_before_recorder_and_arm_hear_the_others(heard: dict[tuple[str, str], str], words: str) -> None:
@@ -145,6 +177,17 @@ def test_nothing_moves_before_recorder_and_arm_hear_the_others(heard: dict[tuple
     with pytest.raises(NodeError, match=words):
         run(calls)
     assert calls.calls[-3:] == ["recorder/start", ALL_HEAR, "recorder/stop"]
+
+
+def test_nor_does_it_in_a_chain_of_its_own() -> None:
+    chain, calls = Chain.__new__(Chain), RecordedCalls()
+    chain._supervisor = calls  # type: ignore[assignment]
+    calls.reports = {("recorder", TOPICS_HEARD): ""}
+    with pytest.raises(NodeError, match="does not hear joint_states"):
+        chain.run_trajectory("V01", "limited", Path("bag"), lambda *_: None)
+    assert "executor/execute" not in calls.calls
+    calls.reports = {}
+    assert chain.run_trajectory("V01", "limited", Path("bag"), lambda *_: None) == 14.4
 
 
 def test_an_interrupt_while_they_find_each_other_closes_the_bag() -> None:

@@ -21,6 +21,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.model_parameters import as_values
+from dynid.nodes.outputs import COMMANDED
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.settings import HardwareSettings
@@ -70,6 +71,15 @@ class PerfectArm:
 
     def wait_until_seen(self) -> None:
         self.wait(lambda: self.client.reported("executor", "state_age_s") not in ("", "inf"), "joint_states there")
+
+
+def test_whom_commands_reach_is_told(client: Supervisor, node: Process) -> None:
+    client.wait(lambda: client.reported("executor", "state_age_s") == "inf", 30.0, "a first report")
+    assert client.reported("executor", COMMANDED) == ""
+    listener = client.node.create_subscription(JointState, "joint_commands", lambda _: None, STREAM)
+    client.wait(lambda: client.reported("executor", COMMANDED) == "supervisor", 30.0, "a report of the listener")
+    client.node.destroy_subscription(listener)
+    client.wait(lambda: client.reported("executor", COMMANDED) == "", 30.0, "the listener's leave")
 
 
 def begin(client: Supervisor, name: str = "demo_validation") -> str:

@@ -20,6 +20,7 @@ from std_msgs.msg import Bool
 
 from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware import control_table as table
+from dynid.hardware.diagnostics import COMMANDERS, LOOP
 from dynid.hardware.held_clock import ClockPage
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
@@ -370,7 +371,9 @@ def test_an_emergency_stop_that_was_pressed_before_counts(client: Supervisor, no
 
 
 def test_a_second_commander_stops_the_arm_by_name(enabled: Supervisor, bus: EmulatedServoBus) -> None:
+    enabled.wait(lambda: enabled.reported(LOOP, COMMANDERS) == "0", 10.0, "a report without a commander")
     first = enabled.node.create_publisher(JointState, "joint_commands", STREAM)
+    enabled.wait(lambda: enabled.reported(LOOP, COMMANDERS) == "1", 10.0, "a report of the commander")
     enabled.wait(lambda: first.get_subscription_count() == 1, 10.0, "the first commander")
     enabled.wait(lambda: message(enabled) == "enabled, holding: no command yet", 10.0, "the state")
     second = enabled.node.create_publisher(JointState, "joint_commands", STREAM)
@@ -388,6 +391,8 @@ def test_a_second_commander_stops_the_arm_by_name(enabled: Supervisor, bus: Emul
             return False
 
     enabled.wait(enable, 20.0, "enable with one commander")
+    enabled.node.destroy_publisher(first)
+    enabled.wait(lambda: enabled.reported(LOOP, COMMANDERS) == "0", 20.0, "the commander's leave")
 
 
 # -- servos and cable ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynid.recording.hearing import REPORTS_HEARD, TOPICS_HEARD, Hearing, unheard
+from dynid.recording.hearing import FRESH_S, REPORTS_HEARD, TOPICS_HEARD, Hearing, unheard
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
 
 
@@ -13,53 +13,61 @@ def report(*names: str) -> bytes:
 @pytest.fixture
 def hearing() -> Hearing:
     found = Hearing()
-    assert found.matched("joint_states", 1) and found.matched("reference", 1)
-    assert found.heard(report("hardware", "hardware line")) and found.heard(report("executor"))
+    assert found.matched("joint_states", 1, 0) and found.matched("reference", 1, 0)
+    assert found.heard(report("hardware", "hardware line"), 0.0) and found.heard(report("executor"), 0.0)
     return found
 
 
-def missing(hearing: Hearing) -> list[str]:
-    told = hearing.report()
+def missing(hearing: Hearing, now_s: float = 0.5) -> list[str]:
+    told = hearing.report(now_s)
     return unheard(told[TOPICS_HEARD], told[REPORTS_HEARD], ("joint_states", "reference"), ("hardware", "executor"))
 
 
 def test_nothing_is_missing_once_every_topic_and_node_is_heard(hearing: Hearing) -> None:
     assert missing(hearing) == []
-    assert not hearing.matched("joint_states", 2) and not hearing.heard(report("executor")), "no news"
+    assert not hearing.matched("joint_states", 2, 0) and not hearing.heard(report("executor"), 0.1), "no news"
     assert missing(hearing) == []
 
 
 def test_at_first_everything_is_missing() -> None:
     hearing = Hearing()
     assert missing(hearing) == ["joint_states", "reference"]
-    assert not hearing.matched("joint_states", 0)
+    assert not hearing.matched("joint_states", 0, 0)
 
 
 def test_a_publisher_that_is_known_may_not_know_the_recorder() -> None:
     hearing = Hearing()
     for topic in ("joint_states", "reference"):
-        hearing.matched(topic, 1)
-    hearing.heard(report("hardware", "executive"))
+        hearing.matched(topic, 1, 0)
+    hearing.heard(report("hardware", "executive"), 0.0)
     assert missing(hearing) == ["reports of executor"]
 
 
 def test_who_leaves_must_be_heard_again(hearing: Hearing) -> None:
-    assert hearing.matched("reference", 0)
+    assert hearing.matched("reference", 0, 1)
     assert missing(hearing) == ["reference"]
-    assert hearing.matched("reference", 1)
+    assert hearing.matched("reference", 1, 1)
     assert missing(hearing) == ["reports of hardware", "reports of executor"]
-    hearing.heard(report("executor"))
-    hearing.heard(report("hardware"))
+    assert hearing.heard(report("executor"), 0.1) and hearing.heard(report("hardware"), 0.1)
     assert missing(hearing) == []
 
 
-def test_who_is_replaced_must_be_heard_again(hearing: Hearing) -> None:
-    """The new one may be known before the old one is forgotten."""
-    assert not hearing.matched("reference", 2)
-    assert hearing.matched("reference", 1)
+@pytest.mark.parametrize("counts", [[(2, 0), (1, 1)], [(1, 1)]])
+def test_who_is_replaced_must_be_heard_again(hearing: Hearing, counts: list[tuple[int, int]]) -> None:
+    """The new one may be known before the old one is forgotten, or both may come as one event."""
+    for publishers, departed in counts:
+        hearing.matched("reference", publishers, departed)
     assert missing(hearing) == ["reports of hardware", "reports of executor"]
 
 
+def test_who_is_silent_is_heard_no_more(hearing: Hearing) -> None:
+    """A killed node stays known to the middleware for long."""
+    hearing.heard(report("hardware"), 2.0)
+    assert missing(hearing, FRESH_S) == []
+    assert missing(hearing, FRESH_S + 0.1) == ["reports of executor"]
+    assert missing(hearing, FRESH_S + 2.1) == ["reports of hardware", "reports of executor"]
+
+
 def test_what_is_no_report_is_not_heard(hearing: Hearing) -> None:
-    assert not hearing.heard(encode_string("x")[:6])
+    assert not hearing.heard(encode_string("x")[:6], 0.2)
     assert missing(hearing) == []

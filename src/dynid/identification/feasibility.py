@@ -172,8 +172,16 @@ def consistent_projection(
     return _outcome(model, phi0, second, bounds)
 
 
-def settled(name: str, value: float, model: ArmModel) -> float:
-    """A standard parameter on its exact bound where the solver's tolerance left it a hair outside."""
+def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float) -> StandardParameters:
+    """A solver's standard parameters (s,), on their exact bounds where its tolerance left them a hair outside."""
+    names = model.regrouping.standard
+    pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
+    for j in range(model.chain_size):
+        pi[10 * j : 10 * j + 10] = lifted(pi[10 * j : 10 * j + 10], margin)
+    return StandardParameters(names, pi, model.chain_size)
+
+
+def _settled(name: str, value: float, model: ArmModel) -> float:
     kind = name.rstrip("0123456789")
     if kind in PRODUCTS and not model.structure.products_of_inertia:
         return 0.0
@@ -186,7 +194,7 @@ def lifted(parameters: FloatArray, margin: float) -> FloatArray:
     """A link's standard parameters (10,) with a pseudo-inertia of at least margin I, where little was missing.
 
     eps I is added to the pseudo-inertia: the second moments and the mass grow by eps, so the inertias by 2 eps. What
-    misses by more than MARGIN_TOLERANCE comes back as it is.
+    misses by more than MARGIN_TOLERANCE comes back as it is. So an inertia moves by a fifth of the margin at most.
     """
     missing = margin - float(np.linalg.eigvalsh(pseudo_inertia(parameters))[0])
     if not 0 < missing <= MARGIN_TOLERANCE * margin:
@@ -212,11 +220,8 @@ def _refuse_outside(standard: StandardParameters, model: ArmModel, bounds: Physi
 
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, bounds: PhysicalBounds) -> ConsistentModel:
     """The result, judged by its own numbers rather than by the solver's word."""
-    names = model.regrouping.standard
-    pi = np.array([settled(name, value, model) for name, value in zip(names, pi, strict=True)])
-    for j in range(model.chain_size):
-        pi[10 * j : 10 * j + 10] = lifted(pi[10 * j : 10 * j + 10], bounds.pseudo_inertia_margin)
-    standard = StandardParameters(names, pi, model.chain_size)
+    standard = on_their_bounds(model, pi, bounds.pseudo_inertia_margin)
+    pi = standard.values
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
     if margin < bounds.pseudo_inertia_margin:
         raise InfeasibleError(

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import cvxpy as cp
+import numpy as np
 
 from dynid.errors import InfeasibleError
 
@@ -22,7 +23,8 @@ ATTEMPTS: tuple[dict[str, Any], ...] = (
 def minimise(problem: cp.Problem, what: str, cure: str) -> None:
     """Solve a program; its variables then hold the solution.
 
-    An inaccurate solution counts where no attempt finds an accurate one: the caller judges it by its own numbers.
+    Where no attempt finds an accurate solution, that inaccurate one counts which violates the constraints least: the
+    caller judges it by its own numbers.
 
     Args:
         problem: the program.
@@ -32,7 +34,7 @@ def minimise(problem: cp.Problem, what: str, cure: str) -> None:
     Raises:
         InfeasibleError: there is no solution, or the solver found none with any of its settings.
     """
-    inaccurate: list[tuple[cp.Variable, Any]] = []
+    inaccurate: dict[float, list[tuple[cp.Variable, Any]]] = {}  # by how much the constraints are violated
     failure = ""
     for options in ATTEMPTS:
         try:
@@ -45,12 +47,16 @@ def minimise(problem: cp.Problem, what: str, cure: str) -> None:
         if problem.status == cp.OPTIMAL:
             return
         if problem.status == cp.OPTIMAL_INACCURATE:
-            inaccurate = inaccurate or [(variable, variable.value) for variable in problem.variables()]
+            inaccurate[_violation(problem)] = [(variable, variable.value) for variable in problem.variables()]
             continue
         failure = f"{problem.status}; {cure}"
         if problem.status in (cp.INFEASIBLE, cp.UNBOUNDED):  # proven: nothing is gained by another attempt
-            break
+            raise InfeasibleError(f"{what}: {failure}")
     if not inaccurate:
         raise InfeasibleError(f"{what}: {failure}")
-    for variable, value in inaccurate:
+    for variable, value in inaccurate[min(inaccurate)]:
         variable.value = value
+
+
+def _violation(problem: cp.Problem) -> float:
+    return max((float(np.max(constraint.violation())) for constraint in problem.constraints), default=0.0)

@@ -40,8 +40,8 @@ from dynid.identification.feasibility import (
     LENGTH_UNIT_M,
     MARGIN_RESERVE,
     MASS_UNIT_KG,
+    on_their_bounds,
     pseudo_inertia_constraint,
-    settled,
     solver_units,
 )
 from dynid.identification.semidefinite import minimise
@@ -243,9 +243,7 @@ def _outcome(
     model: ArmModel, bounds: PhysicalBounds, pi: FloatArray, residual_rms: FloatArray, seconds: float
 ) -> SequentialModel:
     """The result, judged by its own numbers rather than by the solver's word."""
-    names = model.regrouping.standard
-    pi = np.array([settled(name, value, model) for name, value in zip(names, pi, strict=True)])
-    standard = StandardParameters(names, pi, model.chain_size)
+    standard = on_their_bounds(model, pi, bounds.pseudo_inertia_margin)
     margins = [float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size)]
     if min(margins) < bounds.pseudo_inertia_margin:
         raise InfeasibleError(

@@ -13,17 +13,11 @@ import rclpy.logging
 from dynid.errors import DynidError, NodeError, SafetyError
 from dynid.hardware.diagnostics import COMMANDERS, LOOP
 from dynid.nodes.common import StopFlag, declare, end_with_expected_parent
+from dynid.nodes.outputs import COMMANDED
 from dynid.nodes.supervisor import Supervisor
-from dynid.recording.hearing import REPORTS_HEARD, TOPICS_HEARD, unheard
+from dynid.recording.hearing import BAG, BETWEEN, REPORTS_HEARD, TOPICS_HEARD, unheard
 from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
-from dynid.recording.recording import (
-    APPLIED_COMMANDS,
-    EXPERIMENT,
-    HARDWARE_SETTINGS,
-    JOINT_COMMANDS,
-    JOINT_STATES,
-    REFERENCE,
-)
+from dynid.recording.recording import EXPERIMENT, HARDWARE_SETTINGS, STAMPED
 
 STATES_TIMEOUT_S = 30.0
 BEGIN_TIMEOUT_S = 10.0
@@ -33,7 +27,7 @@ FRESH_S = 0.1
 WHERE = "; the executor's log says why"
 SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
 
-RECORDED_TOPICS = (JOINT_STATES, APPLIED_COMMANDS, HARDWARE_SETTINGS, JOINT_COMMANDS, REFERENCE, EXPERIMENT)
+RECORDED_TOPICS = (*STAMPED, HARDWARE_SETTINGS, EXPERIMENT)
 
 Report = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
 
@@ -73,21 +67,17 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
     the arm's first commands.
 
     Raises:
-        NodeError: a node refused, or does not hear the others.
+        NodeError: a node refused, does not hear the others, or the recorder has given up.
     """
-    call.experiment = None  # a latched one may be of the motion before
     call.set_parameters("recorder", {"output": str(bag)})
     call.set_parameters("executor", {"trajectory": name, "profile": profile})
     call.trigger("recorder/start")
     deadline_s = call.now() + HEARING_TIMEOUT_S
 
     def all_hear() -> bool:
-        missing = _unheard(call)
+        missing = _unheard(call, bag)
         if missing and call.now() > deadline_s:
-            raise NodeError(
-                f"after {HEARING_TIMEOUT_S:.0f} s {missing}: are hardware node and executor running, with the ROS "
-                "domain and the namespace of the recorder?"
-            )
+            raise NodeError(f"after {HEARING_TIMEOUT_S:.0f} s {missing}; {bag} holds no motion")
         return not missing
 
     try:
@@ -98,12 +88,33 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
         raise
 
 
-def _unheard(call: Supervisor) -> str:
-    """What recorder or arm do not hear yet, in words; '' if they hear everything."""
+def _unheard(call: Supervisor, bag: Path) -> str:
+    """What recorder or arm do not hear yet, and what may be the cause; '' if they hear everything.
+
+    Raises:
+        NodeError: the recorder has given up.
+    """
+    if call.reported("recorder", BAG) != str(bag):  # also of a recorder that has ended, or of another one
+        return "the recorder's diagnostics do not say that it records: are they remapped, or is it of another version?"
+    _refuse_given_up(call)
     topics, reports = call.reported("recorder", TOPICS_HEARD), call.reported("recorder", REPORTS_HEARD)
     if missing := unheard(topics, reports, RECORDED_TOPICS, (LOOP, "executor")):
-        return f"the recorder does not hear {', '.join(missing)}"
-    return "the hardware node does not hear its commander" if call.reported(LOOP, COMMANDERS) in ("", "0") else ""
+        return (
+            f"the recorder does not hear {', '.join(missing)}: are hardware node and executor (output joint_commands) "
+            "running, with the ROS domain and the namespace of the recorder?"
+        )
+    commanders, commanded = call.reported(LOOP, COMMANDERS), call.reported("executor", COMMANDED)
+    if not commanders:
+        return "the hardware node does not report: is it active?"
+    if commanders == "0" or "hardware" not in commanded.split(BETWEEN):
+        return f"commands do not reach the hardware node: the executor's reach {commanded or 'nobody'}"
+    return ""
+
+
+def _refuse_given_up(call: Supervisor) -> None:
+    """Raise NodeError with the recorder's reason if it has ended the bag before its time."""
+    if reason := call.reported("recorder", GIVEN_UP):
+        raise NodeError(f"the bag is incomplete: {reason}")
 
 
 def execute(call: Supervisor, name: str, report: Report = silent) -> float:
@@ -112,6 +123,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     Raises:
         NodeError: refused, cancelled, or not done in time.
     """
+    call.experiment = None  # a latched one may be of the motion before
     call.trigger("executor/execute")
     call.wait(lambda: call.experiment is not None, BEGIN_TIMEOUT_S, "the begin of the motion")
     duration = call.experiment.duration_s if call.experiment else 0.0
@@ -129,8 +141,7 @@ def end_recording(call: Supervisor) -> None:
     deadline_s = call.now() + RECORDER_TIMEOUT_S
 
     def has_come() -> bool:
-        if reason := call.reported("recorder", GIVEN_UP):
-            raise NodeError(f"the bag is incomplete: {reason}")
+        _refuse_given_up(call)
         if call.now() > deadline_s:
             awaited = call.reported("recorder", MOTION_END_AWAITS) or "the message of the end on experiment"
             raise NodeError(

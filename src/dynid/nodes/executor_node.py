@@ -294,19 +294,19 @@ class ExecutorNode(Node):
         motion = self._motion
         phase = motion.phase or "idle"
         age = time.monotonic() - self._arrival_s
-        values = {"state_age_s": f"{age:.3f}"} | {
+        values = self._output.report() | {
+            "state_age_s": f"{age:.3f}",
             "phase": phase,
             "elapsed_s": f"{motion.elapsed(self._stamp_ns):.3f}" if motion.phase else "",
             "progress": f"{motion.progress(self._stamp_ns):.3f}",
             "controller": motion.controller.law.name,
         }
-        values |= {
-            f"tracking_{key}": str(value) for key, value in motion.tracking.summary(self.robot.joint_names).items()
-        }
+        tracking = motion.tracking.summary(self.robot.joint_names)
+        values |= {f"tracking_{key}": str(value) for key, value in tracking.items()}
         lost = motion.active and not self._fresh()
         text = f"no joint_states for {age:.1f} s: has the hardware node ended?" if lost else phase
-        status = DiagnosticStatus("executor", 2 if lost else 0, text, "", values)
-        self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+        report = [DiagnosticStatus("executor", 2 if lost else 0, text, "", values)]
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))
 
 
 def main() -> None:

@@ -9,10 +9,12 @@ from std_msgs.msg import Float64MultiArray
 
 from dynid.errors import UnknownNameError
 from dynid.nodes.common import STREAM, declare, string
+from dynid.recording.hearing import BETWEEN
 from dynid.recording.messages import JointStateEncoder
 from dynid.robot import FloatArray
 
 HARDWARE, EFFORT_CONTROLLER = "joint_commands", "effort_controller"
+COMMANDED = "commanded"  # key of the executor's diagnostics: names of the nodes that commands reach
 OUTPUTS = (HARDWARE, EFFORT_CONTROLLER)
 
 
@@ -25,12 +27,15 @@ class CommandOutput(Protocol):
     def end(self) -> None:
         """No torque is commanded any more."""
 
+    def report(self) -> dict[str, str]:
+        """What the executor's diagnostics say of it."""
+
 
 class HardwareOutput:
     """sensor_msgs/JointState on `joint_commands`; where commands end, the hardware node acts by itself."""
 
     def __init__(self, node: Node, joint_names: tuple[str, ...]) -> None:
-        self._encoder = JointStateEncoder(joint_names, fields=("effort",))
+        self._node, self._encoder = node, JointStateEncoder(joint_names, fields=("effort",))
         self._publisher = node.create_publisher(JointState, "joint_commands", STREAM)
 
     def send(self, stamp_ns: int, tau: FloatArray) -> None:
@@ -39,6 +44,11 @@ class HardwareOutput:
 
     def end(self) -> None:
         """Silence says it."""
+
+    def report(self) -> dict[str, str]:
+        """The nodes that are known to listen: a command is lost to all others, whatever they know themselves."""
+        infos = self._node.get_subscriptions_info_by_topic(self._publisher.topic_name)
+        return {COMMANDED: BETWEEN.join(sorted({info.node_name for info in infos}))}
 
 
 class EffortControllerOutput:
@@ -60,6 +70,10 @@ class EffortControllerOutput:
         if self._sending:
             self.send(0, np.zeros(self._size))
             self._sending = False
+
+    def report(self) -> dict[str, str]:
+        """Controllers are ros2_control's business."""
+        return {}
 
 
 def declare_output(node: Node, joint_names: tuple[str, ...]) -> CommandOutput:

@@ -23,10 +23,10 @@ from dynid.hardware.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
 from dynid.recording.bag_writer import BagWriter, Topic
-from dynid.recording.hearing import Hearing
+from dynid.recording.hearing import BAG, Hearing
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
 from dynid.recording.motion_end import GIVEN_UP, MotionEnd, ended_ns
-from dynid.recording.recording import DIAGNOSTICS, EXPERIMENT
+from dynid.recording.recording import DIAGNOSTICS, EXPERIMENT, STAMPED
 from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
@@ -41,7 +41,6 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
     # the last one, see Hearing
     DIAGNOSTICS: (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
 }
-STAMPED = ("joint_states", "joint_commands", "applied_commands", "reference")
 
 
 class RecorderNode(ManagedNode):
@@ -58,7 +57,7 @@ class RecorderNode(ManagedNode):
         self._writer: BagWriter | None = None
         self._hearing = Hearing()
         self._end = self._new_end()
-        self._given_up = ""
+        self._bag, self._given_up = "", ""
         self._latched: dict[str, bytes] = {}
         self._reports_topic = self.resolve_topic_name(DIAGNOSTICS)
         self._recorded: list[Any] = []
@@ -69,7 +68,6 @@ class RecorderNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Subscribe to every topic of the experiment."""
-        self._hearing = Hearing()
         for name, (message_class, _, latched) in TOPICS.items():
             callback = partial(self._on_message, self.resolve_topic_name(name), latched)
             profile = LATCHED if latched else STREAM
@@ -97,7 +95,7 @@ class RecorderNode(ManagedNode):
         self._close()
         for subscription in self._recorded:
             self.destroy_subscription(subscription)
-        self._recorded = []
+        self._recorded, self._hearing = [], Hearing()
 
     def _close(self) -> None:
         """Finish the bag, if there is one; raises BagWriteError."""
@@ -117,13 +115,13 @@ class RecorderNode(ManagedNode):
 
     def _on_matched(self, name: str, info: Any) -> None:
         assert isinstance(info, QoSSubscriptionMatchedInfo)
-        if self._hearing.matched(name, info.current_count):
+        if self._hearing.matched(name, info.current_count, info.total_count - info.current_count):
             self._publish_diagnostics()
 
     def _on_message(self, topic: str, latched: bool, raw: bytes) -> None:
         if latched:
             self._latched[topic] = raw
-        elif topic == self._reports_topic and self._hearing.heard(raw):
+        elif topic == self._reports_topic and self._hearing.heard(raw, time.monotonic()):
             self._publish_diagnostics()
         if self._writer is None:
             return
@@ -154,6 +152,7 @@ class RecorderNode(ManagedNode):
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
             self._writer, self._end, self._given_up = writer, self._new_end(), ""
+            self._bag = str(writer.folder)
             own = {self.resolve_topic_name("robot_description"): self._own_description}
             experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
@@ -195,13 +194,13 @@ class RecorderNode(ManagedNode):
     def _publish_diagnostics(self) -> None:
         if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
             self._give_up(f"recording ended, the bag is whole: {full}")
-        values = self._hearing.report()
+        values = self._hearing.report(time.monotonic()) | {BAG: self._bag}
         if self._writer is not None:
             values |= {topic: str(count) for topic, count in self._writer.counts.items()} | self._end.report()
         if self._given_up:
             values[GIVEN_UP] = self._given_up
         status = DiagnosticStatus(
-            name="recorder",
+            name=self.get_name(),
             level=0,
             message=f"recording to {self._writer.folder}" if self._writer else "idle",
             hardware_id="",

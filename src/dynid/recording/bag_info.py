@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag, sha256_of
-from dynid.recording.recording import HARDWARE_SETTINGS, JOINT_STATES
+from dynid.recording.beginnings import missing_beginnings
+from dynid.recording.recording import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
 from dynid.recording.series import joint_series, strings
 from dynid.recording.settings import HardwareSettings, parse_settings
 
@@ -114,6 +115,10 @@ def bag_info(path: Path | str) -> BagInfo:
     bag = read_bag(path)
     findings = list(bag.findings)
     topics = tuple(_summary(topic, bag, findings) for topic in bag.topics.values())
+    for name, topic in bag.topics.items():
+        if name.split("/")[-1] == EXPERIMENT:
+            beside = [name[: -len(EXPERIMENT)] + stamped for stamped in STAMPED]
+            findings += missing_beginnings(topic, [bag[other] for other in beside if other in bag.topics])
     logs = [topic.messages.log_ns for topic in bag.topics.values() if len(topic.messages)]
     start = min((int(log[0]) for log in logs), default=None)
     end = max((int(log[-1]) for log in logs), default=None)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag
+from dynid.recording.beginnings import missing_beginnings
 from dynid.recording.series import JointSeries, joint_series, strings
 from dynid.recording.settings import (
     ExperimentSettings,
@@ -24,6 +25,7 @@ JOINT_COMMANDS, APPLIED_COMMANDS = "joint_commands", "applied_commands"
 REFERENCE, EXPERIMENT = "reference", "experiment"
 ROBOT_DESCRIPTION, DIAGNOSTICS = "robot_description", "diagnostics"
 NEEDED = (JOINT_STATES, HARDWARE_SETTINGS)
+STAMPED = (JOINT_STATES, JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE)  # topics with a header
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,7 @@ def load_recording(
         if one.singly_decoded:
             total = len(one.stamp_ns)
             notes.append(f"{one.singly_decoded} of {total} messages of '{one.topic}' differ in layout; decoded singly")
+    notes += missing_beginnings(topics.get(EXPERIMENT), [topics[name] for name in STAMPED if name in topics])
     return Recording(
         robot_name=hardware.robot,
         joint_names=names,
