@@ -103,6 +103,13 @@ def test_a_cycle_that_begins_a_little_late_is_made_up_for(wall: Wall, page: Cloc
     assert clock.monotonic_ns() == wall.now_ns and page.held_s() == 0.0
 
 
+def test_bytes_travel_while_time_stands_still(wall: Wall, page: ClockPage, clock: HeldClock) -> None:
+    clock.wait_until(wall.now_ns + PERIOD_NS, at_once)
+    sent_ns, held_ns = clock.line_ns(), clock.monotonic_ns()
+    wall.now_ns += 2 * PERIOD_NS
+    assert clock.line_ns() - sent_ns == 2 * PERIOD_NS and clock.monotonic_ns() - held_ns == CAP_NS
+
+
 @pytest.mark.parametrize("late_ms", [2, 20, 249, 5000, 10**8])
 def test_a_cycle_that_is_held_up_takes_no_longer_than_a_cycle(
     wall: Wall, page: ClockPage, clock: HeldClock, late_ms: int

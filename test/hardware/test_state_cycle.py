@@ -10,6 +10,7 @@ import pytest
 from dynid.errors import BusError
 from dynid.hardware import control_table as table
 from dynid.hardware.bus import ServoBus
+from dynid.hardware.clock import SystemClock
 from dynid.hardware.protocol import Packet, build_status
 from dynid.hardware.state_cycle import ASKED_AGAIN_EVERY, StateCycle
 from dynid.robot import Robot
@@ -164,6 +165,26 @@ def test_a_reply_quicker_than_the_wire_is_stale(cycle: StateCycle) -> None:
 @pytest.mark.usefixtures("slow_wire")
 def test_a_line_that_stays_quicker_than_the_wire_is_no_wire(cycle: StateCycle) -> None:
     assert [cycle.read().complete for _ in range(5)] == [False, False, False, True, True]
+
+
+def test_a_reply_is_not_early_where_the_arms_time_stands_still(
+    cycle: StateCycle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A held time ends with its cycle, whatever is still on the wire."""
+    now_ns = time.monotonic_ns()
+
+    class Standing(SystemClock):
+        def monotonic_ns(self) -> int:
+            return now_ns
+
+        def line_ns(self) -> int:
+            return time.monotonic_ns()
+
+    monkeypatch.setattr(cycle.bus, "clock", Standing())
+    monkeypatch.setattr(cycle.bus, "wire_s", lambda *_: 1e-6)
+    cycle._ask(cycle._asked)  # requests made anew
+    cycle.wire_timed = True
+    assert cycle.read().complete and cycle.counters.stale == 0
 
 
 def test_alert_bits_are_collected(cycle: StateCycle, bus: EmulatedServoBus) -> None:

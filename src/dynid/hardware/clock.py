@@ -12,6 +12,10 @@ class Clock(Protocol):
         """Time that never steps [ns]."""
         ...
 
+    def line_ns(self) -> int:
+        """Time by which bytes travel on the line [ns]: the same, but where that is held while they do."""
+        return self.monotonic_ns()
+
     def realtime_ns(self) -> int:
         """The wall clock: time since the epoch [ns]; it may step."""
         ...

@@ -216,6 +216,10 @@ class HeldClock(Clock):
                 self._page.begin(now_ns, held_ns, UNHELD_NS)
             return held_ns
 
+    def line_ns(self) -> int:
+        """The system's time [ns]: the wire of a simulated line keeps it, and a reply must not look early."""
+        return time.monotonic_ns()
+
     def realtime_ns(self) -> int:
         """The wall clock: time since the epoch [ns]."""
         return time.time_ns()

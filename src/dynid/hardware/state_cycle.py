@@ -183,7 +183,7 @@ class StateCycle:
         reading.errors[:] = 0
         seen: set[int] = set()
         duplicates = self.counters.duplicates
-        started_ns = self.bus.clock.monotonic_ns()
+        started_ns, sent_ns = self.bus.clock.monotonic_ns(), self.bus.clock.line_ns()
         self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
         request = self._requests.get(fast, self._size)
         last = False
@@ -193,6 +193,7 @@ class StateCycle:
                 last = last or (own and not fast and packet.packet_id == self._last_id)
             if len(seen) == self._asked_count or last:
                 break  # servos answer in order: after the last one nothing comes
+        self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
         self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
         if self.counters.duplicates > duplicates:  # the line may be a reply behind
             self._doubt(self.bus.clock.monotonic_ns())
@@ -211,11 +212,10 @@ class StateCycle:
         wire_s = request.wire_s
         if not answered and not fast:
             wire_s -= self.bus.wire_s((self._asked_count - len(seen)) * (STATUS_OVERHEAD + request.size))
-        took_s = self._took_s = (ended_ns - started_ns) * 1e-9
         # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
-        late_s = took_s - request.wire_s - USUAL_LATENCY_S
+        late_s = (ended_ns - started_ns) * 1e-9 - request.wire_s - USUAL_LATENCY_S
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
-        early = bool(seen) and self.wire_timed and took_s < EARLY_FRACTION * wire_s
+        early = bool(seen) and self.wire_timed and self._took_s < EARLY_FRACTION * wire_s
         if early or (seen and late_s > OLDEST_REPLY_S):
             self.counters.stale += 1
             reading.valid[:] = False
