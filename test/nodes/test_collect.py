@@ -1,5 +1,6 @@
 """The client of one experiment: what it asks of the nodes and in which order; torque goes off whatever happens."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,14 @@ class RecordedCalls:
     def reported(self, name: str, key: str) -> str:
         return (REPORTS | self.reports).get((name, key), "")
 
-    def wait(self, condition: object, timeout_s: float, what: str) -> None:
+    def wait(self, condition: object, timeout_s: float, what: str, why: Callable[[], str] | None = None) -> None:
         self._note(f"wait for {what}")
         assert callable(condition)
         began_s = self.time_s
         while not condition():
-            assert self.now() < began_s + timeout_s, "others must not be waited for so long"
+            if self.now() > began_s + timeout_s:
+                assert why is not None, "others must not be waited for so long"
+                raise NodeError(why())
 
     def set_parameters(self, node: str, values: dict[str, object]) -> None:
         self._note(f"{node} {sorted(values)}")

@@ -122,6 +122,14 @@ def test_the_end_of_a_motion_is_told_when_the_states_have_come(
     client.wait(lambda: client.reported("recorder", MOTION_END) == "", 10.0, "a report of the next bag")
 
 
+def test_who_waits_in_vain_is_told_why_if_it_can_be_told(client: Supervisor) -> None:
+    with pytest.raises(NodeError, match=r"^it did not happen within 0 s$"):
+        client.wait(lambda: False, 0.1, "it")
+    looks: list[int] = []
+    with pytest.raises(NodeError, match=r"^nobody came, \d+ looks$"):
+        client.wait(lambda: looks.append(1) is not None, 0.1, "it", lambda: f"nobody came, {len(looks)} looks")
+
+
 def test_whom_it_hears_is_told_and_who_leaves_is_heard_no_more(
     client: Supervisor, group: ProcessGroup, node: Process
 ) -> None:

@@ -51,7 +51,8 @@ def minimise(problem: cp.Problem, what: str, cure: str) -> None:
             continue
         failure = f"{problem.status}; {cure}"
         if problem.status in (cp.INFEASIBLE, cp.UNBOUNDED):  # proven: nothing is gained by another attempt
-            raise InfeasibleError(f"{what}: {failure}")
+            inaccurate.clear()
+            break
     if not inaccurate:
         raise InfeasibleError(f"{what}: {failure}")
     for variable, value in inaccurate[min(inaccurate)]:

@@ -72,16 +72,13 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
     call.set_parameters("recorder", {"output": str(bag)})
     call.set_parameters("executor", {"trajectory": name, "profile": profile})
     call.trigger("recorder/start")
-    deadline_s = call.now() + HEARING_TIMEOUT_S
-
-    def all_hear() -> bool:
-        missing = _unheard(call, bag)
-        if missing and call.now() > deadline_s:
-            raise NodeError(f"after {HEARING_TIMEOUT_S:.0f} s {missing}; {bag} holds no motion")
-        return not missing
-
     try:
-        call.wait(all_hear, 2 * HEARING_TIMEOUT_S, "that recorder and arm hear the others")
+        call.wait(
+            lambda: not _unheard(call, bag),
+            HEARING_TIMEOUT_S,
+            "that recorder and arm hear the others",
+            lambda: f"after {HEARING_TIMEOUT_S:.0f} s {_unheard(call, bag)}; {bag} holds no motion",
+        )
     except BaseException:
         with contextlib.suppress(NodeError):
             call.trigger("recorder/stop")
@@ -138,19 +135,19 @@ def end_recording(call: Supervisor) -> None:
         NodeError: the bag is incomplete, since the recorder is too far behind or has given up; or it cannot be closed.
     """
     end_ns = call.experiment.ended_ns if call.experiment else None
-    deadline_s = call.now() + RECORDER_TIMEOUT_S
 
     def has_come() -> bool:
         _refuse_given_up(call)
-        if call.now() > deadline_s:
-            awaited = call.reported("recorder", MOTION_END_AWAITS) or "the message of the end on experiment"
-            raise NodeError(
-                f"the bag is incomplete: {RECORDER_TIMEOUT_S:.0f} s after the motion's end (stamp {end_ns} ns) the "
-                f"recorder still awaits {awaited}; give it a processor that is less busy, and record again"
-            )
         return call.reported("recorder", MOTION_END) == str(end_ns)
 
-    call.wait(has_come, 2 * RECORDER_TIMEOUT_S, "the arrival of the motion's end at the recorder")
+    def missing() -> str:
+        awaited = call.reported("recorder", MOTION_END_AWAITS) or "the message of the end on experiment"
+        return (
+            f"the bag is incomplete: {RECORDER_TIMEOUT_S:.0f} s after the motion's end (stamp {end_ns} ns) the "
+            f"recorder still awaits {awaited}; give it a processor that is less busy, and record again"
+        )
+
+    call.wait(has_come, RECORDER_TIMEOUT_S, "the arrival of the motion's end at the recorder", missing)
     call.trigger("recorder/stop")
 
 

@@ -80,16 +80,18 @@ class Supervisor:
         status = self.reports.get(name)
         return next((pair.value for pair in status.values if pair.key == key), "") if status else ""
 
-    def wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    def wait(
+        self, condition: Callable[[], bool], timeout_s: float, what: str, why: Callable[[], str] | None = None
+    ) -> None:
         """Spin until a condition holds.
 
         Raises:
-            NodeError: not within the time; `what` names the thing waited for.
+            NodeError: not within the time; `what` names the thing waited for, or `why` tells by then what is missing.
         """
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
-                raise NodeError(f"{what} did not happen within {timeout_s:.0f} s")
+                raise NodeError(why() if why else f"{what} did not happen within {timeout_s:.0f} s")
             self._watch()
             self._executor.spin_once(timeout_sec=0.05)
 
