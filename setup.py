@@ -7,10 +7,7 @@ from setuptools import setup
 
 def share_files() -> list[tuple[str, list[str]]]:
     """Every file of the data folders, in pairs (install folder, files) as setuptools wants them."""
-    pairs = [
-        ("share/ament_index/resource_index/packages", ["resource/dynid"]),
-        ("share/dynid", ["package.xml"]),
-    ]
+    pairs = [("share/ament_index/resource_index/packages", ["resource/dynid"]), ("share/dynid", ["package.xml"])]
     for top in ("config", "urdf", "launch"):
         for folder in sorted({path.parent for path in Path(top).rglob("*") if path.is_file()}):
             files = sorted(str(path) for path in folder.iterdir() if path.is_file())

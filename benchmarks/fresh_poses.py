@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from dynid.identification.audit import Auditor
-from dynid.identification.campaign_run import RunRecord, phi_of
+from dynid.identification.campaign.run import RunRecord, phi_of
+from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
@@ -45,10 +45,19 @@ def main() -> None:
     limit = load_identification(load_robot("crane_x7")).acceptance.lambda_min_kg_m2
     failed = sorted(label for label, value, _ in results if value < limit)
     label, value, poses = min(results, key=lambda one: one[1])
-    print(json.dumps({
-        "runs": len(files), "accepted": len(results), "poses_each": poses, "limit": limit, "lambda_min": value,
-        "lowest_run": label, "failed": failed,
-    }))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "runs": len(files),
+                "accepted": len(results),
+                "poses_each": poses,
+                "limit": limit,
+                "lambda_min": value,
+                "lowest_run": label,
+                "failed": failed,
+            }
+        )
+    )
     sys.exit(1 if failed else 0)
 
 

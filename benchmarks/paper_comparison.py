@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from dynid.identification.campaign_run import RunRecord
+from dynid.identification.campaign.representative import PathRescue, RepresentativeStudy, study_representative
+from dynid.identification.campaign.run import RunRecord
 from dynid.identification.held_out import HeldOutSet
-from dynid.identification.representative import PathRescue, RepresentativeStudy, study_representative
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.recording import load_recording
 from dynid.resources import load_validated, write_whole
@@ -73,11 +73,11 @@ def routing(paper: Runs, as_paper: Runs, ours: Runs) -> str:
         body.append([ms, *counts, same])
     header = ["ms"]
     for route in ("OLS-CLIE", "OLS-SDP-CLIE"):
-        header += [f"{route}: paper", "its way here", "friction estimated"]
-    header.append("its way: same audit of OLS")
+        header += [f"{route}: paper", "friction ignored", "friction estimated"]
+    header.append("friction ignored: same audit result of OLS")
     margins = [Counter(margin(row["eps_pd"]) for row in runs.values()) for runs in sources]
     rows = [[key, *(one[key] for one in margins)] for key in sorted({key for one in margins for key in one})]
-    titles = ("margin eps [kg m^2]", "runs, paper", "its way here", "friction estimated")
+    titles = ("margin eps [kg m^2]", "runs, paper", "friction ignored", "friction estimated")
     return f"{table(header, body)}\n\n{table(titles, rows)}"
 
 
@@ -112,7 +112,7 @@ def spread(as_paper: dict[str, Any], ours: dict[str, Any]) -> str:
         ["all" if ms is None else f"{ms:g}", *(f"{source[stage, ms]:.3e}" for source in sources for stage in stages)]
         for ms in dict.fromkeys(ms for _, ms in sources[1])
     ]
-    names = ("its way", "friction estimated")
+    names = ("friction ignored", "friction estimated")
     return table(["ms", *(f"{stage}, {name}" for name in names for stage in stages)], body)
 
 
@@ -121,26 +121,32 @@ def rescue(study: RepresentativeStudy) -> str:
     label = study.run.label
     if isinstance(way, PathRescue) and np.array_equal(way.clie.values, way.rescued.values):
         lowest = f"{way.clie_audit.lambda_min:.3g} kg m^2"
-        return f"{label}: refined without cuts it is positive definite already, lambda_min {lowest}."
+        return f"{label}: without cuts, the refined model is already positive definite, lambda_min {lowest}."
     if not isinstance(way, PathRescue):
         return f"{label}: the refinement without cuts failed: {way}"
     change = way.rescued.values - way.clie.values
     order = np.argsort(-np.abs(change), kind="stable")[:5].tolist()
-    names = study.model.names
+    names = study.result.model.names
     body = [
         [paper_name, f"{paper_change:+.5f}", names[k], f"{change[k]:+.6f}"]
         for (paper_name, paper_change), k in zip(PAPER_RESCUE.items(), order, strict=True)
     ]
     header = ("paper: parameter", "change", "here: parameter", "change")
     return (
-        f"{label}: refined without cuts lambda_min {way.clie_audit.lambda_min:.3g} kg m^2; rescued: "
+        f"{label}: refined without cuts, lambda_min {way.clie_audit.lambda_min:.3g} kg m^2; after the rescue "
         f"{way.rescued_audit.lambda_min:.3g} kg m^2.\n\n{table(header, body)}"
     )
 
 
 def validation(as_paper: RepresentativeStudy, ours: RepresentativeStudy) -> str:
-    columns = [(as_paper, "path CLIE"), (as_paper, "rescue"), (ours, "CLIE"), (ours, "result"), (ours, "direct fit"),
-               (ours, "direct fit of base parameters")]  # fmt: skip
+    columns = [
+        (as_paper, "path CLIE"),
+        (as_paper, "rescue"),
+        (ours, "CLIE"),
+        (ours, "result"),
+        (ours, "direct fit"),
+        (ours, "direct fit of base parameters"),
+    ]
     body = []
     for name in VALIDATION:
         cells = [f"{value:.4f}" for value in PAPER_VALIDATION[name]]
@@ -152,8 +158,8 @@ def validation(as_paper: RepresentativeStudy, ours: RepresentativeStudy) -> str:
     titles = (
         "paper CLIE",
         "paper rescue",
-        "its way here: CLIE",
-        "its way here: rescue",
+        "friction ignored: CLIE",
+        "friction ignored: rescue",
         "friction estimated: CLIE",
         "friction estimated: result",
         "fit to V01-V03",
@@ -207,8 +213,11 @@ class Source:
     def failed(self) -> str:
         """Checks that failed, as a list."""
         checks = (*self.summary["processing"], *self.summary["checks"])
-        lines = [f"- {one['name']}: {one['value']:.4g}, {one['sense']} {one['limit']:.4g}"
-                 for one in checks if not one["passed"]]  # fmt: skip
+        lines = [
+            f"- {one['name']}: {one['value']:.4g}, {one['sense']} {one['limit']:.4g}"
+            for one in checks
+            if not one["passed"]
+        ]
         return "\n".join(lines) or "None."
 
 
@@ -239,39 +248,38 @@ def document(
     parts = [
         "# Comparison with the paper",
         "Written by `benchmarks/paper_comparison.py` from two campaigns on the same 40 bags of the simulated arm: the "
-        "paper's trajectories, hanging mount, every nuisance on, seed 1. One estimates Coulomb friction beside the 39 "
-        "base parameters, as dynid does; the other goes the paper's own way and ignores it. The paper's figures are of "
-        "a real arm (arXiv:2605.15949v2), so orders and tendencies compare, not digits.",
-        f"{summary['runs']} runs in {summary['seconds']['runs']:.0f} s on two cores, tables included "
-        f"{summary['seconds']['all']:.0f} s; of that, {clie_seconds:.0f} s of processor time for CLIE, where the paper "
-        f"reports {paper_seconds:.0f} s. Outcome: {outcomes}. Representative: {summary['reason']}",
-        "## Checks that failed\n\nFriction estimated:\n\n"
-        + ours.failed()
-        + "\n\nThe paper's way:\n\n"
-        + as_paper.failed(),
+        "paper's trajectories, hanging mount, every nuisance on, seed 1. One campaign estimates Coulomb friction in "
+        "addition to the 39 base parameters, as dynid does; the other follows the paper and ignores it. The paper's "
+        "figures come from a real arm (arXiv:2605.15949v2), so compare orders of magnitude and trends, not digits.",
+        f"{summary['runs']} runs took {summary['seconds']['runs']:.0f} s on two cores, {summary['seconds']['all']:.0f} "
+        f"s including tables; CLIE used {clie_seconds:.0f} s of CPU time, where the paper reports {paper_seconds:.0f} "
+        f"s. Outcome: {outcomes}. Representative: {summary['reason']}",
+        "## Failed checks\n\nFriction estimated:\n\n" + ours.failed() + "\n\nFriction ignored:\n\n" + as_paper.failed(),
         "## Routing (Table III)\n\n" + routing(paper, as_paper.runs, ours.runs),
-        "Where Coulomb friction is ignored it hides in the parameters, and OLS ends indefinite in about as many runs "
-        "as in the paper, though not in the same ones; where it is estimated, OLS is positive definite in the whole "
-        "domain already. A projection here is solved over the whole domain with an adversarial audit, so its smallest "
-        "margin ends positive definite everywhere. The paper's way at 10 ms lets the encoder's noise through: rotor "
-        "inertias are biased, and no OLS set is positive definite.",
+        "If Coulomb friction is ignored, it is absorbed by the parameters, and OLS is indefinite in about as many runs "
+        "as in the paper, though not in the same ones. If it is estimated, OLS is already positive definite in the "
+        "whole domain. dynid solves a projection over the whole domain with an adversarial audit, so that even the "
+        "smallest margin gives a model that is positive definite everywhere. With friction ignored at 10 ms, encoder "
+        "noise passes the filter: rotor inertias are biased, and no OLS set is positive definite.",
         "## Condition numbers (Appendix A), paper / here\n\n" + conditioning(as_paper.runs, paper),
-        "The paper leaves amplitudes and durations open; those in `excitation.yaml` were chosen near its figures.",
+        "The paper does not publish amplitudes and durations; those in `excitation.yaml` were chosen to come close to "
+        "its condition numbers.",
         "## Spread of the cloud: trace of the covariance in the common basis\n\n"
         + spread(as_paper.summary, ours.summary),
-        "The paper shows its cloud as a figure without numbers. Where Coulomb friction is ignored, every trajectory "
-        "has its own mixture of it in viscous coefficients and gravity moments, which OLS and CLIE share. Estimated "
-        "beside the parameters, and told to the simulated loop as a load along the measured motion, it leaves them: "
-        "the cloud contracts, and CLIE contracts it further.",
-        "## Rescue (Table VI), the paper's way\n\n" + "\n\n".join(rescue(study) for study in studies),
-        "The campaigns' own refinement keeps M(q) positive definite in every step, so their runs need no rescue. These "
-        "two were refined without, as in the paper, from the same starts; the second is the most central run that the "
-        "cuts hold on the boundary.",
+        "The paper shows its cloud as a figure without numbers. If Coulomb friction is ignored, every trajectory "
+        "absorbs it differently in viscous coefficients and gravity moments, in OLS and CLIE alike. If it is estimated "
+        "alongside the parameters, and applied to the simulated loop as a load along the measured motion, the "
+        "parameters are free of it: the cloud contracts, and CLIE contracts it further.",
+        "## Rescue (Table VI), friction ignored\n\n" + "\n\n".join(rescue(study) for study in studies),
+        "In the campaigns every refinement step keeps M(q) positive definite, so their runs need no rescue. These two "
+        "were refined without that constraint, as in the paper, from the same starting points; the second is the most "
+        "central run that the cuts hold on the boundary.",
         "## Validation of AG02 at 40 ms (Table VII)\n\n" + validation(studies[0], own),
-        "RMSE in N m, over all axes and samples. The paper does not define MNE; here it is the mean over the axes of "
-        "mean |error| / (largest - smallest measured torque). The fits to V01-V03 are least-squares fits to these very "
-        "data together, with and without Coulomb friction: bounds on the error over all three that no model of their "
-        "structure can beat. V01-V03 also chose the campaign's representative among the most central runs.",
+        "RMSE (root mean square error) in N m, over all axes and samples. The paper does not define MNE (mean "
+        "normalised error); here it is the mean over the axes of mean |error| / (largest - smallest measured torque). "
+        "The fits to V01-V03 are least-squares fits to these data together, with and without Coulomb friction: no "
+        "model of their structure can have a smaller error over all three. V01-V03 also selected the campaign's "
+        "representative among the most central runs.",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -1,6 +1,6 @@
-"""Pages of the site that are made from the code: commands from typer, files from schemas, the API from docstrings.
+"""Pages of the site generated from the code: commands from typer, files from schemas, the API from docstrings.
 
-Parts of README and CONTRIBUTING appear as pages, too: nothing is told twice. mkdocs calls the functions `on_...`.
+Parts of README and CONTRIBUTING also become pages, so nothing is written twice. mkdocs calls the functions `on_...`.
 """
 
 import importlib
@@ -21,11 +21,13 @@ from dynid.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
-    "core": "What every part stands on: robots, files, errors",
+    "core": "The basis of all packages: robots, files, errors",
     "model": "Geometry, base parameters, regressor, dynamics, standard parameters",
+    "codegen": "Programs generated from the equations of motion",
     "trajectory": "Excitation motions",
     "control": "Control laws and the phases of a motion",
     "hardware": "Servo bus, control cycle, safety",
+    "export": "A model in formats that other software loads",
     "simulation": "The simulated arm",
     "recording": "Bags and CSV files",
     "identification": "From recordings to an accepted model",
@@ -33,17 +35,17 @@ PACKAGES = {
 }
 # file: where a user meets it, and the schema that reads it
 SCHEMAS = {
-    "robot.yaml": ("The robot: joints, limits, drives, bounds", "robot_file:RobotFile"),
+    "robot.yaml": ("A robot: joints, limits, drives, bounds", "robot_file:RobotFile"),
     "identification.yaml": ("How a robot is identified and judged", "identification.settings:IdentificationSettings"),
-    "excitation.yaml": ("Motions, and the limits that they keep", "trajectory.excitation_schema:ExcitationFile"),
+    "excitation.yaml": ("Motions and their limits", "trajectory.excitation_schema:ExcitationFile"),
     "controller.yaml": ("Gains of the control laws", "control.controller:ControllerSettings"),
-    "safety.yaml": ("What stops an arm", "hardware.safety_settings:SafetySettings"),
+    "safety.yaml": ("Limits and times of the safety guard", "hardware.safety.settings:SafetySettings"),
     "models/*.yaml": ("Standard parameters of an arm, such as CAD values", "model.standard:StandardFile"),
-    "mapping.yaml": ("What the columns of a CSV file are", "recording.csv_mapping:CsvMapping"),
-    "model.yaml": ("An identified model, its verdict and provenance", "identification.model_file:ModelFile"),
-    "faults.yaml": ("What goes wrong on a simulated arm, and when", "simulation.faults:FaultScript"),
-    "runs/*.json": ("One run of a campaign", "identification.campaign_run:RunRecord"),
-}  # fmt: skip
+    "mapping.yaml": ("The columns of a CSV file", "recording.csv_mapping:CsvMapping"),
+    "model.yaml": ("An identified model, its verdict and provenance", "model.model_file:ModelFile"),
+    "faults.yaml": ("Faults of a simulated arm, and their times", "simulation.faults.script:FaultScript"),
+    "runs/*.json": ("One run of a campaign", "identification.campaign.run:RunRecord"),
+}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -77,17 +79,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links to files of the source tree that are no pages become their names; a missing file stays a dead link."""
     here = (ROOT / "docs" / page.file.src_uri).parent if page.file.src_uri != "contributing.md" else ROOT
 
-    def told(match: re.Match[str]) -> str:
+    def plain(match: re.Match[str]) -> str:
         text, target = match[1], match[2].split("#")[0]
         if "://" in target or not target:
             return match[0]
         path = Path(os.path.normpath(here / target))
+        if here == ROOT and path.is_file() and path.is_relative_to(ROOT / "docs"):  # a page, seen from CONTRIBUTING
+            return f"[{text}]({match[2].removeprefix('docs/')})"
         if not path.exists() or path.is_relative_to(ROOT / "docs"):
             return match[0]
         name = str(path.relative_to(ROOT))
         return f"`{name}`" if text.strip("`") in (name, path.name) else f"{text} (`{name}`)"
 
-    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", told, markdown)
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", plain, markdown)
 
 
 # -- commands --------------------------------------------------------------------------------------------------
@@ -99,11 +103,11 @@ def commands_page() -> str:
     context = command.make_context("dynid", [], resilient_parsing=True)
     parts = [
         "# Commands\n",
-        "Written `./run COMMAND` in a source tree, `dynid COMMAND` where the package is installed. With `--json` a "
-        "command prints one JSON object on standard output and nothing else; progress goes to standard error. Exit "
-        "code 0: done and accepted; 1: refused, or a check failed; 2: wrong arguments; 130: interrupted.\n",
-        "Anywhere on the line: `--quiet` (`-q`) leaves errors, the exit code, and the JSON that was asked for; "
-        "`--verbose` (`-v`) tells every stage with its time. Colour is for terminals only; `NO_COLOR` takes it away.\n",
+        "Type `./run COMMAND` in a source tree, or `dynid COMMAND` if the package is installed. With `--json` a "
+        "command prints one JSON object to standard output and nothing else; progress goes to standard error. Exit "
+        "codes: 0 done and accepted, 1 refused or a check failed, 2 wrong arguments, 130 interrupted.\n",
+        "Anywhere on the line, `--quiet` (`-q`) prints only errors and requested JSON, `--verbose` (`-v`) reports "
+        "every stage with its time. Only terminals get colour; `NO_COLOR` turns it off.\n",
     ]
     for name in command.list_commands(context):
         parts += _command(command.get_command(context, name), [name], context)
@@ -144,11 +148,9 @@ def section(text: str, heading: str) -> str:
 
 
 def ros_page() -> str:
-    """Topics, services, parameters and launch files, as the README has them."""
+    """Topics, services, parameters and launch files, from the README."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    parts = {
-        "Topics and services": "### Topics and services", "Parameters": "### Parameters",
-    }  # fmt: skip
+    parts = {"Topics and services": "### Topics and services", "Parameters": "### Parameters"}
     body = "\n".join(f"## {title}\n{section(readme, heading)}" for title, heading in parts.items())
     launch = section(readme, "## In a ROS 2 workspace").split("### Topics and services")[0]
     text = f"# Topics, services, parameters\n\n{body}\n## Launch files\n{launch}"
@@ -162,14 +164,14 @@ def files_page() -> str:
     """Every file format that has a schema, field by field."""
     parts = [
         "# Files\n",
-        "YAML files are read with the safe loader and checked against these schemas; what is wrong is named by file, "
-        "field and value, and an unknown field is refused. Units are in the names: SI, or as the name says.\n",
-        "A **bag** is a rosbag2 folder (mcap or sqlite3). It must hold `joint_states`; a bag that dynid recorded holds "
-        "`joint_commands`, `applied_commands`, `reference`, `experiment` and `hardware_settings`, too, and says with "
-        "what it was made. **CSV files** need a `mapping.yaml`.\n",
+        "YAML files are read with the safe loader and checked against these schemas. Errors name file, field and "
+        "value. Unknown fields are refused. Units are SI unless the name gives another unit.\n",
+        "A **bag** is a rosbag2 folder (mcap or sqlite3). It must hold `joint_states`; a bag recorded by dynid "
+        "also holds `joint_commands`, `applied_commands`, `reference`, `experiment` and `hardware_settings`, and "
+        "states how it was made. **CSV files** need a `mapping.yaml`.\n",
         "A **result folder** holds `model.yaml`, `model.urdf`, `model.xml` (MuJoCo), `rotor_inertias.yaml` (what a "
-        "URDF cannot hold), `predictions.npz` (measured and predicted torques) and `report.html`; that of a campaign "
-        "`campaign.json`, `tables/*.csv` and `runs/*.json`, too.\n",
+        "URDF cannot hold), `predictions.npz` (measured and predicted torques) and `report.html`; a campaign adds "
+        "`campaign.json`, `tables/*.csv` and `runs/*.json`.\n",
     ]
     for name, (what, place) in SCHEMAS.items():
         module, schema = place.split(":")
@@ -179,8 +181,8 @@ def files_page() -> str:
     return "\n".join(parts)
 
 
-def _schema(schema: type[BaseModel], told: set[type]) -> list[str]:
-    told.add(schema)
+def _schema(schema: type[BaseModel], shown: set[type]) -> list[str]:
+    shown.add(schema)
     first = re.sub(r"(?m)^(\w+(?:, \w+)*): ", r"\n- `\1`: ", inspect.cleandoc(schema.__doc__ or ""))
     lines = [f"{first}\n", "| field | type | default |", "|---|---|---|"]
     nested: list[type[BaseModel]] = []
@@ -190,8 +192,8 @@ def _schema(schema: type[BaseModel], told: set[type]) -> list[str]:
         nested += _models(field.annotation)
     lines.append("")
     for one in dict.fromkeys(nested):
-        if one not in told:
-            lines += [f"### {one.__name__}\n", *_schema(one, told)]
+        if one not in shown:
+            lines += [f"### {one.__name__}\n", *_schema(one, shown)]
     return lines
 
 
@@ -224,7 +226,8 @@ def api_page(package: str) -> str:
     if package == "core":
         modules = list(CORE)
     else:
-        found = sorted(path.stem for path in (ROOT / "src/dynid" / package).glob("*.py"))
-        modules = [f"{package}.{name}" for name in found if not name.startswith("_")]
+        folder = ROOT / "src/dynid" / package
+        found = sorted(".".join(path.relative_to(folder).with_suffix("").parts) for path in folder.rglob("*.py"))
+        modules = [f"{package}.{name}" for name in found if not name.endswith("__init__")]
     title = "dynid" if package == "core" else f"dynid.{package}"
     return f"# {title}\n\n{PACKAGES[package]}.\n\n" + "\n".join(f"::: dynid.{name}\n" for name in modules)

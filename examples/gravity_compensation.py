@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid.identification.model_file import load_model
-from dynid.model.dynamics import ArmModel
-from dynid.robot import load_robot
-from dynid.simulation.plant import ArmPlant
+import dynid
+from dynid.simulation.plant.arm import ArmPlant
 
 CYCLE_S, SECONDS = 0.001, 1.0
 
@@ -25,22 +23,19 @@ def main() -> None:
     )
     arguments = parser.parse_args()
 
-    content = load_model(arguments.model)
-    if not content.accepted:
+    model = dynid.load_model(arguments.model)
+    if not model.accepted:
         raise SystemExit(f"{arguments.model} was not accepted: do not let it carry an arm")
-    robot = load_robot(content.robot)
-    model = ArmModel.of(robot, mount=content.mount)
-    phi = content.base_parameters(model)
+    robot = model.robot
     posture = 0.5 * robot.upper if arguments.posture_deg is None else np.deg2rad(arguments.posture_deg)
 
     def gravity(q: np.ndarray) -> np.ndarray:
-        still = np.zeros((1, robot.size))
-        return model.inverse_dynamics(q[None], still, still, phi)[0]
+        return model.gravity(q[None])[0]
 
     print("g(q) [N m]:", np.round(gravity(posture), 3))
     for name, torque in (("without torque", lambda q: 0.0 * q), ("with g(q)", gravity)):
         # without the friction that sticks, which would hold the arm by itself
-        arm = ArmPlant(robot, mount=content.mount, q0=posture, hold_until_current=False, switched_off=("coulomb",))
+        arm = ArmPlant(robot, mount=model.mount, q0=posture, hold_until_current=False, switched_off=("coulomb",))
         for _ in range(round(SECONDS / CYCLE_S)):
             arm.set_currents(torque(arm.measured_position()) / robot.torque_constants)
             arm.advance(CYCLE_S)

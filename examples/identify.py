@@ -6,12 +6,11 @@ Bags of the simulated arm: ./run simulate demo_identification V01 --out runs/bag
 import argparse
 from pathlib import Path
 
-from dynid.identification.pipeline import identify, write_result
-from dynid.robot import load_robot
+import dynid
 
 
 def main() -> None:
-    """Identify, print the checks and the best and worst known parameters, write the result."""
+    """Identify, print the checks and the best- and worst-known parameters, write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="new folder for the result")
     parser.add_argument("bags", type=Path, nargs="+", help="bags to identify from")
@@ -19,9 +18,8 @@ def main() -> None:
     parser.add_argument("--robot", default="crane_x7")
     arguments = parser.parse_args()
 
-    result = identify(load_robot(arguments.robot), arguments.bags, validation_bags=arguments.validate)
-    for check in result.verdict.checks:
-        print(check.sentence())
+    result = dynid.identify(dynid.load_robot(arguments.robot), arguments.bags, validation=arguments.validate)
+    print(result.verdict)
 
     rows = result.model_file().parameters
     known = [row for row in rows if row.standard_deviation is not None]
@@ -29,8 +27,7 @@ def main() -> None:
     for row in (known[0], known[-1]):
         print(f"{row.name} = {row.value:.4g} +- {row.standard_deviation:.2g} {row.unit}: {row.grouping}")
 
-    write_result(result, arguments.out)
-    print("accepted" if result.verdict.accepted else "NOT accepted", "-", arguments.out / "model.yaml")
+    print(dynid.write_result(result, arguments.out))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Plot what a bag holds: python examples/plot_bag.py BAG FIGURE.png
+"""Plot the contents of a bag: python examples/plot_bag.py BAG FIGURE.png
 
-Position, velocity and torque of every joint over time, as they were recorded.
+Position, velocity and torque of every joint over time, as recorded.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dynid.recording.recording import load_recording
-from dynid.reporting.trajectory_figure import short_names
+from dynid.reporting.joint_names import short_names
 from dynid.robot import load_robot
 
 
@@ -31,8 +31,11 @@ def main() -> None:
     figure = Figure(figsize=(12.0, 1.5 * len(names) + 0.5), layout="constrained")
     grid = figure.subplots(len(names), 3, sharex=True, squeeze=False)
     for j, name in enumerate(names):
-        curves = (("q [deg]", np.rad2deg(recording.q[:, j])), ("dq [rad/s]", recording.dq[:, j]),
-                  ("tau [N m]", recording.tau_present[:, j]))  # fmt: skip
+        curves = (
+            ("q [deg]", np.rad2deg(recording.q[:, j])),
+            ("dq [rad/s]", recording.dq[:, j]),
+            ("tau [N m]", recording.tau_present[:, j]),
+        )
         for axes, (label, values) in zip(grid[j], curves, strict=True):
             axes.plot(time, values, linewidth=0.8)
             axes.set_ylabel(label)

@@ -43,14 +43,14 @@ ARM_PATIENCE = {"sigterm_timeout": "12"}
 
 
 def arguments() -> list[DeclareLaunchArgument]:
-    """What can be chosen; `ros2 launch dynid bringup.launch.py --show-args` prints it."""
+    """The launch arguments; `ros2 launch dynid bringup.launch.py --show-args` prints them."""
     return [
         DeclareLaunchArgument(
             "robot", default_value="crane_x7", description="Robot name, or a folder with a robot.yaml."
         ),
         DeclareLaunchArgument("port_name", default_value="/dev/ttyUSB0", description="Serial port of the servo bus."),
         DeclareLaunchArgument(
-            "baudrate", default_value="", description="Baud rate of the servos [bit/s]; empty: the robot's own."
+            "baudrate", default_value="", description="Baud rate of the servos [bit/s]; empty: the robot's."
         ),
         DeclareLaunchArgument(
             "mount", default_value="", description="How the arm is mounted; empty: the robot's default."
@@ -59,39 +59,41 @@ def arguments() -> list[DeclareLaunchArgument]:
             "use_sim", default_value="false", description="true: start the simulated arm and use its port instead."
         ),
         DeclareLaunchArgument(
-            "allow_real_port", default_value="false", description="true: yes, a REAL arm may move on port_name."
+            "allow_real_port", default_value="false", description="true: a REAL arm may move on port_name."
         ),
         DeclareLaunchArgument(
-            "write_eeprom", default_value="false", description="true: may write settings into a real arm's servos."
+            "write_eeprom", default_value="false", description="true: allow writing settings to a real arm's servos."
         ),
         DeclareLaunchArgument(
             "take_over",
             default_value="false",
-            description="true: torque that is on goes off at the start; hold the arm.",
+            description="true: switch off torque that is on at startup; support the arm.",
         ),
         DeclareLaunchArgument(
-            "reboot_servos", default_value="false", description="true: servos with a hardware error are rebooted first."
+            "reboot_servos", default_value="false", description="true: reboot servos with a hardware error first."
         ),
         DeclareLaunchArgument(
             "realtime_priority", default_value="0", description="SCHED_FIFO priority of the bus thread; 0: none."
         ),
         DeclareLaunchArgument(
-            "awake_processors",
+            "disable_cpu_idle",
             default_value="false",
-            description="true: idle processors wait awake while the arm is active; punctual, for power.",
+            description="true: no CPU idle states while the arm is active; punctual, for power.",
         ),
         DeclareLaunchArgument(
             "driver_prefix",
             default_value="",
-            description="What the driver is started with, such as 'taskset -c 3 chrt -f 20'; not sudo.",
+            description="Command prefix for the driver, such as 'taskset -c 3 chrt -f 20'; not sudo.",
         ),
         DeclareLaunchArgument(
-            "joint_states_topic", default_value="joint_states", description="Where the arm's states go."
+            "joint_states_topic", default_value="joint_states", description="Topic for the arm's states."
         ),
         DeclareLaunchArgument(
-            "joint_commands_topic", default_value="joint_commands", description="Where torques for the arm come from."
+            "joint_commands_topic",
+            default_value="joint_commands",
+            description="Topic with torque commands for the arm.",
         ),
-        DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; one for each arm."),
+        DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; use one per arm."),
     ]
 
 
@@ -104,7 +106,7 @@ def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Ac
         "clock_file": clock_file,
         "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
         "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
-        "awake_processors": ParameterValue(LaunchConfiguration("awake_processors"), value_type=bool),
+        "disable_cpu_idle": ParameterValue(LaunchConfiguration("disable_cpu_idle"), value_type=bool),
     }
     for name in START_OPTIONS:
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)

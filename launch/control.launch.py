@@ -30,9 +30,11 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
-            DeclareLaunchArgument("trajectory", default_value="", description="Motion that executor/execute runs."),
+            DeclareLaunchArgument("trajectory", default_value="", description="Motion for executor/execute."),
             DeclareLaunchArgument(
-                "profile", default_value="limited", description="Excitation profile; limited keeps the real limits."
+                "profile",
+                default_value="limited",
+                description="Excitation profile; 'limited' keeps the joint limits of the real arm.",
             ),
             DeclareLaunchArgument(
                 "controller",
@@ -49,9 +51,11 @@ def generate_launch_description() -> LaunchDescription:
                 "effort_topic", default_value="effort_controller/commands", description="Topic of that controller."
             ),
             DeclareLaunchArgument(
-                "start_hardware", default_value="true", description="false: the arm's states come from somewhere else."
+                "start_hardware",
+                default_value="true",
+                description="false: do not start the hardware node; states come from elsewhere.",
             ),
-            DeclareLaunchArgument("use_sim_time", default_value="false", description="true: time comes from /clock."),
+            DeclareLaunchArgument("use_sim_time", default_value="false", description="true: use time from /clock."),
             DeclareLaunchArgument("robot", default_value="crane_x7", description="Robot name, or a folder."),
             DeclareLaunchArgument("mount", default_value="", description="How the arm is mounted; empty: the default."),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes."),

@@ -7,12 +7,7 @@ Needs the packages ros_gz_sim, ros_gz_bridge and gz_ros2_control. Torques of the
 import os
 
 from launch import LaunchDescription
-from launch.actions import (
-    DeclareLaunchArgument,
-    IncludeLaunchDescription,
-    OpaqueFunction,
-    RegisterEventHandler,
-)
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, RegisterEventHandler
 from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
@@ -30,13 +25,18 @@ def generate_launch_description() -> LaunchDescription:
     control = os.path.join(HERE, "ros2_control.launch.py")
     namespace = LaunchConfiguration("namespace")
     create = Node(
-        package="ros_gz_sim", executable="create", namespace=namespace, output="screen",
+        package="ros_gz_sim",
+        executable="create",
+        namespace=namespace,
+        output="screen",
         arguments=["-topic", "robot_description", "-name", "crane_x7", "-allow_renaming", "true"],
-    )  # fmt: skip
+    )
     bridge = Node(
-        package="ros_gz_bridge", executable="parameter_bridge", output="screen",
+        package="ros_gz_bridge",
+        executable="parameter_bridge",
+        output="screen",
         arguments=["/clock@rosgraph_msgs/msg/Clock[gz.msgs.Clock"],
-    )  # fmt: skip
+    )
     over = OnProcessExit(target_action=bridge, on_exit=[shared.give_up("the clock bridge ended")])
     return LaunchDescription(
         [
@@ -47,7 +47,10 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument(
                 "controller",
                 default_value="joint_trajectory_controller",
-                description="The active one: it holds the arm; effort_controller lets it fall until torques come.",
+                description=(
+                    "Controller to activate: joint_trajectory_controller holds the arm, effort_controller lets it fall "
+                    "until torques arrive."
+                ),
             ),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of the arm's nodes."),
             IncludeLaunchDescription(

@@ -48,7 +48,9 @@ def generate_launch_description() -> LaunchDescription:
                 "robot", default_value="crane_x7", description="Robot name, or a folder with a robot.yaml."
             ),
             DeclareLaunchArgument("bags", description="Folders of the bags to identify from, separated by commas."),
-            DeclareLaunchArgument("validation_bags", default_value="", description="Held-out bags, likewise."),
+            DeclareLaunchArgument(
+                "validation_bags", default_value="", description="Folders of held-out bags, separated by commas."
+            ),
             DeclareLaunchArgument("output", description="Folder for the result; it must not exist."),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),
             OpaqueFunction(function=start),

@@ -12,21 +12,11 @@ import os
 
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
-from launch.actions import (
-    DeclareLaunchArgument,
-    IncludeLaunchDescription,
-    OpaqueFunction,
-    RegisterEventHandler,
-)
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, RegisterEventHandler
 from launch.conditions import IfCondition
 from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
-from launch.substitutions import (
-    Command,
-    EqualsSubstitution,
-    FindExecutable,
-    LaunchConfiguration,
-)
+from launch.substitutions import Command, EqualsSubstitution, FindExecutable, LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
@@ -44,27 +34,34 @@ def arguments() -> list[DeclareLaunchArgument]:
     """What can be chosen here; those of bringup hold for the real profile."""
     return [
         DeclareLaunchArgument(
-            "ros2_control", default_value=MOCK, choices=[REAL, MOCK, GAZEBO, MUJOCO],
-            description="What is behind the controllers. real: our hardware node; gazebo: use gazebo.launch.py.",
+            "ros2_control",
+            default_value=MOCK,
+            choices=[REAL, MOCK, GAZEBO, MUJOCO],
+            description="Hardware under the controllers. real: dynid's hardware node; for gazebo use gazebo.launch.py.",
         ),
         DeclareLaunchArgument(
-            "controller", default_value=CONTROLLERS[0], choices=list(CONTROLLERS),
-            description="The controller that is active; the other one is loaded only.",
+            "controller",
+            default_value=CONTROLLERS[0],
+            choices=list(CONTROLLERS),
+            description="Controller to activate; the other one is only loaded.",
         ),
         DeclareLaunchArgument(
-            "inertials", default_value="",
-            description="An accepted model.yaml that gives the description its inertias; empty: the nominal ones.",
+            "inertials",
+            default_value="",
+            description="Accepted model.yaml whose inertias go into the description; empty: nominal inertias.",
         ),
         DeclareLaunchArgument(
             "mount", default_value="upright", description="How the arm is mounted: upright or hanging."
         ),
-        DeclareLaunchArgument("mujoco_model", default_value="", description="MJCF file of the mujoco profile."),
+        DeclareLaunchArgument("mujoco_model", default_value="", description="MJCF file for the mujoco profile."),
         DeclareLaunchArgument(
-            "use_sim_time", default_value="false", description="true: time from /clock; always so in Gazebo and MuJoCo."
+            "use_sim_time",
+            default_value="false",
+            description="true: use time from /clock; always on in Gazebo and MuJoCo.",
         ),
         DeclareLaunchArgument("start_rviz", default_value="false", description="true: start RViz as well."),
-        DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; one for each arm."),
-    ]  # fmt: skip
+        DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes; use one per arm."),
+    ]
 
 
 def share(*parts: str) -> str:
@@ -86,12 +83,21 @@ def description(namespace: str, inertials: str) -> dict[str, ParameterValue]:
 
 
 def spawner(name: str, *more: str) -> Node:
-    """Loads a controller, and activates it unless told otherwise; ends when that is done."""
+    """Loads a controller, and activates it unless configured otherwise; ends when that is done."""
     return Node(
-        package="controller_manager", executable="spawner", namespace=LaunchConfiguration("namespace"), output="screen",
-        arguments=[name, "--controller-manager", "controller_manager", "--param-file",
-                   share("config", "crane_x7", "ros2_control.yaml"), *more],
-    )  # fmt: skip
+        package="controller_manager",
+        executable="spawner",
+        namespace=LaunchConfiguration("namespace"),
+        output="screen",
+        arguments=[
+            name,
+            "--controller-manager",
+            "controller_manager",
+            "--param-file",
+            share("config", "crane_x7", "ros2_control.yaml"),
+            *more,
+        ],
+    )
 
 
 def nodes(context: LaunchContext) -> list[Action]:
@@ -103,16 +109,21 @@ def nodes(context: LaunchContext) -> list[Action]:
     local = [("/tf", "tf"), ("/tf_static", "tf_static")]  # two arms have the same frames
     where = {"namespace": LaunchConfiguration("namespace"), "output": "screen"}
     publisher = Node(
-        package="robot_state_publisher", executable="robot_state_publisher",
-        parameters=[description(namespace, inertials), timed], remappings=local, **where,
-    )  # fmt: skip
+        package="robot_state_publisher",
+        executable="robot_state_publisher",
+        parameters=[description(namespace, inertials), timed],
+        remappings=local,
+        **where,
+    )
     found: list[Action] = [publisher]
     if profile != GAZEBO:
         package = "mujoco_ros2_control" if profile == MUJOCO else "controller_manager"
         manager = Node(
-            package=package, executable="ros2_control_node",
-            parameters=[share("config", "crane_x7", "ros2_control.yaml"), timed], **where,
-        )  # fmt: skip
+            package=package,
+            executable="ros2_control_node",
+            parameters=[share("config", "crane_x7", "ros2_control.yaml"), timed],
+            **where,
+        )
         over = OnProcessExit(target_action=manager, on_exit=[shared.give_up("the controller manager ended")])
         found += [manager, RegisterEventHandler(over)]
     found.append(spawner("joint_state_broadcaster"))
@@ -121,9 +132,14 @@ def nodes(context: LaunchContext) -> list[Action]:
     else:
         found += [spawner(chosen), *(spawner(name, "--inactive") for name in CONTROLLERS if name != chosen)]
     rviz = Node(
-        package="rviz2", executable="rviz2", arguments=["-d", share("config", "views", "dynid.rviz")],
-        parameters=[timed], remappings=local, condition=IfCondition(LaunchConfiguration("start_rviz")), **where,
-    )  # fmt: skip
+        package="rviz2",
+        executable="rviz2",
+        arguments=["-d", share("config", "views", "dynid.rviz")],
+        parameters=[timed],
+        remappings=local,
+        condition=IfCondition(LaunchConfiguration("start_rviz")),
+        **where,
+    )
     return [*found, rviz]
 
 

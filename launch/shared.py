@@ -1,4 +1,4 @@
-"""What the launch files share; they load it through launch itself, since a launch file is no part of a package."""
+"""Shared by the launch files, which load it through launch because they belong to no package."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def give_up(reason: str) -> OpaqueFunction:
 
 
 def refusal_of_unknown_arguments(file: str):
-    """What names an argument that a launch file does not have; launch itself passes it over in silence."""
+    """Refuses unknown arguments of a launch file, which launch itself ignores silently."""
 
     def refuse(context: LaunchContext) -> list[Action]:
         if os.path.basename(file) not in [os.path.basename(text) for text in sys.argv]:

@@ -1,25 +1,74 @@
-"""What a shared machine asks of the tests."""
+"""What a shared machine asks of the tests, and what all of them have."""
 
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+if TYPE_CHECKING:
+    from dynid.robot import Robot
+
+# Small matrices in several threads cost five times the processor time, and stall where another process is busy. It is
+# set before anything imports numpy, so imports of dynid are inside the fixtures.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 TEST = Path(__file__).parent
 DRIVER = ("bus", "cycle", "doctor", "dynamixel_arm", "handshake", "state_cycle", "written_bytes")
 # A driver's deadlines are milliseconds, and a shared host may stand still for longer. What talks to a servo bus in
-# real time is tried again then; pytest counts it as rerun. The whole chain needs none: its arm waits for the host.
-REAL_TIME = [
+# real time is tried again then; pytest counts it as rerun.
+ON_THE_BUS = [
     *(TEST / "hardware" / f"test_{name}.py" for name in DRIVER),
     TEST / "simulation" / "test_servo_bus.py",
-    TEST / "benchmarking" / "test_soak.py",
+    TEST / "benchmarks" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),
 ]
+# The whole chain needs no second try: its arm waits for the host. But it wants all processors.
+CHAIN = [TEST / "test_chain.py"]
 RERUNS = 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the real-time tests their reruns."""
-    assert all(path.is_file() for path in REAL_TIME)
+    """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain."""
+    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN))
     for item in items:
-        if item.path in REAL_TIME:
+        if item.path in ON_THE_BUS:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
+        if item.path in ON_THE_BUS or item.path in CHAIN:
+            item.add_marker(pytest.mark.real_time)
+        if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def robot() -> "Robot":
+    """The robot that ships first."""
+    from dynid.robot import load_robot
+
+    return load_robot("crane_x7")
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def dynid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """`dynid ARGUMENTS`, in this process: a new one takes a second or two before it does anything."""
+
+    from dynid import cli
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["dynid", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, *capsys.readouterr())
+
+    return run

@@ -14,8 +14,8 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import STRING, encode_string
 from dynid.robot import load_robot
-from dynid.simulation.lockstep import simulate
-from dynid.simulation.simulated_bag import write_bag
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.trajectory.trajectory import through
 
 
@@ -89,7 +89,7 @@ def test_help_is_no_error(
 
 def test_as_a_program_too() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "dynid", "demo", "--nope"], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-m", "dynid", "demo", "--nope"], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1 and "--nope" in done.stderr

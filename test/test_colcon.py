@@ -35,7 +35,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def colcon(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
     code = "import sys; from colcon_core.command import main; sys.exit(main())"
     command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=800)
 
 
 def test_colcon_takes_it_for_an_ament_python_package(workspace: Path) -> None:

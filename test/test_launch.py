@@ -127,9 +127,8 @@ def test_the_launch_files_that_the_readme_names_are_there() -> None:
     assert NAMES == [f"{name}.launch.py" for name in expected]
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_everything_that_a_launch_file_names_exists(path: Path) -> None:
-    assert launch_faults(path.read_text(encoding="utf-8")) == []
+def test_everything_that_a_launch_file_names_exists() -> None:
+    assert [f"{path.name}: {fault}" for path in FILES for fault in launch_faults(path.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize(
@@ -151,18 +150,23 @@ def test_a_wrong_name_is_noticed(source: str) -> None:
 SHARED = ROOT / "launch" / "shared.py"
 
 
-@pytest.mark.parametrize("path", [*FILES, SHARED], ids=[*NAMES, SHARED.name])
-def test_launch_files_import_launch_only(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    others = {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {name.split(".")[0] for name in plain | others} <= ALLOWED_IMPORTS
+def imported(source: str) -> set[str]:
+    """Top-level names of all modules that a source imports."""
+    nodes = list(ast.walk(ast.parse(source)))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return {name.split(".")[0] for name in plain | {str(n.module) for n in nodes if isinstance(n, ast.ImportFrom)}}
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_every_argument_explains_itself(path: Path) -> None:
-    arguments = declared_arguments(path.read_text(encoding="utf-8"))
-    assert arguments and all(len(text) > 10 for text in arguments.values())
+def test_launch_files_import_launch_only() -> None:
+    others = {path.name: imported(path.read_text("utf-8")) - ALLOWED_IMPORTS for path in (*FILES, SHARED)}
+    assert {name: modules for name, modules in others.items() if modules} == {}
+
+
+def test_every_argument_explains_itself() -> None:
+    arguments = {path.name: declared_arguments(path.read_text("utf-8")) for path in FILES}
+    assert all(arguments.values())
+    short = [f"{file}: {name}" for file, texts in arguments.items() for name, text in texts.items() if len(text) <= 10]
+    assert short == []
 
 
 def test_bringup_has_the_argument_names_that_users_know_and_moves_nothing_real_by_default() -> None:
@@ -187,9 +191,10 @@ def test_an_argument_that_there_is_not_is_named(path: Path, monkeypatch: pytest.
     pytest.importorskip("launch_ros")
     sources = pytest.importorskip("launch.launch_description_sources")
     for file, argument, refused in (
-        (path.name, "mounts:=hanging", True), (path.name, "namespace:=left", False),
+        (path.name, "mounts:=hanging", True),
+        (path.name, "namespace:=left", False),
         ("cell.launch.py", "mounts:=hanging", False),  # that one includes this one, and has arguments of its own
-    ):  # fmt: skip
+    ):
         monkeypatch.setattr("sys.argv", ["ros2", "launch", "dynid", file, argument])
         context = launch.LaunchContext(argv=[argument])
         first = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(context).entities[0]
@@ -200,8 +205,6 @@ def test_an_argument_that_there_is_not_is_named(path: Path, monkeypatch: pytest.
             assert not first.execute(context)
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_every_launch_file_looks_at_its_arguments_first(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    described = text[text.index("return LaunchDescription(") :]
-    assert re.match(r"return LaunchDescription\(\s*\[\s*OpaqueFunction\(function=refuse_unknown_arguments\)", described)
+def test_every_launch_file_looks_at_its_arguments_first() -> None:
+    first = re.compile(r"return LaunchDescription\(\s*\[\s*OpaqueFunction\(function=refuse_unknown_arguments\)")
+    assert [path.name for path in FILES if not first.search(path.read_text("utf-8"))] == []

@@ -71,18 +71,15 @@ def linked_files(text: str) -> list[str]:
     return [target for target in targets if "://" not in target]
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_linked_file_exists(name: str) -> None:
-    document = ROOT / name
-    links = linked_files(document.read_text(encoding="utf-8"))
-    assert [link for link in links if not (document.parent / link).exists()] == []
+def test_every_linked_file_exists() -> None:
+    links = [(ROOT / name, link) for name in DOCUMENTS for link in linked_files((ROOT / name).read_text("utf-8"))]
+    assert [(file.name, link) for file, link in links if not (file.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", (*DOCUMENTS, *SITE))
-def test_every_named_folder_and_file_exists(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:config|urdf|launch|docker|src|test|benchmarks|examples|docs)/[\w./]+)`", text)
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+def test_every_named_folder_and_file_exists() -> None:
+    named = re.compile(r"`((?:config|urdf|launch|docker|src|test|benchmarks|examples|docs)/[\w./]+)`")
+    paths = [(name, path) for name in (*DOCUMENTS, *SITE) for path in named.findall((ROOT / name).read_text("utf-8"))]
+    assert [(name, path) for name, path in paths if not (ROOT / path).exists()] == []
 
 
 def test_the_readme_names_exactly_the_nodes_topics_services_and_parameters_of_the_code() -> None:
@@ -130,18 +127,20 @@ def dockerfile_faults(text: str) -> list[str]:
     return faults + (["package lists stay in a layer"] if installs != cleaned else [])
 
 
-@pytest.mark.parametrize("path", DOCKERFILES, ids=[path.name for path in DOCKERFILES])
-def test_the_images_are_built_from_what_is_here_and_run_without_root(path: Path) -> None:
-    assert dockerfile_faults(path.read_text(encoding="utf-8")) == []
+def test_the_images_are_built_from_what_is_here_and_run_without_root() -> None:
+    assert [(path.name, fault) for path in DOCKERFILES for fault in dockerfile_faults(path.read_text("utf-8"))] == []
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "FROM debian\nUSER me", "FROM a:1", "FROM a:1\nUSER root", "FROM a:1\nUSER me\nCOPY nothing.txt ./",
+        "FROM debian\nUSER me",
+        "FROM a:1",
+        "FROM a:1\nUSER root",
+        "FROM a:1\nUSER me\nCOPY nothing.txt ./",
         "FROM a:1\nRUN apt-get install x\nUSER me",
     ],
-)  # fmt: skip
+)
 def test_a_careless_dockerfile_is_noticed(text: str) -> None:
     assert dockerfile_faults(text)
 

@@ -12,7 +12,7 @@ from dynid.robot import Robot, load_robot
 
 
 def content(**changes: Any) -> dict[str, Any]:
-    """A small robot: two turning joints without servos."""
+    """A small robot: two revolute joints without servos."""
     joint = {"lower_deg": -90, "upper_deg": 90, "velocity_limit_rad_s": 2.0, "torque_limit_nm": 5.0}
     link = {"mass_kg": [0.1, 2.0], "centre_of_mass_lower_m": [-1, -1, -1], "centre_of_mass_upper_m": [1, 1, 1]}
     return {
@@ -71,7 +71,7 @@ def test_limits_at_the_joint_come_from_current_and_gear(tmp_path: Path) -> None:
         _ = robot(tmp_path, joints=joints({"torque_limit_nm": None}, {})).torque_limits
 
 
-def test_sliding_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> None:
+def test_prismatic_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> None:
     slide = {"lower_deg": None, "upper_deg": None, "lower_m": -0.1, "upper_m": 4.0}
     wide = robot(tmp_path, joints=joints(slide, {"lower_deg": -270, "upper_deg": 270}))
     assert wide.prismatic == (True, False)
@@ -85,6 +85,12 @@ def test_sliding_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> Non
         ({"joints": joints({"lower_deg": None}, {})}, "joint a: needs lower_deg and upper_deg"),
         ({"joints": joints({"lower_m": 0.0, "upper_m": 1.0}, {})}, "joint a: needs lower_deg"),
         ({"joints": joints({"lower_deg": 91}, {})}, "lower_deg 91.0 must be below upper_deg 90"),
+        ({"joints": joints({"velocity_limit_rad_s": None}, {})}, "joint a: needs velocity_limit_rad_s, or"),
+        ({"joints": joints({"velocity_limit_m_s": 1.0}, {})}, "joint a: needs velocity_limit_rad_s, or"),
+        (
+            {"joints": joints({"velocity_limit_rad_s": None, "velocity_limit_m_s": 1.0}, {})},
+            "velocity_limit_m_s is of a sliding joint",
+        ),
         ({"joints": joints({"gear_ratio": 0.0}, {})}, "gear_ratio must not be 0"),
         ({"joints": joints({"servo_model": "S"}, {})}, "servo model 'S' is not under servos"),
         ({"joints": joints({}, {"role": "decoupled"})}, "physical_bounds.links has 2 entries, expected 1"),
@@ -98,7 +104,7 @@ def test_sliding_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> Non
                 "joints": joints({}, {"lower_deg": None, "upper_deg": None, "lower_m": 0.0, "upper_m": 1.0}),
                 "rest_posture_deg": [0, 0],
             },
-            "rest_posture_deg is in degrees but b slides",
+            "rest_posture_deg is in degrees, but joint b is prismatic",
         ),
         ({"frictoin": 1}, "frictoin"),
     ],

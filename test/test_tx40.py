@@ -12,38 +12,38 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arms import arm, nominal_standard
+from benchmarks.studies.estimators.closest_standard import closest_standard, with_identified_drives
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.identification.closest_standard import closest_standard, with_identified_drives
-from dynid.identification.essential import essential_parameters
-from dynid.identification.estimator import estimator
-from dynid.identification.feasibility import consistent_projection
-from dynid.identification.held_out import predict
-from dynid.identification.preprocessing import Samples
-from dynid.identification.sample_sets import hold_out
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.sample_sets import hold_out
+from dynid.identification.data.sources import load_recording
+from dynid.identification.estimators.essential import essential_parameters
+from dynid.identification.estimators.table import estimator
+from dynid.identification.estimators.torque_errors import torque_errors
+from dynid.identification.feasibility.consistent import consistent_projection
+from dynid.identification.prediction import predicted_torques
 from dynid.identification.settings import load_identification
-from dynid.identification.sources import load_source
-from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import load_standard
 from dynid.recording.csv_mapping import load_mapping
 from dynid.robot import load_robot
 
 ROBOT = load_robot("tx40")
 SETTINGS = load_identification(ROBOT)
-MODEL = ArmModel.of(ROBOT)
+MODEL = arm("tx40")
 MAPPING = ROBOT.folder / "csv_mapping.yaml"
 FOLDER = Path(os.environ.get("DYNID_TX40") or Path(__file__).resolve().parents[2] / "shared" / "data" / "tx40")
 POSITIONS = FOLDER / "pos_read_data.csv.gz"
-PRIOR = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, MODEL.regrouping.standard)
+PRIOR = nominal_standard("tx40")
 
 pytestmark = pytest.mark.skipif(not POSITIONS.is_file(), reason="the public TX-40 run is not there (DYNID_TX40)")
 
 
 @lru_cache
 def run() -> Samples:
-    return load_source(POSITIONS, ROBOT, SETTINGS, load_mapping(MAPPING)).samples(SETTINGS)
+    return load_recording(POSITIONS, ROBOT, load_mapping(MAPPING)).samples(SETTINGS)
 
 
 @lru_cache
@@ -52,7 +52,7 @@ def halves() -> tuple[Samples, Samples]:
 
 
 def error(phi: BaseParameters, samples: Samples) -> float:
-    return predict(MODEL, phi, samples, "").errors.relative
+    return torque_errors(samples.tau, predicted_torques(MODEL, samples, phi, None)).relative
 
 
 def test_counts_of_parameters() -> None:

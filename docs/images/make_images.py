@@ -23,10 +23,13 @@ BOXES = {
 }
 # from, to, text beside it, whether both ways
 ARROWS = (
-    ("servos", "hardware", "", True), ("hardware", "executor", "joint_states, joint_commands", True),
-    ("hardware", "recorder", "", False), ("recorder", "bag", "", False), ("bag", "identification", "", False),
+    ("servos", "hardware", "", True),
+    ("hardware", "executor", "joint_states, joint_commands", True),
+    ("hardware", "recorder", "", False),
+    ("recorder", "bag", "", False),
+    ("bag", "identification", "", False),
     ("identification", "model", "", False),
-)  # fmt: skip
+)
 STYLE = """
   text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2330; }
   .title { font-weight: 700; font-size: 15px; }
@@ -49,10 +52,11 @@ def chain_svg() -> str:
     """The chain as SVG, light or dark as the system is."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t">',
-        '<title id="t">The chain from servos to the model</title>', f"<style>{STYLE}</style>",
+        '<title id="t">The chain from servos to the model</title>',
+        f"<style>{STYLE}</style>",
         '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
         'orient="auto-start-reverse"><path d="M0 0L8 4L0 8z"/></marker></defs>',
-    ]  # fmt: skip
+    ]
     for begin, end, text, both in ARROWS:
         x1, y1, x2, y2 = _ends(begin, end)
         start = ' marker-start="url(#a)"' if both else ""

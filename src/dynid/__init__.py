@@ -1,3 +1,73 @@
-"""dynid: physically feasible dynamic identification for ROS 2 arms, from motor current to an accepted model."""
+"""dynid: physically feasible dynamic identification for ROS 2 arms, from motor current to an accepted model.
+
+    import dynid
+
+    robot = dynid.load_robot("crane_x7")                          # a name, or a folder with a robot.yaml
+    result = dynid.identify(robot, ["run"], validation=["other"])    # bags, CSV files, arrays
+    dynid.write_result(result, "model")                           # model.yaml, URDF, MJCF, report.html
+    tau = dynid.load_model("model").torques(q, dq, ddq)           # (N, n) [N m]
+
+| name | what |
+|---|---|
+| `load_robot` | a robot from its folder of data |
+| `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping |
+| `recording_from_arrays` | a recorded motion from numpy arrays |
+| `identify` | recordings to a judged model: an `Identification` |
+| `validate` | what a model predicts for other recordings, with checks |
+| `write_result` | the result as a folder, with exports and report |
+| `load_model`, `Model` | a written model, which gives torques, gravity and inertia matrix |
+| `ArmModel` | geometry and equations of motion: regressor, base parameters, dynamics |
+| `Verdict`, `Check` | named checks; a verdict is accepted if every check passed |
+| `DynidError` | what all errors are that a user can mend; one sentence |
+
+These names are stable. They load when they are first used, so that `import dynid` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from dynid.errors import DynidError as DynidError
+    from dynid.identification.data.sources import load_recording as load_recording
+    from dynid.identification.data.sources import recording_from_arrays as recording_from_arrays
+    from dynid.identification.held_out import validate as validate
+    from dynid.identification.pipeline import Identification as Identification
+    from dynid.identification.pipeline import identify as identify
+    from dynid.model.dynamics import ArmModel as ArmModel
+    from dynid.model.identified import Model as Model
+    from dynid.model.identified import load_model as load_model
+    from dynid.reporting.result_writer import write_result as write_result
+    from dynid.robot import load_robot as load_robot
+    from dynid.verdict import Check as Check
+    from dynid.verdict import Verdict as Verdict
+
+_PLACES = {
+    "ArmModel": "model.dynamics",
+    "Check": "verdict",
+    "DynidError": "errors",
+    "Identification": "identification.pipeline",
+    "Model": "model.identified",
+    "Verdict": "verdict",
+    "identify": "identification.pipeline",
+    "load_model": "model.identified",
+    "load_recording": "identification.data.sources",
+    "load_robot": "robot",
+    "recording_from_arrays": "identification.data.sources",
+    "validate": "identification.held_out",
+    "write_result": "reporting.result_writer",
+}
+__all__ = [*_PLACES]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, loaded when it is first used."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'dynid' has no attribute '{name}'")
+    globals()[name] = getattr(import_module(f"dynid.{_PLACES[name]}"), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

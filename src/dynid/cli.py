@@ -1,4 +1,4 @@
-"""The `dynid` command. Every subcommand does one thing and says in one sentence what went wrong."""
+"""From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
 import json
 import os
@@ -10,18 +10,14 @@ from typing import Annotated
 
 import typer
 
+from dynid.commands import options as opt
 from dynid.commands import register_all
-from dynid.commands.terminal import flags_first, set_level, stages, stderr, stdout
+from dynid.commands.terminal import flags_first, say, set_level, stages, stderr, stdout
 from dynid.errors import ConfigurationError, DynidError
 from dynid.parallel import THREAD_VARIABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
 
-RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-WithoutOption = Annotated[
-    list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
-]
 INTERRUPTED = 130
 NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
 # Of the click that this version of typer uses: the package, or a copy of its own.
@@ -31,14 +27,12 @@ USAGE = 2
 
 @app.callback()
 def options(
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print errors and the JSON asked for only; the exit code tells.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and requested JSON.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell every stage with its time, on standard error.")
+        bool, typer.Option("--verbose", "-v", help="Report every stage with its time on standard error.")
     ] = False,
 ) -> None:
-    """The `dynid` command. Every subcommand does one thing and says in one sentence what went wrong."""
+    """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
     if quiet and verbose:
         raise typer.BadParameter("--quiet and --verbose exclude each other")
     set_level("quiet" if quiet else "verbose" if verbose else "normal")
@@ -46,49 +40,41 @@ def options(
 
 @app.command()
 def demo(
-    robot: RobotOption = "crane_x7",
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     out: Annotated[Path | None, typer.Option(help="New folder for bags, model and logs.")] = None,
-    real_arm: Annotated[
-        str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
-    ] = None,
-    mount: Annotated[str | None, typer.Option(help="How the arm is mounted; see robot.yaml.")] = None,
+    real_arm: opt.RealArmOption = None,
+    mount: opt.MountOption = None,
     identification: Annotated[str, typer.Option(help="Trajectory to identify from.")] = "demo_identification",
     validation: Annotated[str, typer.Option(help="Trajectory to validate on.")] = "demo_validation",
-    without: WithoutOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    seed: opt.SeedOption = 0,
     gain: Annotated[
-        bool, typer.Option(help="Repeat the validation motion with computed torque from the identified model.")
+        bool, typer.Option(help="Repeat the validation motion with computed torque and compare the tracking errors.")
     ] = True,
     wall_clock: Annotated[
-        bool, typer.Option("--wall-clock", help="The simulated arm moves on while this machine is late, as a real one.")
+        bool, typer.Option("--wall-clock", help="Do not pause the simulated arm's clock while this machine is late.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """The whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
+    """Run the whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
     from dynid.reporting.tables import print_verdict
-    from dynid.robot import load_robot
-    from dynid.simulation.nuisances import magnitudes
     from dynid.trajectory.families import load_excitation
 
-    loaded = load_robot(robot)
+    loaded = opt.load_arm(robot, mount, without, friction)
     for name in (identification, validation):
         load_excitation(loaded).trajectory(name)
     if identification == validation:
         raise ConfigurationError(
             f"'{identification}' cannot validate a model that was identified from it; name another"
         )
-    loaded.gravity(mount)
-    magnitudes(loaded, without or ())
-    try:
+    with opt.needs_ros("the demo"):
         from dynid.nodes.chain import ChainOptions
         from dynid.nodes.demo import DemoOptions, run_demo
-    except ImportError as error:
-        raise DynidError(
-            f"the demo needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or source a ROS 2 "
-            "installation for this Python"
-        ) from error
     output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
-    chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, held_time=not wall_clock)
+    chain = ChainOptions(
+        robot, real_arm, mount, tuple(without or ()), seed, paused_clock=not wall_clock, friction=friction
+    )
     began = time.monotonic()
     console = stderr() if as_json else stdout()
     verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation, gain=gain), console)
@@ -104,60 +90,71 @@ def demo(
 
 
 def _list_results(output: Path) -> None:
-    """Say where everything lies."""
+    """List the files of the result."""
     report = "report.html" if (output / "report.html").is_file() else "model/report.html"
     kinds = {
         report: "the report: open it in a browser",
         "bags": "recorded motions (rosbag2)",
-        "model/model.yaml": "the model, its verdict and where it came from",
+        "model/model.yaml": "the model, its verdict and provenance",
         "model/model.urdf": "the model as a URDF",
-        "model/rotor_inertias.yaml": "what a URDF cannot hold",
-        "logs": "what each process said",
+        "model/rotor_inertias.yaml": "rotor inertias, which a URDF cannot hold",
+        "logs": "the log of each process",
     }
-    for name, meaning in kinds.items():
-        stdout().print(f"  {output / name}  [dim]{meaning}[/dim]", soft_wrap=True, highlight=False)
+    say(*(f"  {output / name}  [dim]{meaning}[/dim]" for name, meaning in kinds.items()))
 
 
 @app.command("simulated-arm")
 def simulated_arm(
-    robot: RobotOption = "crane_x7",
-    mount: Annotated[str | None, typer.Option(help="How the arm is mounted; see robot.yaml.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
-    link: Annotated[Path | None, typer.Option(help="Symbolic link to make to the port.")] = None,
-    baudrate: Annotated[int | None, typer.Option(help="Of the servos [bit/s]; else robot.yaml's simulation.")] = None,
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    mount: opt.MountOption = None,
+    seed: opt.SeedOption = 0,
+    link: Annotated[Path | None, typer.Option(help="New symbolic link to the port.")] = None,
+    baudrate: Annotated[int | None, typer.Option(help="Baud rate of the servos [bit/s]; default: the robot's.")] = None,
     wire_time: Annotated[
-        bool, typer.Option("--wire-time/--no-wire-time", help="Answer no sooner than a line of this rate would.")
+        bool, typer.Option("--wire-time/--no-wire-time", help="Include the transmission time of a line of this rate.")
     ] = True,
     clock: Annotated[
-        Path | None, typer.Option(help="New file of a time that is held while the driver is late; see clock_file.")
+        Path | None,
+        typer.Option(help="New file for the paused clock, which stops while the driver is late; see clock_file."),
     ] = None,
-    without: WithoutOption = None,
-    faults: Annotated[Path | None, typer.Option(help="YAML file of what goes wrong and when.")] = None,
-    trace: Annotated[Path | None, typer.Option(help="New file for what the arm really did (.npz).")] = None,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="New file for the true motion of the arm (.npz).")] = None,
+    lock_step: Annotated[bool, typer.Option("--lock-step", help="Advance time only with goal-current writes.")] = False,
+    ignore_interrupt: Annotated[bool, typer.Option("--ignore-interrupt", help="Ignore SIGINT.")] = False,
 ) -> None:
-    """A simulated arm behind a serial port: prints the port, then serves until SIGINT or SIGTERM."""
-    from dynid.hardware.realtime import prefer_latency
+    """Serve a simulated arm behind a serial port: print the port, then run until SIGINT or SIGTERM."""
+    from dynid.hardware.loop.realtime import prefer_latency
     from dynid.robot import load_robot
-    from dynid.simulation.faults import load_faults
-    from dynid.simulation.plant import ArmPlant
-    from dynid.simulation.servo_process import serve, traced
+    from dynid.simulation.bus.process import serve, traced
+    from dynid.simulation.faults.script import load_faults
+    from dynid.simulation.plant.arm import ArmPlant
 
     prefer_latency()
     loaded = load_robot(robot)
-    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or ())
-    script = None if faults is None else load_faults(faults)
+    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction)
     with traced(plant, trace) as arm:
-        rate = baudrate or loaded.file.simulation.baudrate
-        serve(loaded, arm, baudrate=rate, wire_time=wire_time, clock=clock, link=link, faults=script)
+        serve(
+            loaded,
+            arm,
+            baudrate=baudrate,
+            wire_time=wire_time,
+            lock_step=lock_step,
+            clock=clock,
+            link=link,
+            faults=None if faults is None else load_faults(faults),
+            ignore_interrupt=ignore_interrupt,
+        )
 
 
 @app.command("bag")
 def bag(
     action: Annotated[str, typer.Argument(help="info or repair")],
     path: Annotated[Path, typer.Argument(help="The bag.")],
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Summarise a bag, or write the metadata that a killed recorder left out."""
+    """Summarise a bag, or restore the metadata of a bag whose recorder was killed."""
     from dynid.errors import UnknownNameError
     from dynid.recording.bag_info import bag_info
     from dynid.recording.bag_repair import repair_bag
@@ -173,16 +170,12 @@ def bag(
     if as_json:
         print(json.dumps(info.as_dict()))
         return
-    console = stdout()
-    console.print(f"{info.path}  {info.storage}, {info.duration_s:.1f} s", soft_wrap=True)
+    say(f"{info.path}  {info.storage}, {info.duration_s:.1f} s")
     for topic in info.topics:
         rate = f"{topic.rate_hz:.1f} Hz" if topic.rate_hz else ""
         missed = f", {topic.drops.missed} of {topic.drops.expected} cycles missing" if topic.drops else ""
-        console.print(
-            f"  {topic.name}  {topic.count} x {topic.message_type}  {rate}{missed}", soft_wrap=True, highlight=False
-        )
-    for finding in info.findings:
-        console.print(f"  [yellow]{finding}[/yellow]", soft_wrap=True)
+        say(f"  {topic.name}  {topic.count} x {topic.message_type}  {rate}{missed}")
+    say(*(f"  [yellow]{finding}[/yellow]" for finding in info.findings))
 
 
 # Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds. The
@@ -193,7 +186,7 @@ register_all(app)
 
 
 def main() -> None:
-    """Run the command; errors that a user can mend are one sentence and exit code 1, wrong arguments exit code 2."""
+    """Run the command; errors that a user can fix are one sentence and exit code 1, wrong arguments exit code 2."""
     try:
         code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, standalone_mode=False)
     except DynidError as error:
@@ -210,7 +203,7 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What is wrong with the arguments, and where to read on."""
+    """What is wrong with the arguments, and which help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dynid"
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]

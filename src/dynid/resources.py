@@ -16,6 +16,7 @@ from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsErr
 Schema = TypeVar("Schema", bound=BaseModel)
 # The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def share_folder() -> Path:
@@ -34,8 +35,8 @@ def share_folder() -> Path:
         if (folder / "config").is_dir() and (folder / "package.xml").is_file():
             return folder
     raise InputNotFoundError(
-        f"dynid's share files (config/, urdf/) were found neither in {source_tree} nor in an ament prefix nor in "
-        f"{installed}; install the package again with 'pip install .'"
+        f"dynid's share files (config/, urdf/) are neither in {source_tree} nor in an ament prefix nor in {installed}; "
+        "reinstall the package with 'pip install .'"
     )
 
 
@@ -52,6 +53,11 @@ def read_yaml(path: Path) -> Any:
         raise InputNotFoundError(f"no such file: {path}") from None
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
         raise ConfigurationError(f"{path} is not a valid YAML file: {error}") from error
+
+
+def yaml_text(content: Any, width: int = 140) -> str:
+    """Plain values as YAML, in their order."""
+    return str(yaml.dump(content, Dumper=_SAFE_DUMPER, sort_keys=False, width=width, allow_unicode=True))
 
 
 def load_validated(path: Path, schema: type[Schema]) -> Schema:

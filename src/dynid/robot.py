@@ -83,8 +83,8 @@ class Robot:
         """The servo that drives a joint."""
         if joint.servo_model is None:
             raise ConfigurationError(
-                f"joint {joint.name} of robot '{self.name}' has no servo_model in robot.yaml: it can be identified "
-                "from data, but dynid cannot drive it"
+                f"joint {joint.name} of robot '{self.name}' has no servo_model in robot.yaml: dynid can identify it "
+                "from data, but cannot drive it"
             )
         return self.file.servos[joint.servo_model]
 
@@ -95,7 +95,7 @@ class Robot:
         if joint.servo_model is None:
             raise ConfigurationError(
                 f"joint {joint.name} of robot '{self.name}' has no torque_constant_nm_per_a in robot.yaml, so its "
-                "current cannot become a torque"
+                "current cannot be converted to torque"
             )
         return self._servo(joint).torque_constant_nm_per_a
 
@@ -108,14 +108,14 @@ class Robot:
         """
         if self.file.undecided:
             raise ConfigurationError(
-                f"robot.yaml of '{self.name}' leaves {', '.join(self.file.undecided)} undecided: an arm is not driven "
-                f"before a person has decided; run 'dynid robot check {self.name}'"
+                f"robot.yaml of '{self.name}' leaves {', '.join(self.file.undecided)} undecided, so dynid does not "
+                f"drive the arm: answer the questions of 'dynid robot check {self.name}'"
             )
         missing = [joint.name for joint in self.file.joints if joint.servo_id is None]
         if missing:
             raise ConfigurationError(
-                f"robot '{self.name}' has no servo_id for {', '.join(missing)} in robot.yaml: it can be identified "
-                "from data, but dynid cannot drive it"
+                f"robot '{self.name}' has no servo_id for {', '.join(missing)} in robot.yaml: dynid can identify it "
+                "from data, but cannot drive it"
             )
         return tuple(joint.servo_id for joint in self.file.joints if joint.servo_id is not None)
 
@@ -138,14 +138,14 @@ class Robot:
         """
         return read_only([self._torque_constant(joint) for joint in self.file.joints])
 
-    @property
+    @cached_property
     def has_torque_constants(self) -> bool:
         """Whether every joint has a torque constant."""
         return all(j.torque_constant_nm_per_a is not None or j.servo_model is not None for j in self.file.joints)
 
     @cached_property
     def prismatic(self) -> tuple[bool, ...]:
-        """Which axes slide, (n,)."""
+        """Which axes are prismatic, (n,)."""
         return tuple(joint.prismatic for joint in self.file.joints)
 
     @cached_property
@@ -171,7 +171,7 @@ class Robot:
     @cached_property
     def velocity_limits(self) -> FloatArray:
         """Velocity limits, (n,) [rad/s or m/s]."""
-        return read_only([j.velocity_limit_rad_s for j in self.file.joints])
+        return read_only([j.velocity_limit for j in self.file.joints])
 
     @cached_property
     def current_limits(self) -> FloatArray:
@@ -198,7 +198,7 @@ class Robot:
             if joint.torque_limit_nm is None and joint.current_limit_a is None:
                 raise ConfigurationError(
                     f"joint {joint.name} of robot '{self.name}' has neither torque_limit_nm nor current_limit_a in "
-                    "robot.yaml: torques in a wrong unit could not be told"
+                    "robot.yaml, which is needed to detect torques in a wrong unit"
                 )
             limit = joint.torque_limit_nm
             if limit is None:
@@ -215,7 +215,7 @@ class Robot:
         """
         if self.file.simulation.nuisances is None:
             raise ConfigurationError(
-                f"robot '{self.name}' has no simulation.nuisances in robot.yaml; simulation needs it"
+                f"robot '{self.name}' has no simulation.nuisances in robot.yaml, which simulation needs"
             )
         return self.file.simulation.nuisances
 
@@ -233,19 +233,18 @@ class Robot:
     @cached_property
     def audit_lower(self) -> FloatArray:
         """Lower corner of the audit domain, (chain_size,) [rad or m]; without one in the file the joint limits."""
-        domain, revolute = self.file.audit_domain, ~np.array(self.prismatic[: self.chain_size])
-        limits = self.lower[: self.chain_size]
-        # beyond half a turn either way poses repeat
-        inside = np.where(revolute, np.maximum(limits, -np.pi), limits)
-        return read_only(inside if domain is None else np.deg2rad(domain.lower_deg))
+        return self._audit_corner(np.maximum, self.lower, -np.pi, "lower_deg")
 
     @cached_property
     def audit_upper(self) -> FloatArray:
         """Upper corner of the audit domain, (chain_size,) [rad or m]; without one in the file the joint limits."""
-        domain, revolute = self.file.audit_domain, ~np.array(self.prismatic[: self.chain_size])
-        limits = self.upper[: self.chain_size]
-        inside = np.where(revolute, np.minimum(limits, np.pi), limits)
-        return read_only(inside if domain is None else np.deg2rad(domain.upper_deg))
+        return self._audit_corner(np.minimum, self.upper, np.pi, "upper_deg")
+
+    def _audit_corner(self, inner: np.ufunc, limits: FloatArray, half_turn: float, key: str) -> FloatArray:
+        if self.file.audit_domain is not None:
+            return read_only(np.deg2rad(getattr(self.file.audit_domain, key)))
+        own, prismatic = limits[: self.chain_size], self.prismatic[: self.chain_size]
+        return read_only(np.where(prismatic, own, inner(own, half_turn)))  # beyond half a turn poses repeat
 
     def gravity(self, mount: str | None = None) -> FloatArray:
         """Gravitational acceleration in the base link's frame, (3,) [m/s^2].
@@ -283,6 +282,6 @@ def load_robot(name_or_folder: str | Path) -> Robot:
     as_path = Path(name_or_folder)
     is_folder = (as_path / "robot.yaml").is_file()
     if not is_folder and str(name_or_folder) not in known_robots():
-        raise UnknownNameError("robot", str(name_or_folder), (*known_robots(), "or a folder that holds a robot.yaml"))
+        raise UnknownNameError("robot", str(name_or_folder), (*known_robots(), "or a folder with a robot.yaml"))
     folder = as_path if is_folder else share_folder() / "config" / str(name_or_folder)
     return Robot(load_validated(folder / "robot.yaml", RobotFile), folder.resolve())

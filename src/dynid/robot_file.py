@@ -39,7 +39,7 @@ class Joint(Strict):
     A revolute joint has lower_deg and upper_deg, a prismatic one lower_m and upper_m. The servo fields are needed to
     drive the arm, not to identify it. `gear_ratio` is motor over joint, for data that are measured at the motors; the
     torque constant is that of the side on which the current's torque is counted: the motor's before the gear, or 1:1.
-    For a prismatic joint read N m as N and rad/s as m/s.
+    For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
     """
 
     name: str
@@ -49,7 +49,8 @@ class Joint(Strict):
     upper_deg: float | None = None
     lower_m: float | None = None
     upper_m: float | None = None
-    velocity_limit_rad_s: Positive
+    velocity_limit_rad_s: Positive | None = None
+    velocity_limit_m_s: Positive | None = None
     current_limit_a: Positive | None = None
     torque_limit_nm: Positive | None = None
     role: Literal["chain", "decoupled"] = "chain"
@@ -69,9 +70,20 @@ class Joint(Strict):
         if lower >= upper:  # type: ignore[operator]
             key = "deg" if given[0] is turns else "m"
             raise ValueError(f"joint {self.name}: lower_{key} {lower} must be below upper_{key} {upper}")
+        if (self.velocity_limit_rad_s is None) == (self.velocity_limit_m_s is None):
+            raise ValueError(f"joint {self.name}: needs velocity_limit_rad_s, or velocity_limit_m_s where it slides")
+        if self.velocity_limit_m_s is not None and not self.prismatic:
+            raise ValueError(f"joint {self.name}: velocity_limit_m_s is of a sliding joint: give velocity_limit_rad_s")
         if self.gear_ratio == 0.0:
-            raise ValueError(f"joint {self.name}: gear_ratio must not be 0 (negative where motor and joint turn apart)")
+            raise ValueError(
+                f"joint {self.name}: gear_ratio must not be 0 (negative if motor and joint turn in opposite directions)"
+            )
         return self
+
+    @property
+    def velocity_limit(self) -> float:
+        """Its speed limit [rad/s or m/s]."""
+        return self.velocity_limit_m_s or self.velocity_limit_rad_s or 0.0
 
     @property
     def prismatic(self) -> bool:
@@ -111,18 +123,37 @@ class Structure(Strict):
 
 
 class LinkBounds(Strict):
-    """Physical bounds of one moving link: mass, and a box for its centre of mass in the URDF link frame."""
+    """Physical bounds of one moving link: mass, boxes of its centre of mass and of all mass, in the URDF link frame.
 
-    mass_kg: tuple[Positive, Positive]
+    Without `mass_kg` the arm's mass bounds it; without a box it is that of the URDF's shapes, see `model.link_limits`.
+    """
+
+    mass_kg: tuple[Positive, Positive] | None = None
     centre_of_mass_lower_m: Vector3
     centre_of_mass_upper_m: Vector3
+    box_lower_m: Vector3 | None = None
+    box_upper_m: Vector3 | None = None
+
+    @model_validator(mode="after")
+    def _boxed(self) -> "LinkBounds":
+        lower, upper = self.box_lower_m, self.box_upper_m
+        if (lower is None) != (upper is None):
+            raise ValueError("box_lower_m and box_upper_m belong together: give both, or none")
+        if lower is not None and upper is not None and any(a >= b for a, b in zip(lower, upper, strict=True)):
+            raise ValueError(f"box_lower_m {list(lower)} must be below box_upper_m {list(upper)}")
+        return self
 
 
 class PhysicalBounds(Strict):
-    """Bounds that keep a consistent standard-parameter set physical (design 5.3); links in joint order."""
+    """Bounds that keep a consistent standard-parameter set physical (design 5.3); links in joint order.
 
-    total_mass_kg: Positive
+    minimal_spread_m: least standard deviation of a link's mass along any direction. A solid rod of 20 mm has 5 mm
+        across, a small servo of 28 mm has 8 mm; thinner than that no link is that carries anything.
+    """
+
+    total_mass_kg: Positive | None = None
     pseudo_inertia_margin: Positive = 1e-6
+    minimal_spread_m: NonNegative = 0.005
     links: tuple[LinkBounds, ...]
 
 
@@ -143,14 +174,20 @@ class Nuisances(Strict):
     stamp_jitter_s: NonNegative = 0.0
     backlash_deg: NonNegative = 0.0
     communication_delay_s: NonNegative = 0.0
+    warm_up_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    warm_up_time_s: Positive = 180.0
 
 
 class Simulation(Strict):
-    """The simulated arm, and the standard parameters that are nearest to the real one (CAD), where there are any."""
+    """The simulated arm, and the standard parameters that are nearest to the real one (CAD), where there are any.
+
+    friction: of its gears: "viscous" (with Coulomb friction), or a model of which friction.yaml beside it has figures.
+    """
 
     step_s: Positive = 0.001
     baudrate: int | None = None
     standard_parameters: str = "models/nominal.yaml"
+    friction: str = "viscous"
     nuisances: Nuisances | None = None
 
 
@@ -191,7 +228,7 @@ class RobotFile(Strict):
         if len(set(names)) != len(names) or len(set(ids)) != len(ids):
             problems.append("joint names and servo ids must be unique")
         if roles != sorted(roles) or "chain" not in roles:
-            problems.append("chain joints come first, decoupled ones last, and there is at least one chain joint")
+            problems.append("list chain joints first and decoupled joints last; expected at least one chain joint")
         problems += [
             f"joint {j.name}: servo model '{j.servo_model}' is not under servos"
             for j in self.joints
@@ -227,7 +264,7 @@ class RobotFile(Strict):
         """Fields in degrees have no meaning for a joint that slides."""
         sliding = [joint.name for joint in self.joints if joint.prismatic]
         given = [key for key in ("audit_domain", "rest_posture_deg") if getattr(self, key) is not None]
-        return [f"{key} is in degrees but {sliding[0]} slides: leave it out" for key in given if sliding]
+        return [f"{key} is in degrees, but joint {sliding[0]} is prismatic: remove it" for key in given if sliding]
 
     def _coupling_problems(self) -> list[str]:
         if self.coupling is None:

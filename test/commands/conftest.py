@@ -35,9 +35,16 @@ def write_run(tmp_path: Path) -> WriteRun:
     """Write a CSV and its mapping (`mapping.yaml` beside it): torques of the robot's nominal parameters."""
 
     def write(
-        robot: Robot, name: str = "run.csv", *, seconds: float = 30.0, rate_hz: float = 100.0, seed: int = 1,
-        load: FloatArray | None = None, scale: FloatArray | float = 1.0, noise: float = 0.01,
-    ) -> Path:  # fmt: skip
+        robot: Robot,
+        name: str = "run.csv",
+        *,
+        seconds: float = 30.0,
+        rate_hz: float = 100.0,
+        seed: int = 1,
+        load: FloatArray | None = None,
+        scale: FloatArray | float = 1.0,
+        noise: float = 0.01,
+    ) -> Path:
         model = ArmModel.of(robot)
         path = robot.folder / robot.file.simulation.standard_parameters
         standard = load_standard(path, model.mdh, model.regrouping.standard)

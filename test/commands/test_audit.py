@@ -28,6 +28,7 @@ def test_the_published_model_is_indefinite() -> None:
     assert found["poses_checked"] >= 65536
 
 
+@pytest.mark.slow
 def test_its_own_geometry_leaves_it_on_the_boundary() -> None:
     code, found = run("paper", "--profile", "paper")
     assert code == 1

@@ -12,10 +12,13 @@ from dynid.cli import app
 from dynid.errors import ConfigurationError, OutputExistsError
 from dynid.robot import load_robot
 
+pytestmark = pytest.mark.slow
+
 
 def test_one_bag_at_every_interval(tmp_path: Path) -> None:
     runner, bags, out = CliRunner(), tmp_path / "bags", tmp_path / "result"
     made = ["simulate", "PA01", "V01", "--profile", "paper", "--out", str(bags), "--json", "--seed", "2"]
+    made += ["--friction", "viscous"]
     assert runner.invoke(app, made, catch_exceptions=False).exit_code == 0
     arguments = ["campaign", str(bags / "PA01"), str(bags / "nothing"), "--validate", str(bags / "V01")]
     result = runner.invoke(app, [*arguments, "--out", str(out), "--json"], catch_exceptions=False)
@@ -29,9 +32,18 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
     assert found["accepted"] == all(check["passed"] for check in found["checks"])
     names = {path.name for path in out.iterdir()}
     assert names == {
-        "model.yaml", "model.xml", "model.urdf", "rotor_inertias.yaml", "campaign.json", "tables", "runs",
-        "predictions.npz", "report.html",
-    }  # fmt: skip
+        "model.yaml",
+        "model.xml",
+        "model.urdf",
+        "rotor_inertias.yaml",
+        "bam",
+        "belief.npz",
+        "campaign.json",
+        "tables",
+        "runs",
+        "predictions.npz",
+        "report.html",
+    }
     assert not (tmp_path / "result.runs").exists()
     html = (out / "report.html").read_text(encoding="utf-8")
     data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])  # type: ignore[index]
@@ -43,7 +55,7 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
     with pytest.raises(OutputExistsError, match="result"):
         runner.invoke(app, [*arguments, "--out", str(out)], catch_exceptions=False)
     assert (out / "model.yaml").read_bytes() == before
-    assert yaml.safe_load(before)["coulomb_friction"]["axes_nm"][0]["name"] == "FC1"
+    assert yaml.safe_load(before)["friction_law"]["terms"][0]["symbol"] == "fb"
     audited = runner.invoke(app, ["audit", str(out), "--poses", "65536", "--json"])
     assert audited.exit_code == 0 and json.loads(audited.stdout)["lambda_min"] >= 1e-4
 
@@ -59,7 +71,7 @@ def test_settings_of_ones_own(tmp_path: Path) -> None:
     arguments = ["campaign", str(bags / "PA01"), "--out", str(out), "--settings", str(settings), "--json"]
     found = json.loads(runner.invoke(app, arguments, catch_exceptions=False).stdout)
     assert found["runs"] == 3 and sorted(found["routing"]) == ["40", "60", "80"], found["routing"]
-    assert yaml.safe_load((out / "model.yaml").read_text())["coulomb_friction"] is None
+    assert yaml.safe_load((out / "model.yaml").read_text())["friction_law"] is None
     settings.write_text("schema_version: 1\nfriction: ignored\n")
     with pytest.raises(ConfigurationError, match="friction"):
         runner.invoke(app, [*arguments[:3], str(tmp_path / "other"), *arguments[4:]], catch_exceptions=False)

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arms import RECORD, arm, nominal_standard
+from benchmarks.studies.estimators.comparison import Comparison
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, OutputExistsError, UnknownNameError
-from dynid.identification.comparison import Comparison
 from dynid.identification.settings import load_identification
-from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot
 
 PLANAR = load_robot("planar_3r")
-MODEL = ArmModel.of(PLANAR)
-TRUTH = load_standard(PLANAR.folder / "models" / "nominal.yaml", MODEL.mdh)
+MODEL = arm("planar_3r")
+TRUTH = nominal_standard("planar_3r")
 
 
 def run(command: str, *arguments: object) -> tuple[int, str]:
@@ -39,6 +39,7 @@ def files(write_run) -> tuple[Path, Path, Path]:
     return fit, other, fit.parent / "mapping.yaml"
 
 
+@pytest.mark.slow
 def test_all_estimators_side_by_side(files) -> None:
     fit, other, mapping = files
     found = as_json("compare", fit, "--mapping", mapping, "--validate", other)
@@ -92,18 +93,12 @@ def test_an_indefinite_model_and_a_failure_are_lines_of_the_table(make_run) -> N
 
 @pytest.fixture
 def make_run():
-    from dynid.identification.preprocessing import Samples, SampleSettings
-    from dynid.identification.verdict import Verdict
-
-    record = SampleSettings(
-        interval_s=0.02, grid_s=0.001, filter_order=4, cutoff_hz=20, torque_source="present", torque_delay_s=0,
-        window_s=(0, 1), trimmed_s=(0, 0), missed_cycles=0, dropped_samples=0, samples=1,
-    )  # fmt: skip
+    from dynid.identification.data.preprocessing import Samples
 
     def make(phi: BaseParameters, count: int = 200) -> Samples:
         q, dq, ddq = np.random.default_rng(1).uniform(-2, 2, (3, count, 3))
         tau = MODEL.inverse_dynamics(q, dq, ddq, phi)
-        return Samples(PLANAR.joint_names, 0.02 * np.arange(count), q, dq, ddq, tau, record, Verdict(()))
+        return Samples(PLANAR.joint_names, 0.02 * np.arange(count), q, dq, ddq, tau, RECORD)
 
     return make
 
@@ -124,7 +119,7 @@ def test_essential_parameters_and_the_standard_ones_behind_them(files, tmp_path:
     with pytest.raises(OutputExistsError):
         run("essential", fit, "--mapping", mapping, "--out", out)
     code, text = run("essential", fit, "--mapping", mapping, "--limit", "0.02")
-    assert code == 0 and "parameters are essential" in text and "closest to the robot's a-priori ones" in text
+    assert code == 0 and "parameters are essential" in text and "closest to the a-priori ones" in text
 
 
 # -- validation ------------------------------------------------------------------------------------------------
@@ -137,7 +132,7 @@ def test_a_model_is_validated_on_a_csv(files) -> None:
     assert code == 0 and 0 < found["bags"]["other.csv"]["relative"] < 0.05
     assert "no torque constant was used" in found["torques"][0]
     assert "no torque constant was used" in run("validate", "nominal", other, "--mapping", mapping)[1]
-    with pytest.raises(ConfigurationError, match="say with --mapping"):
+    with pytest.raises(ConfigurationError, match="describe its columns with --mapping"):
         run("validate", "nominal", other)
 
 

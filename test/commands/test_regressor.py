@@ -82,7 +82,7 @@ def test_without_states_the_parameters_are_listed() -> None:
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "states.csv"
     states(path, 3)
-    with pytest.raises(ConfigurationError, match="belong together"):
+    with pytest.raises(ConfigurationError, match="give both states and --out"):
         run(str(path), "--robot", "planar_3r")
     with pytest.raises(ConfigurationError, match=r"must end with \.npz"):
         run(str(path), "--robot", "planar_3r", "--out", str(tmp_path / "W.csv"))
@@ -92,6 +92,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has 12 columns; expected 9"):
         run(str(path), "--robot", "planar_3r", "--out", str(tmp_path / "W.npz"))
     path.write_text("1,2,3,4,5,6,7,8,9\n1,2,3,4,5,6,7,8,x\n")
-    with pytest.raises(DataError, match="line 2: 'x' in column 9 is no number"):
+    with pytest.raises(DataError, match="line 2: 'x' in column 9 is not a number"):
         run(str(path), "--robot", "planar_3r", "--out", str(tmp_path / "W.npz"))
     assert not (tmp_path / "W.npz").exists()

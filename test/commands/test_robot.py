@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError
 from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard, to_link_frame
 from dynid.robot import load_robot
 
 URDF = Path(__file__).resolve().parents[2] / "urdf"
@@ -43,11 +45,14 @@ def urdf(folder: Path, *joints: str, mass: float = 1.0) -> Path:
     inertia = '<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/>'
     body = f'<inertial><origin xyz="0.05 0 0"/><mass value="{mass}"/>{inertia}</inertial>' if mass else ""
     used = {link for link in links if any(f'link="{link}"' in one for one in joints)}
+    folder.mkdir(exist_ok=True)
     path = folder / "arm.urdf"
     path.write_text(
-        "<robot name='t'>" + "".join(f'<link name="{link}">{body}</link>' for link in sorted(used)) + "".join(joints)
+        "<robot name='t'>"
+        + "".join(f'<link name="{link}">{body}</link>' for link in sorted(used))
+        + "".join(joints)
         + "</robot>"
-    )  # fmt: skip
+    )
     return path
 
 
@@ -65,6 +70,7 @@ def test_from_a_urdf_to_base_parameters_without_python(tmp_path: Path) -> None:
     assert {"mounts_gravity_m_s2", "structure", "physical_bounds", "joints"} <= found["undecided"].keys()
     content = yaml.safe_load((folder / "robot.yaml").read_text())
     del content["undecided"]
+    content["structure"]["friction_offset"] = False  # the shipped arm has none
     (folder / "robot.yaml").write_text(yaml.safe_dump(content))
     code, found = checked(folder)
     shipped = checked("puma560")[1]
@@ -98,7 +104,7 @@ def test_a_gripper_behind_the_arm_is_decoupled(tmp_path: Path) -> None:
 
 def test_one_of_two_arms_is_chosen_by_its_tip(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM, joint("x", "a", "e"), joint("y", "e", "f"))
-    with pytest.raises(ConfigurationError, match=r"joints 1, x branch off a: .* --tip, such as one of d, f"):
+    with pytest.raises(ConfigurationError, match=r"joints 1, x branch off a: .* --tip: d, f"):
         run("new", "arm", "--urdf", str(path), "--out", str(tmp_path / "arm"))
     assert not (tmp_path / "arm").exists()
     run("new", "arm", "--urdf", str(path), "--out", str(tmp_path / "arm"), "--tip", "f")
@@ -116,12 +122,28 @@ def test_what_the_urdf_does_not_say_is_asked(tmp_path: Path) -> None:
     assert {"joints.1.limits", "joints.1.torque_limit_nm", "joints.2.velocity_limit_rad_s"} <= asked.keys()
     assert "joints.2.limits" not in asked
     assert "no mass beyond 1, 2" in asked["physical_bounds"]
+    assert "no mass beyond 1, 2" in asked["physical_bounds.total_mass_kg"]
+    bounds = robot.file.physical_bounds
+    assert bounds.total_mass_kg is None and {link.mass_kg for link in bounds.links} == {None}
+    with pytest.raises(ConfigurationError, match=r"no physical_bounds\.total_mass_kg"):
+        ArmModel.of(robot).limits(bounds)
     np.testing.assert_allclose(robot.upper, [np.pi, 1.0])
     with pytest.raises(ConfigurationError, match="neither torque_limit_nm nor current_limit_a"):
         _ = robot.torque_limits
     code, found = checked(tmp_path / "arm")
     assert code == 1 and "torque_limit_nm" in found["uses"]["identify from torques"]
     assert found["notes"] == ["the URDF gives the link after 1 no mass", "the URDF gives the link after 2 no mass"]
+    content = yaml.safe_load((tmp_path / "arm" / "robot.yaml").read_text())
+    content["joints"][0]["torque_limit_nm"] = 5.0
+    content["joints"][1]["torque_limit_nm"] = 5.0
+    (tmp_path / "arm" / "robot.yaml").write_text(yaml.safe_dump(content))
+    assert "total_mass_kg" in checked(tmp_path / "arm")[1]["uses"]["identify from torques"]
+    content["physical_bounds"]["total_mass_kg"] = 3.0
+    (tmp_path / "arm" / "robot.yaml").write_text(yaml.safe_dump(content))
+    found = checked(tmp_path / "arm")[1]
+    assert found["uses"]["identify from torques"] == "ready"
+    said = "the box that holds all mass of link 1, 2 is from joint distances, no shapes in the URDF"
+    assert said in found["notes"]
 
 
 def test_inertias_of_no_body_are_named(tmp_path: Path) -> None:
@@ -129,7 +151,9 @@ def test_inertias_of_no_body_are_named(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('izz="0.1"', 'izz="0.3"', 2))  # the first link is the base
     run("new", "arm", "--urdf", str(path), "--out", str(tmp_path / "arm"))
     notes = checked(tmp_path / "arm")[1]["notes"]
-    assert notes == ["the URDF's inertia of the link after 1 belongs to no body: principal moments 0.1, 0.1, 0.3"]
+    assert not (tmp_path / "arm" / "models").exists()
+    said = "the URDF's inertia of the link after 1 is physically impossible: principal moments 0.1, 0.1, 0.3"
+    assert notes[1:] == [said]
 
 
 def test_loops_missing_files_and_existing_folders_are_refused(tmp_path: Path) -> None:
@@ -151,5 +175,93 @@ def test_kinds_of_joints_must_be_the_urdfs(tmp_path: Path) -> None:
     run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "arm"))
     file = tmp_path / "arm" / "robot.yaml"
     file.write_text(file.read_text().replace("lower_deg", "lower_m", 1).replace("upper_deg", "upper_m", 1))
-    with pytest.raises(ConfigurationError, match="joint 1 is revolute, with lower_deg and upper_deg by the URDF"):
+    with pytest.raises(ConfigurationError, match="joint 1 is revolute, with lower_deg and upper_deg in the URDF"):
         checked(tmp_path / "arm")
+
+
+def test_the_draft_has_the_urdfs_inertials_and_an_offset(tmp_path: Path) -> None:
+    run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "arm"))
+    robot = load_robot(tmp_path / "arm")
+    model = ArmModel.of(robot)
+    assert robot.file.structure.friction_offset and {"OF1", "OF2", "OF3"} <= set(model.names)
+    nominal = load_standard(tmp_path / "arm" / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
+    own = pinocchio.buildModelFromUrdf(str(tmp_path / "arm" / "arm.urdf"))
+    for j in range(3):
+        body = to_link_frame(nominal.link(j), model.mdh.in_link[j])
+        assert body.mass == pytest.approx(own.inertias[j + 1].mass)
+        np.testing.assert_allclose(body.centre_of_mass, own.inertias[j + 1].lever, atol=1e-9)
+        np.testing.assert_allclose(body.inertia, own.inertias[j + 1].inertia, atol=1e-9)
+    assert checked(tmp_path / "arm")[1]["uses"]["standard parameters close to CAD values"] == "ready"
+
+
+def test_masses_are_bounded_by_the_stated_mass_or_it_is_asked_for(tmp_path: Path) -> None:
+    path = urdf(tmp_path, *ARM, mass=2.0)
+    run("new", "asked", "--urdf", str(path), "--out", str(tmp_path / "asked"))
+    asked = load_robot(tmp_path / "asked").file
+    assert "Proposed: 1.5 times the 6.0 kg" in asked.undecided["physical_bounds.total_mass_kg"]
+    assert asked.physical_bounds.total_mass_kg == 9.0
+    run("new", "told", "--urdf", str(path), "--out", str(tmp_path / "told"), "--total-mass", "4.5")
+    told = load_robot(tmp_path / "told").file
+    assert "physical_bounds.total_mass_kg" not in told.undecided and told.physical_bounds.total_mass_kg == 4.5
+    assert [link.mass_kg for link in told.physical_bounds.links] == [(0.5, 4.5)] * 3
+    bare = urdf(tmp_path, *ARM, mass=0.0)
+    run("new", "bare", "--urdf", str(bare), "--out", str(tmp_path / "bare"), "--total-mass", "4.5")
+    robot = load_robot(tmp_path / "bare")
+    limits = ArmModel.of(robot).limits(robot.file.physical_bounds)
+    assert [link.mass for link in limits.links] == [pytest.approx((0.0045, 4.5))] * 3
+
+
+def test_a_sliding_joint_has_its_speed_in_its_own_unit(tmp_path: Path) -> None:
+    slow = joint("1", "a", "b", "prismatic", '<limit lower="0" upper="0.4" effort="50" velocity="0.05"/>')
+    still = joint("2", "b", "c", "prismatic", '<limit lower="0" upper="0.4" effort="50" velocity="0"/>')
+    run("new", "arm", "--urdf", str(urdf(tmp_path, slow, still, ARM[2])), "--out", str(tmp_path / "arm"))
+    robot = load_robot(tmp_path / "arm")
+    first, second, third = robot.file.joints
+    assert (first.velocity_limit_m_s, first.velocity_limit_rad_s) == (0.05, None)
+    assert (third.velocity_limit_m_s, third.velocity_limit_rad_s) == (None, 2.0)
+    assert second.velocity_limit_m_s == 0.25 and "joints.2.velocity_limit_m_s" in robot.file.undecided
+    np.testing.assert_array_equal(robot.velocity_limits, [0.05, 0.25, 2.0])
+
+
+def test_the_chain_stops_at_its_tip(tmp_path: Path) -> None:
+    """Nothing beyond moves, neither a branch at the gripper nor the rest of the arm, but what is named."""
+    branch = (FINGERS[0], joint("right", "d", "f", "prismatic"))
+    path = urdf(tmp_path, *ARM, *branch)
+    run("new", "hand", "--urdf", str(path), "--out", str(tmp_path / "hand"), "--tip", "d")
+    assert load_robot(tmp_path / "hand").joint_names == ("1", "2", "3")
+    assert "left, right as fixed at zero" in load_robot(tmp_path / "hand").file.undecided["joints"]
+    run("new", "short", "--urdf", str(path), "--out", str(tmp_path / "short"), "--tip", "c")
+    short = load_robot(tmp_path / "short")
+    assert (short.joint_names, short.chain_size) == (("1", "2"), 2)
+    run("new", "one", "--urdf", str(path), "--out", str(tmp_path / "one"), "--tip", "d", "--decoupled", "left")
+    one = load_robot(tmp_path / "one")
+    assert (one.joint_names, one.chain_size) == (("1", "2", "3", "left"), 3)
+    mass = load_standard(tmp_path / "short" / "models" / "nominal.yaml", ArmModel.of(short).mdh)["M2"]
+    assert mass == pytest.approx(4.0)  # that of its own link, of the next one, and of both fingers
+
+
+def test_boxes_of_shapes_are_kept_where_the_meshes_are_not(tmp_path: Path) -> None:
+    """The draft's copy of the URDF has no meshes beside it."""
+    path = urdf(tmp_path / "given", *ARM)
+    corners = np.array([[0, 0, 0], [0.1, 0, 0], [0, 0.2, 0], [0, 0, 0.3], [0.1, 0, 0], [0, 0.2, 0]])
+    lines = "".join(f"v {x} {y} {z}\n" for x, y, z in corners) + "f 1 2 3\nf 4 5 6\n"
+    (tmp_path / "given" / "part.obj").write_text(lines)
+    mesh = '<visual><geometry><mesh filename="part.obj"/></geometry></visual>'
+    path.write_text(path.read_text().replace('<link name="b">', f'<link name="b">{mesh}'))
+    run("new", "arm", "--urdf", str(path), "--out", str(tmp_path / "arm"))
+    bounds = load_robot(tmp_path / "arm").file.physical_bounds
+    assert bounds.links[0].box_upper_m == pytest.approx((0.12, 0.22, 0.32), abs=1e-3)
+    assert bounds.links[1].box_upper_m is None
+    assert "no shapes in the URDF) reach from joint" in load_robot(tmp_path / "arm").file.undecided["physical_bounds"]
+
+
+@pytest.mark.parametrize("text", ["<robot", "<sdf/>", "\u0000"])
+def test_what_is_no_urdf_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wrong.urdf").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"wrong\.urdf is not a valid URDF"):
+        run("new", "arm", "--urdf", str(tmp_path / "wrong.urdf"), "--out", str(tmp_path / "arm"))
+    robot = tmp_path / "arm"
+    run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(robot))
+    (robot / "arm.urdf").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"arm\.urdf is not a valid URDF"):
+        checked(robot)

@@ -11,7 +11,7 @@ from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
-from dynid.simulation.bag_jobs import chosen_names
+from dynid.simulation.lockstep.bag_jobs import chosen_names
 
 SETTING = ["--profile", "paper", "--mount", "hanging", "--without", "coulomb"]
 
@@ -29,6 +29,7 @@ def bags(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_trials_differ_and_seeds_repeat(bags: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in bags.iterdir()) == ["V01-1", "V01-2"]
     simulate(tmp_path, "V01", "--seed", "4", *SETTING)

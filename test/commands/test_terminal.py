@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +14,36 @@ import typer
 from dynid.cli import app
 from dynid.commands.terminal import FLAGS, flags_first
 
+Run = Callable[..., Any]
 AUDIT = ("audit", "nominal", "--robot", "planar_3r", "--poses", "2000")
 
 
-def dynid(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dynid", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
 def test_results_and_progress_do_not_mix_and_pipes_have_no_colour() -> None:
-    done = dynid(*AUDIT)
+    done = process(*AUDIT)
     assert done.returncode == 0 and "positive definite" in done.stdout
     assert "\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_colour_where_a_terminal_is_said_to_be_there_unless_it_is_unwanted() -> None:
-    assert "\x1b[" in dynid(*AUDIT, FORCE_COLOR="1").stdout
-    assert "\x1b[3" not in dynid(*AUDIT, FORCE_COLOR="1", NO_COLOR="1").stdout
+    assert "\x1b[" in process(*AUDIT, FORCE_COLOR="1").stdout
+    assert "\x1b[3" not in process(*AUDIT, FORCE_COLOR="1", NO_COLOR="1").stdout
 
 
-def test_quiet_leaves_the_exit_code_errors_and_json() -> None:
+def test_quiet_leaves_the_exit_code_errors_and_json(dynid: Run) -> None:
     done = dynid(*AUDIT, "--quiet")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert done == (0, "", "")
     refused = dynid("-q", "audit", "nothing", "--robot", "planar_3r")
     assert refused.returncode == 1 and refused.stdout == "" and refused.stderr.startswith("error: unknown model")
     assert json.loads(dynid(*AUDIT, "-q", "--json").stdout)["positive_definite"]
 
 
-def test_verbose_tells_every_stage_with_its_time() -> None:
+def test_verbose_tells_every_stage_with_its_time(dynid: Run) -> None:
     done = dynid(*AUDIT, "-v", "--json")
     assert json.loads(done.stdout)["positive_definite"]
     (line,) = done.stderr.splitlines()
@@ -77,14 +80,15 @@ def commands() -> list[tuple[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "command"), commands(), ids=lambda one: one if isinstance(one, str) else "")
-def test_every_command_prints_json_and_none_takes_the_two_words(name: str, command: Any) -> None:
-    own = {option for parameter in command.params for option in parameter.opts}
-    assert not own & set(FLAGS)
-    assert "--json" in own or name == "simulated-arm"  # which serves, and prints its port only
+def test_every_command_prints_json_and_none_takes_the_two_words() -> None:
+    options = {name: {one for given in command.params for one in given.opts} for name, command in commands()}
+    assert len(options) > 20
+    assert [name for name, own in options.items() if own & set(FLAGS)] == []
+    without = [name for name, own in options.items() if "--json" not in own]
+    assert without == ["simulated-arm"]  # which serves, and prints its port only
 
 
-def test_where_a_figure_or_a_draft_went_is_said_as_json(tmp_path: Path) -> None:
+def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
         "figure": str(figure)
@@ -97,4 +101,4 @@ def test_where_a_figure_or_a_draft_went_is_said_as_json(tmp_path: Path) -> None:
 
 def test_help_shows_units() -> None:
     """Square brackets in a help text are units, no markup that disappears."""
-    assert "interval [s]" in " ".join(dynid("validate", "--help", COLUMNS="200").stdout.split())
+    assert "interval [s]" in " ".join(process("validate", "--help", COLUMNS="200").stdout.split())

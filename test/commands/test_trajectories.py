@@ -49,7 +49,7 @@ def test_plot_writes_the_figure(
         (("plot", "V01", "--out", "x.jpg"), 1, "unknown figure format '.jpg'"),
         (("plot", "V01"), 2, "--out"),
         (("V01",), 2, "V01"),
-        (("--json", "list"), 2, "options belong behind the command"),
+        (("--json", "list"), 2, "put options after the command"),
     ],
 )
 def test_refusals(

@@ -6,14 +6,15 @@ import pytest
 
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
-from dynid.control.dynamics_kernel import compile_single
-from dynid.control.model_laws import COULOMB_ZONE_RAD_S, ComputedTorque, GravityCompensation
+from dynid.control.dynamics_kernel import TRANSITION_RAD_S, compile_single
+from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.errors import SafetyError
+from dynid.export.mjcf import PlantOptions, build_spec
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
-from dynid.simulation.mjcf import PlantOptions, build_spec
-from dynid.simulation.plant import nominal_standard
+from dynid.simulation.plant.arm import nominal_standard
 
 ROBOT = load_robot("crane_x7")
 SETTINGS = load_controller(ROBOT)
@@ -23,7 +24,7 @@ N = ROBOT.size
 def model_of(mount=None, coulomb=0.0, scale=1.0):
     arm = ArmModel.of(ROBOT, mount=mount)
     phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
-    friction = coulomb * np.ones(N)
+    friction = FrictionLaw.of(N, {"fb": coulomb})
     return ControlModel(ROBOT.name, arm.structure_hash, phi.with_values(scale * phi.values), friction, True), arm
 
 
@@ -84,7 +85,7 @@ def test_coulomb_friction_is_fed_forward_along_the_reference_and_not_at_rest():
     without, with_friction = model_of()[0], model_of(coulomb=0.1)[0]
     dynamics = compile_single(ArmModel.of(ROBOT))
     q, still = np.array(ROBOT.rest_posture), np.zeros(N)
-    slow, fast = 0.5 * COULOMB_ZONE_RAD_S * np.ones(N), -np.ones(N)
+    slow, fast = 0.5 * TRANSITION_RAD_S * np.ones(N), -np.ones(N)
 
     def added(dq, dq_ref):
         return ComputedTorque(SETTINGS, with_friction, dynamics).torque(q, dq, q, dq_ref, still) - ComputedTorque(
@@ -92,7 +93,7 @@ def test_coulomb_friction_is_fed_forward_along_the_reference_and_not_at_rest():
         ).torque(q, dq, q, dq_ref, still)
 
     np.testing.assert_allclose(added(fast, fast), -0.1)
-    np.testing.assert_allclose(added(fast, slow), 0.05)
+    np.testing.assert_allclose(added(fast, slow), 0.1 * np.tanh(0.5))
     np.testing.assert_array_equal(added(fast, still), 0.0)
 
 

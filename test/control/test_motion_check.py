@@ -7,9 +7,10 @@ from dynid.control.motion_check import STEP_S, MotionCheck, MotionLimits, model_
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
-from dynid.simulation.plant import nominal_standard
+from dynid.simulation.plant.arm import nominal_standard
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import approach, through
 
@@ -65,7 +66,7 @@ def test_position_names_joint_time_and_value(torques):
             rf"{NAMES[0]} moves at 0\.5\d\d rad/s at 0\.\d+ s; allowed is -0.500 to 0.500",
         ),
         ({"acceleration": 8 * np.ones(8)}, rf"{NAMES[0]} accelerates with -?8\.\d+ rad/s\^2 at 0\.\d+ s"),
-        ({"torque": 0.5 * np.ones(8)}, r"would take -?\d\.\d+ N m at 0\.000 s; allowed is -0.500 to 0.500"),
+        ({"torque": 0.5 * np.ones(8)}, r"needs -?\d\.\d+ N m at 0\.000 s; allowed is -0.500 to 0.500"),
         ({"velocity": np.nan * np.ones(8)}, "moves at"),
     ],
 )
@@ -80,7 +81,9 @@ def test_torques_are_those_of_the_model_and_its_friction():
     phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
     q, dq, ddq = np.random.default_rng(0).uniform(-1, 1, (3, 10, 8))
     expected = model.inverse_dynamics(q, dq, ddq, phi) + 0.2 * np.sign(dq)
-    np.testing.assert_allclose(model_torques(model, phi, 0.2 * np.ones(8))(q, dq, ddq), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        model_torques(model, phi, FrictionLaw.of(8, {"fb": 0.2}))(q, dq, ddq), expected, atol=1e-9
+    )
     nominal = nominal_torques(ROBOT, "hanging")(q, dq, ddq)
     np.testing.assert_allclose(nominal, expected - 0.2 * np.sign(dq), atol=1e-9)
     assert np.abs(nominal_torques(ROBOT, "upright")(q, dq, ddq) - nominal).max() > 1.0

@@ -6,16 +6,10 @@ import pytest
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
-from dynid.control.open_loop import (
-    ExcitationSettings,
-    OpenLoopJoint,
-    SwitchingPath,
-    excited_joint,
-    plan_excitation,
-)
+from dynid.control.open_loop import ExcitationSettings, OpenLoopJoint, SwitchingPath, excited_joint, plan_excitation
 from dynid.errors import SafetyError, UnknownNameError
 from dynid.robot import load_robot
-from dynid.simulation.excited_arm import simulate_excitation
+from dynid.simulation.lockstep.excited_arm import simulate_excitation
 from dynid.trajectory.families import load_excitation
 
 ROBOT = load_robot("crane_x7")
@@ -74,22 +68,23 @@ def test_every_joint_has_a_plan_with_room_to_both_sides(torques):
 
 
 def test_too_much_torque_and_too_little_room_are_refused(torques):
-    with pytest.raises(SafetyError, match=r"tilt_joint would take \d+\.\d+ N m; allowed is 11\.\d+ N m"):
+    with pytest.raises(SafetyError, match=r"tilt_joint needs \d+\.\d+ N m, allowed are 11\.\d+ N m"):
         plan(torques, 1, acceleration_rad_s2=60.0)
-    with pytest.raises(SafetyError, match="too little to be excited"):
+    with pytest.raises(SafetyError, match="too little for an excitation"):
         plan(torques, 0, window_rad=0.04)
     with pytest.raises(UnknownNameError, match="joint_excitation_8"):
         excited_joint(ROBOT, "joint_excitation_9")
 
 
+@pytest.mark.slow
 def test_on_the_simulated_arm_the_joint_stays_within_its_window_and_ends_at_rest():
-    run = simulate_excitation(ROBOT, SETTINGS, 7, ACCELERATION)
+    run = simulate_excitation(ROBOT, SETTINGS, 7, ACCELERATION, friction="viscous")
     assert [name for name, _ in run.phases] == ["approach", "trajectory", "rest", "done"]
     assert np.all(run.q_true > ROBOT.lower) and np.all(run.q_true < ROBOT.upper)
     driven = (run.dq_ref[:, 7] == 0.0) & (run.ddq_ref[:, 7] != 0.0)
     assert driven.sum() > 8000 and np.ptp(run.q_true[driven, 7]) > 0.5
     assert np.abs(run.dq_true[driven, 7]).max() < ROBOT.velocity_limits[7]
-    assert np.abs(run.dq_true[-100:]).max() < 0.05
+    assert np.abs(np.ptp(run.q_true[-100:], axis=0)).max() < 0.02 * 0.1  # a backlash may still be crossed
     held = np.arange(N) != 7
     assert np.abs(run.q_true[driven] - run.q_ref[driven])[:, held].max() < 0.12
     assert np.all(np.abs(run.torque_command[driven]) < LIMITS.torque)

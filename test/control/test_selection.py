@@ -4,29 +4,32 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from arms import arm
 
 from dynid.control.arm_controller import BLEND_S
-from dynid.control.control_model import ControlModel, ModelGate, from_model_file, whole_coulomb
+from dynid.control.control_model import ControlModel, ModelGate, from_model_file
 from dynid.control.controller import load_controller
 from dynid.control.selection import ControllerSelection
 from dynid.errors import SafetyError, UnknownNameError
-from dynid.identification.model_file import FrictionBlock, FrictionRow, ModelFile
-from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.model_file import CoulombBlock, CoulombRow, ModelFile, friction_block
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import from_file
 from dynid.resources import load_validated
 from dynid.robot import load_robot
-from dynid.simulation.plant import nominal_standard
+from dynid.simulation.plant.arm import nominal_standard
 
 ROBOT = load_robot("crane_x7")
-ARM = ArmModel.of(ROBOT)
+ARM = arm("crane_x7")
 N, DT = ROBOT.size, 0.001
 STILL = np.zeros(N)
 
 
 def model(scale: float = 1.0) -> ControlModel:
     phi = ARM.base_parameters(from_file(nominal_standard(ROBOT), ARM.mdh))
-    return ControlModel(ROBOT.name, ARM.structure_hash, phi.with_values(scale * phi.values), np.zeros(N), True)
+    return ControlModel(
+        ROBOT.name, ARM.structure_hash, phi.with_values(scale * phi.values), FrictionLaw.of(N, {}), True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -140,16 +143,14 @@ def without_rotors() -> ControlModel:
 
 
 REFUSED = {
-    "another robot": (lambda: replace(model(), robot="other"), "of robot 'other', this one is 'crane_x7'"),
-    "another structure": (lambda: replace(model(), structure_hash="0123"), "of structure 0123, expected"),
-    "no structure": (lambda: replace(model(), structure_hash=""), r"of structure \(none\), expected"),
-    "other names": (lambda: replace(model(), phi=BaseParameters(("A",), np.ones(1))), "of structure"),
-    "not accepted": (lambda: replace(model(), accepted=False), "not accepted by its verdict"),
+    "another robot": (lambda: replace(model(), robot="other"), "for robot 'other', but this robot is 'crane_x7'"),
+    "another structure": (lambda: replace(model(), structure_hash="0123"), "has structure 0123, expected"),
+    "no structure": (lambda: replace(model(), structure_hash=""), r"has structure \(none\), expected"),
+    "other names": (lambda: replace(model(), phi=BaseParameters(("A",), np.ones(1))), "has structure"),
+    "not accepted": (lambda: replace(model(), accepted=False), "did not pass its verdict"),
     "indefinite somewhere": (sagging, r"not positive definite at \(.*\) deg"),
     "negative rotor": (without_rotors, "not positive definite"),
-    "negative friction": (lambda: replace(model(), coulomb=-np.ones(N)), "Coulomb friction"),
-    "friction that is no number": (lambda: replace(model(), coulomb=np.nan * np.ones(N)), "Coulomb friction"),
-    "friction of fewer axes": (lambda: replace(model(), coulomb=np.zeros(3)), "expected 8 values"),
+    "friction of fewer axes": (lambda: replace(model(), friction=FrictionLaw.of(3, {})), "is of 3 axes; expected 8"),
 }
 
 
@@ -164,23 +165,25 @@ def test_a_model_that_must_not_move_this_arm_is_refused_and_the_old_one_kept(
     kept, law = selection.model, selection.controller.law
     with pytest.raises(SafetyError, match=words) as error:
         selection.exchange(model=make())
-    assert "keep the model they have" in str(error.value)
+    assert "keep their model" in str(error.value)
     assert selection.model is kept and selection.controller.law is law
     np.testing.assert_array_equal(cycle(selection), before)
 
 
 def test_a_good_model_passes_the_gate(gate: ModelGate) -> None:
     gate.check(model())
-    gate.check(replace(model(), coulomb=0.1 * np.ones(N)))
+    gate.check(replace(model(), friction=FrictionLaw.of(N, {"fb": 0.1})))
 
 
-def test_friction_is_that_of_the_file_beside_and_among_the_base_parameters() -> None:
+def test_friction_is_that_of_the_file_beside_the_base_parameters() -> None:
     content = load_validated(ROBOT.folder / "models" / "paper.yaml", ModelFile)
-    assert not from_model_file(content, ARM).coulomb.any()
-    rows = tuple(FrictionRow(name=f"FC{k + 1}", value=0.01 * k) for k in range(N))
-    block = FrictionBlock(transition_rad_s=0.02, axes_nm=rows)
-    with_block = from_model_file(content.model_copy(update={"coulomb_friction": block}), ARM)
-    np.testing.assert_allclose(with_block.coulomb, 0.01 * np.arange(N))
+    assert not from_model_file(content, ARM).friction.terms
+    law = FrictionLaw.of(N, {"fb": 0.01 * np.arange(N), "km": 0.3}, 0.02)
+    with_block = from_model_file(content.model_copy(update={"friction_law": friction_block(law)}), ARM)
+    np.testing.assert_array_equal(with_block.friction.values, law.values)
+    rows = tuple(CoulombRow(name=f"FC{k + 1}", value=0.01 * k) for k in range(N))
+    old = CoulombBlock(transition_rad_s=0.02, axes_nm=rows)  # as files of former versions have it
+    with_old = from_model_file(content.model_copy(update={"coulomb_friction": old}), ARM)
+    np.testing.assert_allclose(with_old.friction["fb"], 0.01 * np.arange(N))
+    assert with_old.friction.terms == ("fb",)
     assert with_block.robot == ROBOT.name and not with_block.accepted and with_block.phi.names == ARM.names
-    among = BaseParameters(("ZZR1", "FC2"), np.array([1.0, 0.3]))
-    np.testing.assert_allclose(whole_coulomb(among, None, 3), [0.0, 0.3, 0.0])

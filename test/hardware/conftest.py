@@ -4,11 +4,11 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from plain_bus import IndependentAxesPlant, running_bus
 
-from dynid.hardware.dynamixel_arm import DynamixelArm
-from dynid.robot import Robot, load_robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.robot import Robot
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -18,11 +18,6 @@ def no_long_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-@pytest.fixture(scope="session")
-def robot() -> Robot:
-    return load_robot("crane_x7")
 
 
 @pytest.fixture

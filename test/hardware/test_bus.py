@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dynid.errors import BusError, BusTimeoutError
-from dynid.hardware import control_table as table
-from dynid.hardware.bus import ServoBus
-from dynid.hardware.port import _sentence, close_port, is_pseudo_terminal, open_port
-from dynid.hardware.protocol import build_status
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.port import _sentence, close_port, is_pseudo_terminal, open_port
+from dynid.hardware.bus.protocol import build_status
+from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.robot import Robot
-from dynid.simulation.servo_bus import EmulatedServoBus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_link_is_followed(robot: Robot, bus: EmulatedServoBus, tmp_path: Path)
     ("port", "words"),
     [
         ("/dev/no_such_port", "does not exist"),
-        ("/dev/null", "not a serial port"),
+        ("/dev/null", "not a usable serial port"),
         (__file__, "not a serial port"),
     ],
 )

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dynid.hardware import control_table as table
+from dynid.hardware.bus import control_table as table
 
 
 def test_registers_lie_where_the_manual_says_and_do_not_overlap() -> None:

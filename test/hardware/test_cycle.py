@@ -1,25 +1,26 @@
 """The control loop on the emulated bus: what it does, not how fast."""
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from plain_bus import IndependentAxesPlant, running_bus
 
 from dynid.errors import BusError, SafetyError
-from dynid.hardware import control_table as table
-from dynid.hardware.arm_cycle import CONTRADICTIONS, ArmCycle
-from dynid.hardware.clock import SystemClock
-from dynid.hardware.cycle import ControlLoop
-from dynid.hardware.cycle_meter import CycleMeter
-from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
-from dynid.hardware.guard_states import GuardState, Reason
-from dynid.hardware.safety import SafetyGuard, SafetySettings
+from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import Clock
+from dynid.hardware.loop.arm_cycle import CONTRADICTIONS, ArmCycle
+from dynid.hardware.loop.cycle import ControlLoop
+from dynid.hardware.loop.cycle_meter import CycleMeter
+from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
+from dynid.hardware.safety.guard_states import GuardState, Reason
 from dynid.robot import Robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+
+PATIENCE_S = 60.0  # for what comes at once unless the machine is busy
 
 
 class Watcher:
@@ -36,7 +37,7 @@ class Watcher:
 
     def wait(self, accept: Callable[[ArmSample, np.ndarray], bool]) -> tuple[ArmSample, np.ndarray]:
         with self.arrived:
-            assert self.arrived.wait_for(lambda: bool(self.cycles) and accept(*self.cycles[-1]), timeout=20.0)
+            assert self.arrived.wait_for(lambda: bool(self.cycles) and accept(*self.cycles[-1]), timeout=PATIENCE_S)
             return self.cycles[-1]
 
 
@@ -113,7 +114,7 @@ def test_stop_also_ends_a_wait_for_torque_off(loop: ControlLoop) -> None:
     ended = threading.Thread(target=loop.disable)
     ended.start()
     loop.stop()
-    ended.join(10.0)
+    ended.join(PATIENCE_S)
     assert not ended.is_alive() and loop.error is None
 
 
@@ -199,7 +200,7 @@ def test_an_exception_in_a_callback_ends_the_loop_without_torque(
     loop.start()
     loop.enable()
     enabled.set()
-    assert done.wait(10.0)
+    assert done.wait(PATIENCE_S)
     loop.stop()
     assert isinstance(loop.error, RuntimeError) and ended == [loop.error]
     assert not any(bus.chain.summary()["torque_enabled"])
@@ -226,7 +227,7 @@ def test_torque_off_that_fails_at_the_end_is_told_beside_what_ended_the_loop(
     loop.enable()
     silent = bus.chain.servos[4]
     enabled.set()
-    assert done.wait(10.0)
+    assert done.wait(PATIENCE_S)
     loop.stop()
     bus.chain.servos[4] = silent
     assert told == [(loop.error, loop.torque_off_unconfirmed)] and loop.error is loop.torque_off_unconfirmed
@@ -271,7 +272,7 @@ def test_torque_that_may_be_on_after_enable_ends_the_loop_and_silences_the_bus(
     bus.chain.servos[7].raise_hardware_error(1 << 5)
     with pytest.raises(BusError, match="did not switch on"):
         loop.enable()
-    assert done.wait(10.0)
+    assert done.wait(PATIENCE_S)
     loop.stop()
     assert not loop.running and loop.torque_off_unconfirmed is not None
     assert any(bus.chain.summary()["torque_enabled"])  # the emulated servos' watchdog is what is left
@@ -286,7 +287,7 @@ def test_a_request_that_timed_out_is_not_served_later(
 
     def callback(sample: ArmSample, applied: np.ndarray) -> None:
         held.set()
-        go_on.wait(10.0)
+        go_on.wait(PATIENCE_S)
         seen.append(sample)
         if then == "ends":
             raise RuntimeError("publisher gone")
@@ -295,11 +296,11 @@ def test_a_request_that_timed_out_is_not_served_later(
 
     loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=callback, on_end=lambda _: done.set(), feedback_timeout_s=1.0)
     loop.start()
-    assert held.wait(10.0)
+    assert held.wait(PATIENCE_S)
     with pytest.raises(SafetyError, match="did not enable within"):
         loop.enable(timeout_s=0.01)
     go_on.set()
-    assert done.wait(10.0)
+    assert done.wait(PATIENCE_S)
     assert loop.guard.state is GuardState.DISABLED
     loop.stop()
     assert not any(bus.chain.summary()["torque_was_enabled"])
@@ -346,7 +347,7 @@ def test_a_lost_port_ends_the_loop_with_its_error(robot: Robot, plant: Independe
     served.stop()
     thread.join()
     served.close()
-    assert done.wait(10.0)
+    assert done.wait(PATIENCE_S)
     loop.stop()
     assert isinstance(loop.error, BusError) and "lost" in str(loop.error)
     with pytest.raises(SafetyError, match="not running"):
@@ -379,7 +380,7 @@ def test_what_is_handed_over_while_waiting_is_every_cycle_once(
     assert [s.stamp_ns for s, _ in waiting.cycles] == [s.stamp_ns for s, _ in watcher.cycles]
 
 
-def test_meter_counts_every_reason_of_the_guard_in_flat_figures() -> None:
+def test_meter_counts_every_reason_of_the_guard() -> None:
     meter = CycleMeter(1_000_000)
     for reasons in ((Reason.DISABLED,), (), (Reason.JOINT_LIMIT, Reason.VELOCITY_LIMIT), (Reason.JOINT_LIMIT,)):
         meter.add_reasons(reasons)
@@ -389,7 +390,6 @@ def test_meter_counts_every_reason_of_the_guard_in_flat_figures() -> None:
         "joint_limit": 2,
         "velocity_limit": 1,
     }
-    assert all(isinstance(value, int | float) for value in dataclasses.asdict(figures).values())
 
 
 def test_meter_counts_late_and_missed_cycles() -> None:
@@ -453,7 +453,7 @@ def test_an_arm_whose_publisher_fails_is_brought_to_rest_first(
     assert not any(bus.chain.summary()["torque_enabled"])
 
 
-def test_a_process_that_is_held_up_finds_its_servos_stopped_and_leaves_them_so(
+def test_a_process_that_stalls_finds_its_servos_stopped_and_leaves_them_so(
     arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
 ) -> None:
     hold_up, off = threading.Event(), threading.Event()
@@ -476,7 +476,7 @@ def test_a_process_that_is_held_up_finds_its_servos_stopped_and_leaves_them_so(
     loop.enable()
     hold_up.set()
     assert off.wait(20.0)
-    assert loop.guard.fault_text.startswith("bus watchdog tripped at all servos: this process was held up for 0.")
+    assert loop.guard.fault_text.startswith("bus watchdog tripped at all servos: this process stalled for 0.")
     assert not np.any(after)
     loop.clear_fault()
     loop.enable()  # the watchdogs were cleared with it
@@ -525,7 +525,7 @@ def test_a_fault_from_outside_stops_the_arm_and_latches(
     watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
 
 
-class PatientClock(SystemClock):
+class PatientClock(Clock):
     """Waits for a command for as long as the loop does."""
 
     def __init__(self) -> None:
@@ -559,18 +559,18 @@ def test_a_loop_that_waits_for_a_command_hears_what_is_urgent(
 
 def test_work_with_the_arm_waits_for_torque_off_and_tells_what_fails(loop: ControlLoop) -> None:
     done: list[str] = []
-    loop.between_cycles(lambda: done.append(threading.current_thread().name), 5.0)
+    loop.between_cycles(lambda: done.append(threading.current_thread().name), PATIENCE_S)
     assert done == ["control loop"]
     loop.enable()
     with pytest.raises(SafetyError, match="disable the arm first"):
-        loop.between_cycles(lambda: done.append(""), 5.0)
+        loop.between_cycles(lambda: done.append(""), PATIENCE_S)
     loop.disable()
 
     def fails() -> None:
         raise BusError("no such servo")
 
     with pytest.raises(BusError, match="no such servo"):
-        loop.between_cycles(fails, 5.0)
+        loop.between_cycles(fails, PATIENCE_S)
     assert len(done) == 1 and loop.running
 
 
@@ -595,7 +595,7 @@ def test_servos_that_no_longer_drive_are_asked_at_once(
     bus.chain._update_drive()
     loop.set_command(0.3 * robot.torque_limits)
     watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
-    assert loop.guard.fault_text.startswith("torque switched itself off at servo 5 (")
+    assert loop.guard.fault_text.startswith("torque switched off by itself at servo 5 (")
     loop.stop()
 
 

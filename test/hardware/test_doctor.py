@@ -6,21 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plain_bus import IndependentAxesPlant
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import BusError, UnknownNameError
-from dynid.hardware import control_table as table
-from dynid.hardware.doctor import Diagnosis, examine
-from dynid.hardware.doctor_fixes import apply_fixes
-from dynid.hardware.protocol import Instruction
-from dynid.hardware.servo_checks import Finding
-from dynid.hardware.usb_latency import latency_ms, set_latency
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.protocol import Instruction
+from dynid.hardware.bus.usb_latency import latency_ms, set_latency
+from dynid.hardware.startup.doctor import Diagnosis, examine
+from dynid.hardware.startup.doctor_fixes import apply_fixes
+from dynid.hardware.startup.servo_checks import Finding
 from dynid.robot import Robot, load_robot
-from dynid.simulation.faults import FactoryFresh, FaultInjector, FaultScript, SameId
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo import Servo
-from dynid.simulation.servo_bus import EmulatedServoBus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.faults.script import FactoryFresh, FaultInjector, FaultScript, SameId
+from dynid.simulation.servo.servo import Servo
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,17 +78,17 @@ def test_a_healthy_arm_needs_nothing_and_nothing_is_written(robot: Robot, health
 SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
     # check, level, words, fix, how servo 4 is spoiled
     "hardware error": ("hardware error", "error", "reports overheating", "reboot", lambda s: s.raise_hardware_error(4)),
-    "torque on": ("torque", "error", "has its torque on", "torque-off", lambda s: s.set(table.TORQUE_ENABLE, 1)),
+    "torque on": ("torque", "error", "has torque on", "torque-off", lambda s: s.set(table.TORQUE_ENABLE, 1)),
     "homing offset": ("homing offset", "error", "homing offset 7", "", lambda s: s.set(table.HOMING_OFFSET, 7)),
     "current limit": ("current limit", "error", "limited to 0.27 A", "", lambda s: s.set(table.CURRENT_LIMIT, 100)),
-    "firmware": ("firmware", "error", "knows no bus watchdog", "", lambda s: s.set(table.FIRMWARE_VERSION, 30)),
-    "shutdown": ("shutdown", "warning", "does not switch itself off", "", lambda s: s.set(table.SHUTDOWN, 0)),
+    "firmware": ("firmware", "error", "has no bus watchdog", "", lambda s: s.set(table.FIRMWARE_VERSION, 30)),
+    "shutdown": ("shutdown", "warning", "does not switch off", "", lambda s: s.set(table.SHUTDOWN, 0)),
     "voltage": ("voltage", "error", "outside its limits", "", lambda s: s.set(table.PRESENT_INPUT_VOLTAGE, 200)),
     "hot": ("temperature", "error", "is at 80 deg C", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 80)),
     "warm": ("temperature", "warning", "current limit is lowered", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 70)),
     "settings": ("settings", "error", "drive mode is 1 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 1)),
     "quiet": ("answers", "warning", "do not confirm writes", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 1)),
-    "mute": ("answers", "warning", "answers pings but no reads", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 0)),
+    "mute": ("answers", "warning", "answers pings but not reads", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 0)),
 }
 
 
@@ -110,7 +110,7 @@ def test_servos_that_are_not_the_robots_are_found(robot: Robot, healthy: Emulate
 def test_two_servos_with_one_id_are_found(robot: Robot, healthy: EmulatedServoBus) -> None:
     FaultInjector(FaultScript(faults=(SameId(kind="same_id", of=4),)), healthy.chain)
     found = look(robot, healthy)
-    assert any("two servos with one id" in one.text and one.level == "error" for one in found.findings)
+    assert any("two servos share an id" in one.text and one.level == "error" for one in found.findings)
 
 
 def test_a_posture_outside_the_limits_is_found(
@@ -142,14 +142,16 @@ def test_a_line_that_is_too_slow_for_the_cycle_is_found(robot: Robot, healthy: E
     assert one.level == "error" and "raise the servos' baud rate" in one.remedy
 
 
-@pytest.mark.parametrize(("port", "words"), [("/dev/no_such_port", "does not exist"), ("/dev/null", "not a serial")])
+@pytest.mark.parametrize(
+    ("port", "words"), [("/dev/no_such_port", "does not exist"), ("/dev/null", "not a usable serial")]
+)
 def test_a_port_that_cannot_be_opened_is_found(robot: Robot, port: str, words: str) -> None:
     found = examine(robot, port)
     assert found.must_act and words in finding(found, "port").text
 
 
 def test_a_busy_port_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
-    from dynid.hardware.port import close_port, open_port
+    from dynid.hardware.bus.port import close_port, open_port
 
     taken = open_port(healthy.port, 3_000_000)
     assert "is busy" in finding(look(robot, healthy), "port").text
@@ -197,7 +199,7 @@ def test_a_latency_timer_that_cannot_be_set_says_how(tmp_path: Path, monkeypatch
 def test_servos_as_delivered_are_brought_to_the_bus(robot: Robot, bus: EmulatedServoBus) -> None:
     FaultInjector(FaultScript(faults=(FactoryFresh(kind="factory_fresh"),)), bus.chain)
     one = finding(look(robot, bus), "servos")
-    assert "answer at 57600 bit/s, as delivered" in one.text and (one.fix, one.servo_ids) == (
+    assert "answer at 57600 bit/s, factory-fresh" in one.text and (one.fix, one.servo_ids) == (
         "baud-rate",
         robot.servo_ids,
     )
@@ -210,7 +212,7 @@ def test_torque_and_errors_are_fixed_by_name_only(robot: Robot, healthy: Emulate
     healthy.chain.servos[3].set(table.TORQUE_ENABLE, 1)
     healthy.chain.servos[4].raise_hardware_error(1 << 5)
     assert apply_fixes(robot, healthy.port, None, ["reboot"]) == [
-        f"servo 4 ({robot.joint_names[2]}): rebooted, it had reported overload"
+        f"servo 4 ({robot.joint_names[2]}): rebooted after it reported overload"
     ]
     assert healthy.chain.servos[3].torque_enabled
     assert apply_fixes(robot, healthy.port, None, ["torque-off", "reboot"]) == ["servo 3: torque off"]
@@ -226,10 +228,10 @@ def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: Emula
     arguments = ["doctor", bus.port, "--cycles", "20", "--robot", str(robot.folder)]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 1 and "return delay time is 250 instead of 0" in shown.output
-    assert "dynid doctor --fix eeprom" in shown.output and "something must be done" in shown.output
+    assert "dynid doctor --fix eeprom" in shown.output and "fix the errors above" in shown.output
     told = CliRunner().invoke(app, [*arguments, "--fix", "eeprom", "--json"])
     content = json.loads(told.output)
     assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 16
     assert {one["level"] for one in content["findings"] if one["check"] != "cycle"} == {"ok"}
     again = CliRunner().invoke(app, [*arguments, "--fix", "eeprom"])
-    assert again.exit_code == 0 and "nothing to fix" in again.output and "the arm can be driven" in again.output
+    assert again.exit_code == 0 and "nothing to fix" in again.output and "the arm is ready to be driven" in again.output

@@ -4,17 +4,17 @@ import time
 
 import numpy as np
 import pytest
+from plain_bus import IndependentAxesPlant
 
 from dynid.errors import BusError, SafetyError
-from dynid.hardware import control_table as table
-from dynid.hardware.clock import SystemClock
-from dynid.hardware.diagnostics import OK, OLD_S, WARN, servo_status
-from dynid.hardware.dynamixel_arm import DynamixelArm
-from dynid.hardware.protocol import Instruction, Packet
-from dynid.hardware.safety import SafetyGuard
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import Clock
+from dynid.hardware.bus.protocol import Instruction, Packet
+from dynid.hardware.loop.diagnostics import OK, OLD_S, WARN, servo_status
+from dynid.hardware.safety.guard import SafetyGuard
 from dynid.robot import Robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import EmulatedServoBus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 
 def test_a_real_port_is_refused_unless_allowed(robot: Robot) -> None:
@@ -148,7 +148,7 @@ def test_torque_off_that_is_not_confirmed_is_an_error(arm: DynamixelArm, bus: Em
     bus.chain.servos.pop(4)
     with pytest.raises(BusError, match=r"torque off was not confirmed by servo 4 \("):
         arm.close()
-    assert not arm.is_open
+    assert not arm.bus.is_open
 
 
 def test_slow_poll_goes_round_all_servos(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
@@ -162,7 +162,7 @@ def test_slow_poll_goes_round_all_servos(arm: DynamixelArm, bus: EmulatedServoBu
     assert not arm.slow.torque_enable.any() and not arm.slow.hardware_error.any()
 
 
-class AdjustableClock(SystemClock):
+class AdjustableClock(Clock):
     """The system's clock, so many seconds ahead."""
 
     ahead_s = 0.0

@@ -5,17 +5,17 @@ from collections.abc import Callable
 import pytest
 
 from dynid.errors import BusError
-from dynid.hardware import control_table as table
-from dynid.hardware.dynamixel_arm import DynamixelArm
-from dynid.hardware.handshake import StartOptions
-from dynid.hardware.protocol import Instruction, Packet
-from dynid.hardware.safety_settings import load_safety
-from dynid.hardware.servo_checks import judge_servos
-from dynid.hardware.servo_snapshot import Snapshot
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.protocol import Instruction, Packet
+from dynid.hardware.safety.settings import load_safety
+from dynid.hardware.startup.bring_up import StartOptions
+from dynid.hardware.startup.servo_checks import judge_servos
+from dynid.hardware.startup.servo_snapshot import Snapshot
 from dynid.robot import Robot
-from dynid.simulation.faults import FactoryFresh, FaultInjector, FaultScript, SameId
-from dynid.simulation.servo import Servo
-from dynid.simulation.servo_bus import EmulatedServoBus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.faults.script import FactoryFresh, FaultInjector, FaultScript, SameId
+from dynid.simulation.servo.servo import Servo
 
 WRITES = (Instruction.WRITE, Instruction.SYNC_WRITE, Instruction.REBOOT)
 TOLD = StartOptions(write_eeprom=True)
@@ -67,7 +67,7 @@ def test_servos_as_delivered_are_named_with_what_to_do(
 ) -> None:
     FaultInjector(FaultScript(faults=(FactoryFresh(kind="factory_fresh"),)), bus.chain)
     text = refusal(robot, bus)
-    assert "no servo answers" in text and "servos 2, 3, 4, 5, 6, 7, 8, 9 answer at 57600 bit/s, as delivered" in text
+    assert "no servo answers" in text and "servos 2, 3, 4, 5, 6, 7, 8, 9 answer at 57600 bit/s, factory-fresh" in text
     assert "dynid doctor --fix baud-rate" in text and written == []
 
 
@@ -76,12 +76,12 @@ def test_a_new_servo_with_the_factorys_id_is_told_to_be_given_another(robot: Rob
     bus.chain.servos[1] = Servo(1, 1020, 1193, baud_code=1)
     text = refusal(robot, bus)
     assert "missing servos: 7 (" in text
-    assert "servos 1 answer at 57600 bit/s, as delivered: give 1 the missing ids with DYNAMIXEL Wizard" in text
+    assert "servos 1 answer at 57600 bit/s, factory-fresh: give 1 the missing ids with DYNAMIXEL Wizard" in text
 
 
 def test_two_servos_with_one_id_are_told(robot: Robot, bus: EmulatedServoBus, written: list[Packet]) -> None:
     FaultInjector(FaultScript(faults=(SameId(kind="same_id", of=4),)), bus.chain)
-    assert "two servos with one id" in refusal(robot, bus) and not writes_to(written, table.TORQUE_ENABLE)
+    assert "two servos share an id" in refusal(robot, bus) and not writes_to(written, table.TORQUE_ENABLE)
 
 
 # -- in what state they are ----------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_eeprom_is_written_only_when_allowed(robot: Robot, bus: EmulatedServoBus
     everyone = "servos 2, 3, 4, 5, 6, 7, 8, 9"
     assert f"return delay time is 250 instead of 0 at {everyone}" in text
     assert f"operating mode is 3 (position) instead of 0 (current) at {everyone}" in text
-    assert "as delivered: 2, 3" in text and "write_eeprom:=true" in text and written == []
+    assert "factory-fresh: 2, 3" in text and "write_eeprom:=true" in text and written == []
     with DynamixelArm(robot, bus.port, start=TOLD) as arm:
         assert len(arm.changed) == 16
     del written[:]
@@ -117,7 +117,7 @@ def test_torque_that_is_on_is_taken_over_only_when_told(
 ) -> None:
     bus.chain.servos[6].set(table.TORQUE_ENABLE, 1)
     text = refusal(robot, bus, TOLD)
-    assert f"servo 6 ({robot.joint_names[4]}) has its torque on" in text and "take_over:=true" in text
+    assert f"servo 6 ({robot.joint_names[4]}) has torque on" in text and "take_over:=true" in text
     assert written == [] and bus.chain.servos[6].torque_enabled
     DynamixelArm(robot, bus.port, start=StartOptions(write_eeprom=True, take_over=True)).open()
     assert not bus.chain.servos[6].torque_enabled
@@ -128,10 +128,10 @@ def test_a_hardware_error_is_rebooted_away_only_when_told(
 ) -> None:
     bus.chain.servos[6].raise_hardware_error(1 << 5)
     text = refusal(robot, bus, TOLD)
-    assert "servo 6 (" in text and "reports overload: find the cause" in text and "reboot_servos:=true" in text
+    assert "servo 6 (" in text and "reports overload: remove the cause" in text and "reboot_servos:=true" in text
     assert written == []
     with DynamixelArm(robot, bus.port, start=StartOptions(write_eeprom=True, reboot_servos=True)) as arm:
-        assert any("rebooted, it had reported overload" in line for line in arm.changed)
+        assert any("rebooted after it reported overload" in line for line in arm.changed)
         arm.enable()
 
 
@@ -148,7 +148,7 @@ def test_an_error_that_a_reboot_does_not_clear_is_told(
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda s: s.set(table.FIRMWARE_VERSION, 37), "firmware 37, which knows no bus watchdog"),
+        (lambda s: s.set(table.FIRMWARE_VERSION, 37), "firmware 37, which has no bus watchdog"),
         (lambda s: s.set(table.PRESENT_INPUT_VOLTAGE, 90), "has 9.0 V, outside its limits 9.5 to 16.0 V"),
         (lambda s: s.set(table.PRESENT_TEMPERATURE, 79), "is at 79 deg C: let it cool down"),
         (lambda s: s.set(table.CURRENT_LIMIT, 100), "limited to 0.27 A, below current_limit_a 2.5"),
@@ -176,7 +176,7 @@ def test_findings_that_do_not_forbid_a_start(robot: Robot, bus: EmulatedServoBus
     found = judge_servos(robot, load_safety(robot), snapshots)
     assert {finding.level for finding in found} == {"warning"}
     assert [finding.check for finding in found] == ["shutdown", "temperature", "answers"]
-    assert "does not switch itself off at overheating" in found[0].text
+    assert "does not switch off at overheating" in found[0].text
 
 
 def test_a_servo_that_answers_pings_only_is_told_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
@@ -199,5 +199,5 @@ def test_torque_that_the_arm_itself_left_on_is_taken_over_when_its_port_is_opene
     assert not any(bus.chain.summary()["torque_enabled"]) and not any(bus.chain.summary()["watchdog_tripped"])
     arm.close()
     bus.chain.servos[2].set(table.TORQUE_ENABLE, 1)  # not ours
-    with pytest.raises(BusError, match="has its torque on"):
+    with pytest.raises(BusError, match="has torque on"):
         arm.open()

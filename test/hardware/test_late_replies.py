@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from benchmarks.faults.servo_lockstep import SimulatedClock
 
-from dynid.hardware import control_table as table
-from dynid.hardware.bus import ServoBus
-from dynid.hardware.protocol import Instruction, build_fast_reply, build_status
-from dynid.hardware.state_cycle import StateCycle
-from dynid.hardware.state_request import TAGGED_SIZES
-from dynid.simulation.servo_lockstep import SimulatedClock
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.protocol import Instruction, build_fast_reply, build_status
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.state_cycle import StateCycle
+from dynid.hardware.bus.state_exchange import TAGGED_SIZES
 
 IDS = tuple(range(2, 10))
 OLD, NEW = 1111, 2222
@@ -105,6 +105,7 @@ def test_the_line_answers(cycle: StateCycle, line: Line) -> None:
     assert {int.from_bytes(one[10:12], "little") for one in line.requests} == {table.STATE_SIZE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("latency_s", [0.0001, 0.0007, 0.0015])
 @pytest.mark.parametrize("missing", [None, 5])

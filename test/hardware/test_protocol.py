@@ -7,8 +7,8 @@ from dynamixel_sdk import COMM_SUCCESS, Protocol2PacketHandler
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dynid.hardware import protocol
-from dynid.hardware.protocol import Instruction, PacketParser, build_packet, build_status, crc16
+from dynid.hardware.bus import protocol
+from dynid.hardware.bus.protocol import Instruction, PacketParser, build_packet, build_status, crc16
 
 SDK = Protocol2PacketHandler()
 # Bytes that make headers, stuffing and false headers likely.

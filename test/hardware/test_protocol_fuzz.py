@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.faults.parser import Coverage, ParserFuzzer
+from benchmarks.faults.servo_lockstep import SimulatedClock, SimulatedLine
+from benchmarks.faults.stream import Stream, correct_packets, good_frame, without_stuffing
 from dynamixel_sdk import Protocol2PacketHandler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_bus import IndependentAxesPlant
 from typer.testing import CliRunner
 
-from dynid.benchmarking.faults_parser import Coverage, ParserFuzzer
-from dynid.benchmarking.faults_stream import Stream, correct_packets, good_frame, without_stuffing
 from dynid.cli import app
-from dynid.hardware import control_table as table
-from dynid.hardware import protocol
-from dynid.hardware.bus import ServoBus
-from dynid.hardware.protocol import HEADER, Packet, PacketParser, build_packet, build_status
-from dynid.hardware.state_cycle import StateCycle
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus import protocol
+from dynid.hardware.bus.protocol import HEADER, Packet, PacketParser, build_packet, build_status
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.robot import Robot
-from dynid.simulation.faults import FaultInjector, FaultScript, RandomFaults
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_chain import ServoChain
-from dynid.simulation.servo_lockstep import SimulatedClock, SimulatedLine
+from dynid.simulation.faults.script import FaultInjector, FaultScript, RandomFaults
+from dynid.simulation.servo.chain import ServoChain
 
 SDK = Protocol2PacketHandler()
 NASTY = st.lists(st.sampled_from([0xFF, 0xFF, 0xFD, 0xFD, 0x00, 0xFE, 0x55]), max_size=40).map(bytes)

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from dynid.errors import BusTimeoutError, SafetyError
-from dynid.hardware.guard_states import GuardEvent
-from dynid.hardware.request_queue import RequestQueue
+from dynid.hardware.loop.request_queue import RequestQueue
+from dynid.hardware.safety.guard_states import GuardEvent
 
 
 def test_a_caller_that_gave_up_is_passed_over() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import SafetyError
-from dynid.hardware.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
-from dynid.hardware.safety import SafetyGuard, SafetySettings, load_safety
+from dynid.hardware.safety.guard import SafetyGuard, SafetySettings, load_safety
+from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
 from dynid.robot import Robot
 
 STILL = np.zeros(8)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynid.hardware.servo_watch import FEWEST_READS, SUSPICIOUS_CYCLES, ServoWatch
-from dynid.hardware.slow_state import SlowState
+from dynid.hardware.bus.slow_state import SlowState
+from dynid.hardware.safety.servo_watch import FEWEST_READS, SUSPICIOUS_CYCLES, ServoWatch
 from dynid.robot import Robot
 
 MS = 1_000_000
@@ -43,13 +43,13 @@ def test_servos_that_are_silent_in_turn_and_all_of_them(watch: ServoWatch) -> No
     watch.note(ALL, MS)
     for k in range(60):
         watch.note(~only(k % 8), (k + 2) * MS)
-    assert "no read brought all servos for 0.05 s; the last ones missed servo 5" in watch.silence(62 * MS)
+    assert "no complete reading of all servos for 0.05 s; the last ones missed servo 5" in watch.silence(62 * MS)
     for k in range(60):
         watch.note(~ALL, (k + 63) * MS)
     assert watch.all_silent(123 * MS) and "from any servo: is the cable plugged in" in watch.silence(123 * MS)
 
 
-def test_a_process_that_was_held_up_in_one_read_blames_no_servo(watch: ServoWatch) -> None:
+def test_a_process_that_stalled_in_one_read_blames_no_servo(watch: ServoWatch) -> None:
     for k in range(FEWEST_READS):
         assert watch.silence(500 * MS) == ""
         watch.note(~only(4), (k + 1) * MS)
@@ -62,7 +62,7 @@ def test_one_lost_reply_may_complete(watch: ServoWatch) -> None:
     assert watch.may_complete(30 * MS)
 
 
-def test_reads_that_a_held_up_process_missed_may_complete_but_not_for_ever(watch: ServoWatch) -> None:
+def test_reads_that_a_stalled_process_missed_may_complete_but_not_for_ever(watch: ServoWatch) -> None:
     for k in range(FEWEST_READS):
         if k:
             assert watch.may_complete(500 * MS)
@@ -83,7 +83,7 @@ def test_hardware_errors_are_named_as_far_as_they_were_read(watch: ServoWatch, s
     ("name", "value", "words"),
     [
         ("watchdog", -1, "bus watchdog tripped at servo 5 ("),
-        ("torque_enable", 0, "torque switched itself off at servo 5 ("),
+        ("torque_enable", 0, "torque switched off by itself at servo 5 ("),
         ("temperature_deg_c", 78.0, "78 deg C reached at servo 5 ("),
         ("hardware_error", 1, "hardware error at servo 5 ("),
     ],

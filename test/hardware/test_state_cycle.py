@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from plain_bus import IndependentAxesPlant
 
 from dynid.errors import BusError
-from dynid.hardware import control_table as table
-from dynid.hardware.bus import ServoBus
-from dynid.hardware.clock import SystemClock
-from dynid.hardware.protocol import Packet, build_status
-from dynid.hardware.state_cycle import ASKED_AGAIN_EVERY, StateCycle
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import Clock
+from dynid.hardware.bus.protocol import Packet, build_status
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.state_cycle import ASKED_AGAIN_EVERY, StateCycle
 from dynid.robot import Robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import EmulatedServoBus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 Fault = Callable[[list[bytes]], list[bytes]]
 
@@ -173,7 +173,7 @@ def test_a_reply_is_not_early_where_the_arms_time_stands_still(
     """A held time ends with its cycle, whatever is still on the wire."""
     now_ns = time.monotonic_ns()
 
-    class Standing(SystemClock):
+    class Standing(Clock):
         def monotonic_ns(self) -> int:
             return now_ns
 

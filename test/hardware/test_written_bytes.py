@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from plain_bus import IndependentAxesPlant, running_bus
 
-from dynid.hardware.cycle import ControlLoop
-from dynid.hardware.dynamixel_arm import DynamixelArm
-from dynid.hardware.safety import SafetyGuard, SafetySettings
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.loop.cycle import ControlLoop
+from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.robot import Robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 TORQUE_ENABLE, GOAL_CURRENT = 64, 102
 GOALS = range(100, 120)  # goal PWM, current, velocity, profiles and position: any of them could move a servo
@@ -199,8 +199,11 @@ def test_a_node_that_is_started_activated_and_ended_writes_nothing_that_moves(ta
     environment = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
     with subprocess.Popen(
         [sys.executable, "-c", code, tap.port],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-    ) as child:  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as child:
         assert child.stdin is not None and child.stdout is not None
         try:
             assert child.stdout.readline() == "active\n"

@@ -4,17 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from arms import RECORD
 
-from dynid.identification.preprocessing import Samples, SampleSettings
-from dynid.identification.verdict import Verdict
+from dynid.identification.data.preprocessing import Samples
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Robot
 
-RECORD = SampleSettings(
-    interval_s=0.02, grid_s=0.001, filter_order=4, cutoff_hz=20, torque_source="present", torque_delay_s=0,
-    window_s=(0, 1), trimmed_s=(0, 0), missed_cycles=0, dropped_samples=0, samples=1,
-)  # fmt: skip
 MakeSamples = Callable[..., Samples]
 
 
@@ -30,6 +26,6 @@ def make_samples() -> MakeSamples:
         q, dq, ddq = 1.5 * q, 2.0 * dq, 6.0 * ddq
         tau = ArmModel.of(robot).inverse_dynamics(q, dq, ddq, phi)
         tau = tau + rng.normal(0.0, 1.0, tau.shape) * sigma
-        return Samples(robot.joint_names, 0.02 * np.arange(count), q, dq, ddq, tau, RECORD, Verdict(()))
+        return Samples(robot.joint_names, 0.02 * np.arange(count), q, dq, ddq, tau, RECORD)
 
     return make

@@ -5,31 +5,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arms import arm, nominal
 from scipy.optimize import least_squares
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InfeasibleError
-from dynid.identification.audit import Auditor
-from dynid.identification.clie import ClieOptions, refine
-from dynid.identification.closed_loop import ClosedLoop
-from dynid.identification.closed_loop_data import closed_loop_data, recorded_controller
-from dynid.identification.loop_data import ClosedLoopData
-from dynid.identification.model_file import load_model
+from dynid.identification.closed_loop.clie import ClieOptions, refine
+from dynid.identification.closed_loop.loop_data import ClosedLoopData
+from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from dynid.identification.closed_loop.simulation import ClosedLoop
+from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
-from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import load_model
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import load_standard
 from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, load_robot
-from dynid.simulation.lockstep import simulate
-from dynid.simulation.nuisances import DELAY, NUISANCES
-from dynid.simulation.simulated_bag import write_bag
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.simulation.plant.nuisances import DELAY, NUISANCES
 from dynid.trajectory.families import load_excitation
 
 ROBOT = load_robot("crane_x7")
-MODEL = ArmModel.of(ROBOT)
-PHI = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+MODEL = arm("crane_x7")
+PHI = nominal("crane_x7")
 SETTINGS = load_controller(ROBOT)
 TRAJECTORY = load_excitation(ROBOT).trajectory("PA02", "limited")
 CYCLE, COULOMB_NM = 0.001, 0.03
@@ -74,7 +73,8 @@ def test_known_parameters_are_recovered() -> None:
     assert found.converged
     np.testing.assert_allclose(found.base.values, PHI.values, atol=1e-6)
     assert found.cost < 1e-6 * found.start_cost
-    assert list(found.cost_path) == sorted(found.cost_path, reverse=True)
+    costs = [found.start_cost, *(step.found for step in found.iterations if step.accepted)]
+    assert costs == sorted(costs, reverse=True)
     with pytest.raises(ValueError, match="read-only"):
         found.rmse[0] = 0.0
 
@@ -113,6 +113,7 @@ def test_deviations_tell_the_scatter_of_noise() -> None:
     np.testing.assert_allclose(found.rmse, 0.02, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_an_independent_optimiser_finds_no_lower_cost(rubbing: ClosedLoopData) -> None:
     start = start_near(PHI, rubbing)
     found = refine(MODEL, SETTINGS, rubbing, start, ClieOptions(eps=0.0))
@@ -125,13 +126,6 @@ def test_an_independent_optimiser_finds_no_lower_cost(rubbing: ClosedLoopData) -
     assert found.converged
     assert found.cost <= 2.0 * other.cost * (1 + 1e-6)
     assert found.cost < found.start_cost * (1 - 1e-4)  # and there was something to find
-
-
-def test_didim_ends_elsewhere(rubbing: ClosedLoopData) -> None:
-    start = start_near(PHI, rubbing)
-    ours = refine(MODEL, SETTINGS, rubbing, start)
-    didim = refine(MODEL, SETTINGS, rubbing, start, ClieOptions(method="didim"))
-    assert ours.cost < didim.cost <= didim.start_cost
 
 
 def test_the_domain_stays_positive_definite(auditor: Auditor) -> None:
@@ -177,9 +171,11 @@ def test_a_motion_that_leaves_parameters_open_is_refused() -> None:
     q, still = np.array(data.q_ref), np.zeros_like(data.q_ref)
     q[:, 7] = q[0, 7]
     idle = replace(
-        data, q_ref=q, dq_ref=np.where(np.arange(8) == 7, still, data.dq_ref),
+        data,
+        q_ref=q,
+        dq_ref=np.where(np.arange(8) == 7, still, data.dq_ref),
         ddq_ref=np.where(np.arange(8) == 7, still, data.ddq_ref),
-    )  # fmt: skip
+    )
     with pytest.raises(DataError, match=r"do not depend on .*IA8"):
         refine(MODEL, SETTINGS, idle, PHI)
     with pytest.raises(DataError, match="another model"):
@@ -188,7 +184,7 @@ def test_a_motion_that_leaves_parameters_open_is_refused() -> None:
 
 def test_a_bag_of_the_ideal_arm_gives_its_parameters(tmp_path: Path, auditor: Auditor) -> None:
     off = [name for name in NUISANCES if name != DELAY]
-    run = simulate(ROBOT, TRAJECTORY, FeedforwardPd(SETTINGS), switched_off=off, to_rest=False)
+    run = simulate(ROBOT, TRAJECTORY, FeedforwardPd(SETTINGS), switched_off=off, to_rest=False, friction="viscous")
     write_bag(run, ROBOT, SETTINGS, tmp_path / "bag", profile="limited")
     recording = load_recording(tmp_path / "bag", ROBOT)
     assert recorded_controller(recording) == SETTINGS

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-
-from dynid.errors import DataError
-from dynid.identification.closest_standard import (
+from arms import arm, nominal, nominal_standard
+from benchmarks.studies.estimators.closest_standard import (
     TOLERANCES,
     closest_standard,
     definite_links,
@@ -12,16 +11,18 @@ from dynid.identification.closest_standard import (
     is_definite,
     with_identified_drives,
 )
-from dynid.identification.essential import essential_parameters
+
+from dynid.errors import DataError
+from dynid.identification.estimators.essential import essential_parameters
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import from_file, load_standard, six, to_file, to_link_frame
 from dynid.robot import load_robot
 
 ROBOT = load_robot("puma560")
-MODEL = ArmModel.of(ROBOT)
-TRUTH = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, MODEL.regrouping.standard)
-PHI = MODEL.base_parameters(TRUTH)
+MODEL = arm("puma560")
+TRUTH = nominal_standard("puma560")
+PHI = nominal("puma560")
 SIGMA = np.array([0.5, 0.5, 0.3, 0.05, 0.05, 0.05])
 
 
@@ -100,7 +101,7 @@ def test_what_cannot_be_solved_is_refused(make_samples) -> None:
     samples = make_samples(ROBOT, PHI)
     other = ArmModel.of(load_robot("planar_3r"))
     foreign = load_standard(load_robot("planar_3r").folder / "models" / "nominal.yaml", other.mdh)
-    with pytest.raises(DataError, match="of another model: 39 names, not 78"):
+    with pytest.raises(DataError, match="belong to another model: 39 names, not 78"):
         closest_standard(MODEL, samples, foreign)
     with pytest.raises(DataError, match="need the essential parameters of this model"):
         closest_standard(MODEL, samples, TRUTH, columns="essential")
@@ -150,5 +151,5 @@ def test_standard_parameters_of_all_terms_survive_their_file() -> None:
     np.testing.assert_allclose(from_file(content, model.mdh, names).values, changed.values, atol=1e-9)
     assert from_file(content, model.mdh).names == names
     np.testing.assert_allclose(six(np.diag([1.0, 2.0, 3.0])), [1, 0, 0, 2, 0, 3])
-    with pytest.raises(DataError, match=r"have OF1, .*FVM6, FCM6, terms that the robot's structure has not"):
+    with pytest.raises(DataError, match=r"have OF1, .*FVM6, FCM6, which the robot's structure does not include"):
         from_file(content, model.mdh, names[:78])

@@ -2,46 +2,45 @@
 
 import numpy as np
 import pytest
+from arms import RECORD, arm, nominal
 
 from dynid.errors import DataError
-from dynid.identification.coulomb import CoulombFriction, loop_weights, row_weights
-from dynid.identification.estimator import estimator
-from dynid.identification.friction_checks import friction_checks
-from dynid.identification.preprocessing import Samples, SampleSettings
-from dynid.identification.regression import Regression
+from dynid.identification import checks
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.row_weights import loop_weights, row_weights
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import CoulombSettings, load_identification
-from dynid.identification.verdict import Verdict
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FB, FrictionLaw
 from dynid.model.standard import load_standard
 from dynid.robot import FloatArray, load_robot
+from dynid.verdict import Check
 
 ROBOT = load_robot("crane_x7")
-MODEL = ArmModel.of(ROBOT)
-TRUTH = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+MODEL = arm("crane_x7")
+TRUTH = nominal("crane_x7")
 METHODS = ("ols", "wls", "huber")
-RECORD = SampleSettings(
-    interval_s=0.02, grid_s=0.001, filter_order=4, cutoff_hz=20, torque_source="present", torque_delay_s=0,
-    window_s=(0, 1), trimmed_s=(0, 0), missed_cycles=0, dropped_samples=0, samples=1,
-)  # fmt: skip
 Q, DQ, DDQ = np.random.default_rng(7).uniform(-1.0, 1.0, (3, 400, 8)) * np.array([1.5, 2.0, 6.0])[:, None, None]
 TAU = MODEL.inverse_dynamics(Q, DQ, DDQ, TRUTH)
 
 
 def samples_of(q: FloatArray, dq: FloatArray, ddq: FloatArray, tau: FloatArray) -> Samples:
-    return Samples(ROBOT.joint_names, np.arange(len(q)) * 0.02, q, dq, ddq, tau, RECORD, Verdict(()))
+    return Samples(ROBOT.joint_names, np.arange(len(q)) * 0.02, q, dq, ddq, tau, RECORD)
 
 
 FRICTION = np.array([0.15, 0.3, 0.15, 0.2, 0.075, 0.075, 0.05, 0.0])
 SETTINGS = CoulombSettings()
-RUBBED = TAU + CoulombFriction(FRICTION, SETTINGS.transition_rad_s).torque(DQ)
+LAW = FrictionLaw.of(8, {"fb": FRICTION}, SETTINGS.transition_rad_s)
+RUBBED = TAU + LAW.torque(DQ)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_it_is_recovered_beside_the_parameters(method: str) -> None:
     found = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
-    assert found.friction is not None and found.friction.names[0] == "FC1"
+    assert found.friction is not None and found.friction.terms[0] == "fb" and not found.friction.depends_on_load
     np.testing.assert_allclose(found.base.values, TRUTH.values, atol=1e-9)
-    np.testing.assert_allclose(found.friction.values, FRICTION, atol=1e-9)
+    np.testing.assert_allclose(found.friction["fb"], FRICTION, atol=1e-9)
     assert found.errors.relative < 1e-9
     ignored = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, RUBBED))
     assert ignored.friction is None
@@ -52,29 +51,27 @@ def test_deviations_are_honest() -> None:
     rng = np.random.default_rng(5)
     scores = []
     q, dq, ddq = rng.uniform(-1.0, 1.0, (3, 1600, 8)) * np.array([1.5, 2.0, 6.0])[:, None, None]
-    clean = MODEL.inverse_dynamics(q, dq, ddq, TRUTH) + CoulombFriction(FRICTION, SETTINGS.transition_rad_s).torque(dq)
+    clean = MODEL.inverse_dynamics(q, dq, ddq, TRUTH) + LAW.torque(dq)
     for _ in range(12):
         tau = clean + rng.normal(0.0, 0.05, clean.shape)
         found = estimator("ols").estimate(MODEL, samples_of(q, dq, ddq, tau), SETTINGS)
-        assert found.friction is not None and found.friction.standard_deviations is not None
+        assert found.friction is not None and found.friction.deviations is not None
         scores.append((found.base.values - TRUTH.values) / np.asarray(found.base.standard_deviations))
-        friction_scores = (found.friction.values - FRICTION)[:7] / found.friction.standard_deviations[:7]
+        friction_scores = (found.friction["fb"] - FRICTION)[:7] / found.friction.deviations[FB][:7]
         scores.append(np.resize(friction_scores, 39))
     assert np.std(scores) == pytest.approx(1.0, abs=0.12)
 
 
 def test_it_is_never_negative() -> None:
     """A motion against the law, as a wrong sign of a joint's torque would give it."""
-    tau = TAU - CoulombFriction(FRICTION, SETTINGS.transition_rad_s).torque(DQ)
+    tau = TAU - LAW.torque(DQ)
     found = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau), SETTINGS)
     assert found.friction is not None
-    np.testing.assert_array_equal(found.friction.values[:7], 0.0)
+    np.testing.assert_array_equal(found.friction["fb"][:7], 0.0)
     plain = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau), CoulombSettings(slow_rad_s=0.0))
     np.testing.assert_allclose(  # and then it is ordinary least squares
         plain.base.values, estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau)).base.values, atol=1e-3
     )
-    with pytest.raises(DataError, match="not negative"):
-        CoulombFriction(np.array([-0.1]), 0.02)
 
 
 def test_slow_rows_count_less() -> None:
@@ -98,29 +95,31 @@ def test_slow_rows_count_less() -> None:
 def test_what_only_creeps_cannot_be_told_from_friction() -> None:
     dq = np.array(DQ)
     dq[:, 7] *= 1e-6
-    with pytest.raises(DataError, match="cannot tell FV8 from Coulomb friction"):
-        estimator("ols").estimate(MODEL, samples_of(Q, dq, DDQ, TAU), CoulombSettings(slow_rad_s=0.0))
+    rubbed = MODEL.inverse_dynamics(Q, dq, DDQ, TRUTH) + LAW.torque(dq)
+    with pytest.raises(DataError, match="cannot separate FV8 from friction"):
+        estimator("ols").estimate(MODEL, samples_of(Q, dq, DDQ, rubbed), CoulombSettings(slow_rad_s=0.0))
     with pytest.raises(DataError, match=r"equations faster than 0\.05 rad/s"):
         estimator("ols").estimate(MODEL, samples_of(Q, 1e-3 * DQ, DDQ, TAU), SETTINGS)
 
 
+def friction_checks(regression: Regression) -> tuple[Check, ...]:
+    return checks.judge(
+        checks.FRICTION, [checks.OneRegression(regression, ROBOT.joint_names)], load_identification(ROBOT)
+    ).checks
+
+
 def test_one_speed_and_no_speed_are_findings() -> None:
     """kappa(W) sees neither: at one speed FV and FC are one torque, and a joint near standstill shows no friction."""
-    limits = load_identification(ROBOT).acceptance
     sound = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
-    assert all(check.passed for check in friction_checks(sound, limits, ROBOT.joint_names))
-    assert friction_checks(Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED)), limits, ROBOT.joint_names) == ()
+    assert friction_checks(sound)[0].passed and friction_checks(sound)[1].passed
+    assert friction_checks(Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED))) == ()
     same = np.array(DQ)
     same[:, 6] = np.sign(DQ[:, 6]) * (1.0 + 0.02 * DQ[:, 6])
-    at_speed, separate = friction_checks(
-        Regression.of(MODEL, samples_of(Q, same, DDQ, RUBBED), SETTINGS), limits, ROBOT.joint_names
-    )
+    at_speed, separate = friction_checks(Regression.of(MODEL, samples_of(Q, same, DDQ, RUBBED), SETTINGS))
     assert at_speed.passed and not separate.passed and separate.detail == "FV7"
     idle = np.array(DQ)
     idle[20:, 4] = 0.01 * DQ[20:, 4]
-    at_speed, _ = friction_checks(
-        Regression.of(MODEL, samples_of(Q, idle, DDQ, RUBBED), SETTINGS), limits, ROBOT.joint_names
-    )
+    at_speed, _ = friction_checks(Regression.of(MODEL, samples_of(Q, idle, DDQ, RUBBED), SETTINGS))
     assert not at_speed.passed and at_speed.detail == ROBOT.joint_names[4] and at_speed.value == pytest.approx(0.4)
 
 
@@ -135,8 +134,8 @@ def test_friction_among_the_parameters_is_looked_at_too() -> None:
     tau[:, 6] -= 0.1 * np.sign(same[:, 6])
     regression = Regression.of(model, samples_of(Q, same, DDQ, tau), SETTINGS)
     values = dict(zip(regression.names, regression.solve().phi, strict=True))
-    assert values["FC7"] == 0.0 and regression.shape is None
-    _, separate = friction_checks(regression, load_identification(ROBOT).acceptance, ROBOT.joint_names)
+    assert values["FC7"] == 0.0 and regression.beside is None
+    _, separate = friction_checks(regression)
     assert not separate.passed and separate.detail == "FV7"
 
 
@@ -144,7 +143,7 @@ def test_friction_of_given_parameters() -> None:
     regression = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
     found = regression.friction_given(TRUTH.values)
     assert found is not None
-    np.testing.assert_allclose(found, FRICTION, atol=1e-9)
+    np.testing.assert_allclose(found[:8], FRICTION, atol=1e-9)
     assert Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED)).friction_given(TRUTH.values) is None
 
 

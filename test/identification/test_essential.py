@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from arms import arm, nominal
 
 from dynid.errors import DataError
-from dynid.identification.essential import essential_parameters, joint_sigma, relative_deviations
-from dynid.identification.estimator import estimator
+from dynid.identification.estimators.essential import essential_parameters, joint_sigma, relative_deviations
+from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -15,9 +16,9 @@ from dynid.model.standard import load_standard
 from dynid.robot import load_robot
 
 ROBOT = load_robot("puma560")
-MODEL = ArmModel.of(ROBOT)
+MODEL = arm("puma560")
 NAMES = MODEL.regrouping.standard
-TRUTH = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, NAMES))
+TRUTH = nominal("puma560")
 SIGMA = np.array([0.5, 0.5, 0.3, 0.05, 0.05, 0.05])
 
 
@@ -112,7 +113,7 @@ def test_friction_that_the_structure_has_not_is_taken_off_first(make_samples) ->
     rubbed = replace(clean, tau=clean.tau + 0.2 * np.tanh(clean.dq / settings.coulomb_friction.transition_rad_s))
     found = estimator("essential").estimate(model, rubbed, settings.coulomb_friction)
     assert found.friction is not None
-    np.testing.assert_allclose(found.friction.values, 0.2, atol=0.02)
+    np.testing.assert_allclose(found.friction["fb"], 0.2, atol=0.02)
     assert found.base["FV3"] == pytest.approx(phi["FV3"], abs=0.02) and found.errors.relative < 0.05
     ignored = estimator("essential").estimate(model, rubbed)
     assert ignored.friction is None and ignored.base["FV3"] > phi["FV3"] + 0.05

@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynid.identification.coulomb import CoulombFriction
-from dynid.identification.fine_states import decimation
-from dynid.identification.preprocessing import Samples, preprocess
-from dynid.identification.sample_sets import hold_out, join, part, seen_friction
+from dynid.identification.data.fine_states import decimation
+from dynid.identification.data.preprocessing import Samples, preprocess
+from dynid.identification.data.sample_sets import hold_out, join, part
+from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.identification.signals import Signals
+from dynid.model.friction import FrictionLaw
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
 SETTINGS = load_identification(ROBOT)
-FRICTION = CoulombFriction(np.full(8, 0.2), 0.02)
+FRICTION = FrictionLaw.of(8, {"fb": 0.2}, 0.02)
 
 
 def alone(settings: IdentificationSettings) -> IdentificationSettings:
@@ -29,14 +29,19 @@ def run(settings: IdentificationSettings, interval_s: float = 0.04) -> Samples:
     w = 2.0 * np.pi * np.linspace(0.3, 1.0, 8)
     q, dq = np.sin(w * time[:, None]), w * np.cos(w * time[:, None])
     signals = Signals(
-        joint_names=ROBOT.joint_names, time=time, q=q, torque_time=time, tau=0.04 * dq**2 + FRICTION.torque(dq),
-        torque_limits=ROBOT.torque_limits, window=(1.0, 19.0),
-    )  # fmt: skip
+        joint_names=ROBOT.joint_names,
+        time=time,
+        q=q,
+        torque_time=time,
+        tau=0.04 * dq**2 + FRICTION.torque(dq),
+        torque_limits=ROBOT.torque_limits,
+        window=(1.0, 19.0),
+    )
     return preprocess(signals, settings, interval_s)
 
 
 def error(samples: Samples) -> float:
-    expected = samples.seen(lambda _, dq, __: 0.04 * dq**2) + seen_friction(samples, FRICTION)
+    expected = samples.seen(lambda _, dq, __: 0.04 * dq**2 + FRICTION.torque(dq))
     return float(np.abs(samples.tau - expected).max())
 
 
@@ -79,8 +84,13 @@ def test_slowly_recorded_data_get_what_their_rate_allows() -> None:
     time = np.arange(0.0, 20.0, 0.04)
     q = np.sin(2 * np.pi * np.linspace(0.3, 1.0, 8) * time[:, None])
     signals = Signals(
-        joint_names=ROBOT.joint_names, time=time, q=q, torque_time=time, tau=2.0 * q,
-        torque_limits=ROBOT.torque_limits, window=(2.0, 18.0),
-    )  # fmt: skip
+        joint_names=ROBOT.joint_names,
+        time=time,
+        q=q,
+        torque_time=time,
+        tau=2.0 * q,
+        torque_limits=ROBOT.torque_limits,
+        window=(2.0, 18.0),
+    )
     settings = preprocess(signals, SETTINGS, 0.04).settings
     assert settings.cutoff_hz == pytest.approx(6.0) and 6.0 <= (settings.state_cutoff_hz or 0.0) < 0.5 / 0.04

@@ -5,27 +5,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arms import arm, nominal
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.closed_loop_data import closed_loop_data
-from dynid.identification.coulomb import CoulombFriction
-from dynid.identification.friction_history import KnownFriction
-from dynid.identification.loop_delay import delay_cycles
+from dynid.identification.closed_loop.friction_history import KnownFriction
+from dynid.identification.closed_loop.recorded_loop import closed_loop_data, delay_cycles
 from dynid.identification.settings import CoulombSettings, load_identification
-from dynid.model.dynamics import ArmModel
-from dynid.model.standard import load_standard
+from dynid.model.friction import FrictionLaw
 from dynid.recording.recording import Recording, TorqueSeries, load_recording
 from dynid.robot import load_robot
-from dynid.simulation.lockstep import simulate
-from dynid.simulation.nuisances import DELAY
-from dynid.simulation.simulated_bag import write_bag
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.simulation.plant.nuisances import DELAY
 from dynid.trajectory.families import load_excitation
 
 ROBOT = load_robot("crane_x7")
-MODEL = ArmModel.of(ROBOT)
-PHI = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+MODEL = arm("crane_x7")
+PHI = nominal("crane_x7")
 SETTINGS = load_identification(ROBOT)
 FRICTION = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
 
@@ -60,7 +58,7 @@ def test_written_later_it_is_longer(usual: Recording, late: float) -> None:
 def test_commands_that_were_not_carried_out_are_refused(usual: Recording) -> None:
     assert usual.applied is not None
     other = TorqueSeries(usual.applied.time, usual.applied.tau[::-1])
-    with pytest.raises(DataError, match="another controller in charge"):
+    with pytest.raises(DataError, match="another controller active"):
         delay_cycles(replace(usual, applied=other), ROBOT, SETTINGS.goal_delay(ROBOT))
     with pytest.raises(ConfigurationError, match="less than half of the control cycle"):
         delay_cycles(usual, ROBOT, 1e-4)
@@ -76,10 +74,10 @@ def test_friction_along_a_motion() -> None:
     dq, ddq = np.gradient(q, 0.001, axis=0), np.gradient(np.gradient(q, 0.001, axis=0), 0.001, axis=0)
     friction = np.where(np.abs(dq) > 1e-3, FRICTION * np.sign(dq), 0.4 * FRICTION * np.sign(t - 3.0))
     tau = MODEL.inverse_dynamics(q, dq, ddq, PHI) + friction
-    known = KnownFriction(MODEL, PHI, CoulombFriction(FRICTION, 0.02))
-    found = known.along(q, tau, 0.001, CoulombSettings())
+    known = KnownFriction(MODEL, PHI, FrictionLaw.of(8, {"fb": FRICTION}, 0.02))
+    found, _ = known.along(q, tau, 0.001, CoulombSettings())
     fast, still = np.abs(dq[:, 0]) > 0.2, (t[:, 0] < 1.7) | (t[:, 0] > 4.3)
     np.testing.assert_allclose(found[fast], friction[fast], rtol=1e-3)
     np.testing.assert_allclose(found[still], friction[still], atol=0.02 * FRICTION.max())
-    heavy = known.along(q, tau + 5.0, 0.001, CoulombSettings())
+    heavy, _ = known.along(q, tau + 5.0, 0.001, CoulombSettings())
     np.testing.assert_allclose(heavy[still], np.tile(FRICTION, (still.sum(), 1)))

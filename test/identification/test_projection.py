@@ -2,26 +2,19 @@
 
 import numpy as np
 import pytest
+from arms import arm, auditor, published
 from scipy.optimize import nnls
 
 from dynid.errors import DataError, InfeasibleError
-from dynid.identification.audit import Auditor
-from dynid.identification.model_file import load_model
-from dynid.identification.projection import (
-    ProjectionResult,
-    nearest_under_cuts,
-    physical_lower_bounds,
-    project,
-    project_ladder,
-)
-from dynid.model.dynamics import ArmModel
+from dynid.identification.feasibility.cuts import nearest_under_cuts
+from dynid.identification.feasibility.projection import ProjectionResult, physical_lower_bounds, project
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")
-MODEL = ArmModel.of(ROBOT)
-PUBLISHED = load_model(ROBOT.folder / "models" / "paper.yaml").base_parameters(MODEL)
-AUDITOR = Auditor(MODEL, ROBOT.audit_lower, ROBOT.audit_upper)
+MODEL = arm("crane_x7")
+PUBLISHED = published()
+AUDITOR = auditor("crane_x7")
 
 
 def disturbed(scale: float, seed: int = 3) -> BaseParameters:
@@ -114,17 +107,10 @@ def test_lower_bounds_hold() -> None:
     assert free.base["FV3"] == pytest.approx(-0.02, abs=1e-9)
 
 
-def test_the_ladder_takes_the_smallest_margin_that_works() -> None:
-    result = project_ladder(AUDITOR, disturbed(2e-3), (0.01, 0.001, 0.002))
-    assert result.eps == 0.001 and result.audit.passed
-    with pytest.raises(InfeasibleError, match="no margin of the ladder"):
-        project_ladder(AUDITOR, disturbed(1e-2), maximum_rounds=1)
-
-
 def test_failures_are_named() -> None:
     with pytest.raises(InfeasibleError, match="in 1 rounds"):
         project(AUDITOR, disturbed(1e-2), 1e-3, maximum_rounds=1)
-    with pytest.raises(InfeasibleError, match="2 cuts ended"):
+    with pytest.raises(InfeasibleError, match="2 cuts failed"):
         nearest_under_cuts(np.zeros(2), np.array([[1.0, 0.0], [-1.0, 0.0]]), np.ones(2))
     with pytest.raises(DataError, match="margin eps"):
         project(AUDITOR, PUBLISHED, -1e-3)

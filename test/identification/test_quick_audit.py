@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from arms import arm
 
-from dynid.identification.audit import audit
-from dynid.identification.model_file import load_model
-from dynid.identification.quick_audit import quick_audit
-from dynid.model.dynamics import ArmModel
+from dynid.identification.feasibility.audit import audit
+from dynid.identification.feasibility.quick_audit import quick_audit
+from dynid.model.model_file import load_model
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
-MODEL = ArmModel.of(ROBOT)
+MODEL = arm("crane_x7")
 BOX = (ROBOT.audit_lower, ROBOT.audit_upper)
 
 

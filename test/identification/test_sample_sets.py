@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from arms import arm, nominal
 
 from dynid.errors import DataError
-from dynid.identification.sample_sets import hold_out, join, part
+from dynid.identification.data.sample_sets import hold_out, join, part
 from dynid.identification.settings import FilterSettings
-from dynid.model.dynamics import ArmModel
-from dynid.model.standard import load_standard
 from dynid.robot import load_robot
 
 ROBOT = load_robot("planar_3r")
-MODEL = ArmModel.of(ROBOT)
-PHI = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh))
+MODEL = arm("planar_3r")
+PHI = nominal("planar_3r")
 
 
 @pytest.fixture

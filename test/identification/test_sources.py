@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.identification.data.sources import load_recording, load_sources, torque_sentence
 from dynid.identification.settings import load_identification
-from dynid.identification.sources import load_source, load_sources, torque_sentence
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.robot import load_robot
 
@@ -32,19 +32,20 @@ def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
     rows = "".join(f"{0.01 * k},{0.02 * k},0,1,2,3\n" for k in range(50))
     for name in ("one.csv", "two.csv"):
         (tmp_path / name).write_text(rows)
-    one = load_source(tmp_path / "one.csv", ROBOT, SETTINGS, MAPPING)
-    assert (one.name, one.mount, one.both_currents, one.torque_constants) == ("one.csv", "upright", False, ())
-    both = load_sources([tmp_path / "one.csv", tmp_path / "two.csv"], ROBOT, SETTINGS, MAPPING)
+    one = load_recording(tmp_path / "one.csv", ROBOT, MAPPING)
+    assert (one.name, one.mount, one.torque_constants) == ("one.csv", "upright", ())
+    assert one.signals(SETTINGS).other is None
+    both = load_sources([tmp_path / "one.csv", tmp_path / "two.csv"], ROBOT, MAPPING)
     assert [source.sha256 for source in both] == [one.sha256, one.sha256]
     flat = MAPPING.model_copy(update={"mount": "flat"})
-    assert load_source(tmp_path / "one.csv", ROBOT, SETTINGS, flat).mount == "flat"
+    assert load_recording(tmp_path / "one.csv", ROBOT, flat).mount == "flat"
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="say with --mapping"):
-        load_source(tmp_path / "run.csv", ROBOT, SETTINGS)
+    with pytest.raises(ConfigurationError, match="describe its columns with --mapping"):
+        load_recording(tmp_path / "run.csv", ROBOT)
     with pytest.raises(InputNotFoundError, match=r"run\.csv"):
-        load_source(tmp_path / "run.csv", ROBOT, SETTINGS, MAPPING)
+        load_recording(tmp_path / "run.csv", ROBOT, MAPPING)
     (tmp_path / "short.csv").write_text("0,0,0,1,1,1\n" * 20)
     with pytest.raises(DataError, match=r"short\.csv: no joint moves"):
-        load_source(tmp_path / "short.csv", ROBOT, SETTINGS, MAPPING).samples(SETTINGS)
+        load_recording(tmp_path / "short.csv", ROBOT, MAPPING).samples(SETTINGS)

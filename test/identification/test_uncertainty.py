@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from dynid.identification.uncertainty import MEMORY_S, sandwich, score_covariance
+from dynid.identification.estimators.uncertainty import MEMORY_S, sandwich, score_covariance
 
 INTERVAL_S = 0.05
 WIDTH = round(MEMORY_S / INTERVAL_S)

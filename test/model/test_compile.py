@@ -7,18 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.kernels import compile_forward_dynamics, compile_inertia_matrix, compile_regressor
 
+from dynid.codegen.compile import compile_inverse_dynamics, compile_pivots
 from dynid.errors import DataError
-from dynid.identification.model_file import load_model
-from dynid.model.compile import (
-    compile_forward_dynamics,
-    compile_inertia_matrix,
-    compile_inverse_dynamics,
-    compile_pivots,
-    compile_regressor,
-)
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import MdhChain
+from dynid.model.model_file import load_model
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Structure, load_robot
 
@@ -116,7 +111,7 @@ def test_an_unusable_cache_folder_is_reported_and_replaced(tmp_path: Path) -> No
     in_the_way.write_text("not a folder")
     code = (
         "import warnings, numpy as np; warnings.simplefilter('always')\n"
-        "from dynid.model.kernels import cache_folder\n"
+        "from dynid.codegen.kernels import cache_folder\n"
         "folder = cache_folder(); print(folder, folder.is_dir())"
     )
     environment = {**os.environ, "DYNID_CACHE": str(in_the_way / "below")}

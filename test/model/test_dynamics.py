@@ -68,7 +68,7 @@ def test_forward_dynamics_inverts_inverse_dynamics() -> None:
 
 
 def test_published_model_is_indefinite_at_the_known_pose() -> None:
-    from dynid.identification.model_file import load_model
+    from dynid.model.model_file import load_model
 
     model = ArmModel.of(ROBOT)
     phi = load_model(ROBOT.folder / "models" / "paper.yaml").base_parameters(model)

@@ -106,7 +106,7 @@ def test_a_missing_joint_is_named() -> None:
 
 
 @pytest.mark.parametrize("kinds", ["prr", "rpr", "rrp", "ppr", "ppp"])
-def test_sliding_joints_agree_with_their_urdf(kinds: str) -> None:
+def test_prismatic_joints_agree_with_their_urdf(kinds: str) -> None:
     joints = [
         ("a", "0 0 0.1", "0.2 0 0", "0 0.6 0.8"),
         ("b", "0.1 0.2 0.3", "0.3 0.4 0.5", "0 1 0"),

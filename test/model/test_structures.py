@@ -1,17 +1,13 @@
-"""Sliding joints, parallel axes, coupled motors and friction terms, against pinocchio and by virtual work."""
+"""Prismatic joints, parallel axes, coupled motors and friction terms, against pinocchio and by virtual work."""
 
 import numpy as np
 import pinocchio
 import pytest
+from benchmarks.kernels import compile_forward_dynamics, compile_inertia_matrix, compile_regressor
 
+from dynid.codegen.compile import compile_inverse_dynamics
 from dynid.model.base_parameters import Regrouping
 from dynid.model.chain import SerialChain, pinocchio_chain_model
-from dynid.model.compile import (
-    compile_forward_dynamics,
-    compile_inertia_matrix,
-    compile_inverse_dynamics,
-    compile_regressor,
-)
 from dynid.model.drive import DriveTerms
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import derive_mdh
@@ -191,13 +187,21 @@ def test_kernels_are_the_reference_model(kinds: str) -> None:
         np.testing.assert_allclose(M[:, :, j], model.inverse_dynamics(q, dq, step, phi) - tau, atol=1e-9)
 
 
-def test_units_of_sliding_axes_are_those_of_forces() -> None:
+def test_units_of_prismatic_axes_are_those_of_forces() -> None:
     model = arm("rp", structure=DRIVEN)
     units = {name: model.unit(name) for name in ("IA1", "IA2", "FV1", "FV2", "FC2", "OF1", "OF2", "FS2", "ZZR1", "M2")}
     assert units == {
-        "IA1": "kg*m^2", "IA2": "kg", "FV1": "N*m*s/rad", "FV2": "N*s/m", "FC2": "N", "OF1": "N*m", "OF2": "N",
-        "FS2": "N", "ZZR1": "kg*m^2", "M2": "kg",
-    }  # fmt: skip
+        "IA1": "kg*m^2",
+        "IA2": "kg",
+        "FV1": "N*m*s/rad",
+        "FV2": "N*s/m",
+        "FC2": "N",
+        "OF1": "N*m",
+        "OF2": "N",
+        "FS2": "N",
+        "ZZR1": "kg*m^2",
+        "M2": "kg",
+    }
     assert model.unit("MX2") == "kg*m" and model.unit("IAR2") == "kg"
 
 

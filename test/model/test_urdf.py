@@ -3,17 +3,16 @@
 import numpy as np
 import pinocchio
 import yaml
+from arms import arm, nominal_standard
 
+from dynid.export.urdf import identified_urdf, rotor_inertias
 from dynid.model.chain import SerialChain, pinocchio_chain_model
-from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import StandardParameters
-from dynid.model.standard import load_standard
-from dynid.model.urdf import identified_urdf, rotor_inertias
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
-MODEL = ArmModel.of(ROBOT)
-NOMINAL = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)
+MODEL = arm("crane_x7")
+NOMINAL = nominal_standard("crane_x7")
 
 
 def changed() -> StandardParameters:

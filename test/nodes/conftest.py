@@ -2,12 +2,14 @@
 
 import gc
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,7 +48,13 @@ def client(group: "ProcessGroup") -> Iterator["Supervisor"]:  # noqa: F821
     """A client in the same domain; it stops waiting when a process has ended."""
     from dynid.nodes.supervisor import Supervisor
 
-    with Supervisor(group.check) as supervisor:
+    class PatientSupervisor(Supervisor):
+        """Waits longer for what is expected to happen: a busy machine starts a node in half a minute."""
+
+        def wait(self, condition: Callable[[], bool], timeout_s: float, *texts: Any, **more: Any) -> None:
+            super().wait(condition, max(timeout_s, PATIENCE_S) if timeout_s > 1.0 else timeout_s, *texts, **more)
+
+    with PatientSupervisor(group.check) as supervisor:
         yield supervisor
 
 

@@ -21,8 +21,8 @@ def test_publishers_are_named_once_each_with_their_namespace() -> None:
 
 def test_a_publisher_whose_node_is_not_known_yet_is_told_in_words() -> None:
     unknown = ("_NODE_NAMESPACE_UNKNOWN_", "_NODE_NAME_UNKNOWN_")
-    assert publishers(node(unknown, ("/", "executor")), "t") == "from /executor, a node that is only joining"
+    assert publishers(node(unknown, ("/", "executor")), "t") == "from /executor, a node that is still joining"
 
 
 def test_a_publisher_that_is_gone_is_no_error() -> None:
-    assert publishers(node(), "t") == "its publisher is gone"
+    assert publishers(node(), "t") == "its publisher has left"

@@ -6,20 +6,16 @@ from pathlib import Path
 import pytest
 
 from dynid.errors import NodeError, SafetyError
-from dynid.hardware.diagnostics import COMMANDERS
+from dynid.hardware.loop.diagnostics import COMMANDERS
 from dynid.nodes.chain import Chain
-from dynid.nodes.collect import RECORDED_TOPICS, collect
-from dynid.nodes.outputs import COMMANDED
-from dynid.recording.hearing import BAG, BETWEEN, REPORTS_HEARD, TOPICS_HEARD
-from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
+from dynid.nodes.collect import collect
+from dynid.nodes.outputs import BETWEEN, COMMANDED
+from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
 from dynid.recording.settings import ExperimentSettings, Phase
 
 REPORTS = {
     ("executor", "state_age_s"): "0.001",
-    ("recorder", MOTION_END): "2",
     ("recorder", BAG): "bag",
-    ("recorder", TOPICS_HEARD): BETWEEN.join(RECORDED_TOPICS),
-    ("recorder", REPORTS_HEARD): BETWEEN.join(("executor", "hardware")),
     ("hardware", COMMANDERS): "1",
     ("executor", COMMANDED): BETWEEN.join(("hardware", "recorder")),
 }
@@ -34,6 +30,7 @@ class RecordedCalls:
         self.reports: dict[tuple[str, str], str] = {}
         self.at_call: dict[str, dict[tuple[str, str], str]] = {}  # what is reported from a call on
         self.answers = True
+        self.timeouts_s: dict[str, float] = {}
         self.time_s = 0.0
         self._end, self._failing, self._error = end, failing, error or NodeError("refused")
 
@@ -67,6 +64,7 @@ class RecordedCalls:
         return self._note(f"{node} {'on' if enabled else 'off'}")
 
     def trigger(self, service: str, timeout_s: float = 1.0) -> str:
+        self.timeouts_s.setdefault(service, timeout_s)
         if service == "executor/execute" and self.answers:
             phases = (Phase(name="trajectory", stamp_ns=1), Phase(name=self._end, stamp_ns=2))  # type: ignore[arg-type]
             self.experiment = ExperimentSettings(
@@ -93,20 +91,18 @@ def test_the_bag_is_closed_before_torque_goes_off_and_the_executor_stops_command
     )
 
 
-ALL_HEAR = "wait for that recorder and arm hear the others"
-END_RECORDED = "wait for the arrival of the motion's end at the recorder"
+DISCOVERY = "wait for the discovery of all nodes by recorder and arm"
 
 
-def test_the_bag_is_closed_when_the_recorder_has_all_of_the_motion() -> None:
+def test_the_recorder_is_given_the_time_to_receive_all_of_the_motion() -> None:
+    """Its answer says whether the bag is whole."""
     calls = RecordedCalls()
     run(calls)
-    assert calls.calls.index("wait for the end of V01") < calls.calls.index(END_RECORDED)
-    assert calls.calls[calls.calls.index(END_RECORDED) + 1] == "recorder/stop"
+    assert calls.calls.index("wait for the end of V01") + 1 == calls.calls.index("recorder/stop")
+    assert calls.timeouts_s["recorder/stop"] > COMPLETION_TIMEOUT_S
 
 
-@pytest.mark.parametrize(
-    "failing", ["hardware on", "executor/execute", "wait for the end of V01", END_RECORDED, "recorder/stop"]
-)
+@pytest.mark.parametrize("failing", ["hardware on", "executor/execute", "wait for the end of V01", "recorder/stop"])
 @pytest.mark.parametrize("error", [NodeError("refused"), SafetyError("interrupted")])
 def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
     calls = RecordedCalls(failing=failing, error=error)
@@ -117,27 +113,8 @@ def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
     assert "recorder/stop" in after
 
 
-@pytest.mark.parametrize(
-    ("reports", "words"),
-    [
-        (
-            {MOTION_END: "1"},
-            r"20 s after the motion's end \(stamp 2 ns\) .* still awaits the message of the end on exp",
-        ),
-        ({MOTION_END: "", MOTION_END_AWAITS: "/joint_states"}, "still awaits /joint_states; give it"),
-    ],
-)
-def test_a_bag_without_the_motions_end_is_an_error(reports: dict[str, str], words: str) -> None:
-    calls = RecordedCalls()
-    calls.reports = {("recorder", key): value for key, value in reports.items()}
-    with pytest.raises(NodeError, match=words):
-        run(calls)
-    assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
-
-
-def test_a_recorder_that_gives_up_at_the_end_is_an_error() -> None:
-    calls = RecordedCalls()
-    calls.at_call[END_RECORDED] = {("recorder", MOTION_END): "", ("recorder", GIVEN_UP): "no room"}
+def test_a_bag_that_is_incomplete_is_an_error() -> None:
+    calls = RecordedCalls(failing="recorder/stop", error=NodeError("recorder/stop: the bag is incomplete: no room"))
     with pytest.raises(NodeError, match="the bag is incomplete: no room"):
         run(calls)
     assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
@@ -155,38 +132,38 @@ def test_a_motion_before_is_not_taken_for_this_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heard", "words"),
+    ("reported", "words"),
     [
         (
-            {("recorder", TOPICS_HEARD): "joint_states, hardware_settings, applied_commands"},
-            "^after 20 s the recorder does not hear joint_commands, reference, experiment: .*; bag holds no motion$",
+            {("recorder", UNMATCHED): "joint_commands, reports of executor"},
+            "^after 20 s the recorder has not discovered joint_commands, reports of executor: .*; bag holds no motion$",
         ),
-        ({("recorder", TOPICS_HEARD): ""}, "does not hear joint_states, "),
-        ({("recorder", REPORTS_HEARD): "hardware"}, "the recorder does not hear reports of executor"),
-        ({("recorder", BAG): "another"}, "the recorder's diagnostics do not say that it records"),
+        ({("recorder", BAG): "another"}, "the recorder's diagnostics do not report the recording"),
         (
             {("hardware", COMMANDERS): "0"},
-            "commands do not reach the hardware node: the executor's reach hardware, rec",
+            "commands do not reach the hardware node: the executor's commands reach hardware, rec",
         ),
         ({("hardware", COMMANDERS): ""}, "the hardware node does not report"),
         ({("executor", COMMANDED): "hardware_2, recorder"}, "do not reach the hardware node: .* hardware_2, recorder"),
-        ({("executor", COMMANDED): ""}, "the executor's reach nobody"),
+        ({("executor", COMMANDED): ""}, "the executor's commands reach no node"),
         ({("recorder", GIVEN_UP): "no room"}, "the bag is incomplete: no room"),
     ],
 )
-def test_nothing_moves_before_recorder_and_arm_hear_the_others(heard: dict[tuple[str, str], str], words: str) -> None:
+def test_nothing_moves_before_the_nodes_have_discovered_each_other(
+    reported: dict[tuple[str, str], str], words: str
+) -> None:
     calls = RecordedCalls()
-    calls.reports = heard
+    calls.reports = reported
     with pytest.raises(NodeError, match=words):
         run(calls)
-    assert calls.calls[-3:] == ["recorder/start", ALL_HEAR, "recorder/stop"]
+    assert calls.calls[-3:] == ["recorder/start", DISCOVERY, "recorder/stop"]
 
 
 def test_nor_does_it_in_a_chain_of_its_own() -> None:
     chain, calls = Chain.__new__(Chain), RecordedCalls()
     chain._supervisor = calls  # type: ignore[assignment]
-    calls.reports = {("recorder", TOPICS_HEARD): ""}
-    with pytest.raises(NodeError, match="does not hear joint_states"):
+    calls.reports = {("recorder", UNMATCHED): "joint_states"}
+    with pytest.raises(NodeError, match="has not discovered joint_states"):
         chain.run_trajectory("V01", "limited", Path("bag"), lambda *_: None)
     assert "executor/execute" not in calls.calls
     calls.reports = {}
@@ -194,7 +171,7 @@ def test_nor_does_it_in_a_chain_of_its_own() -> None:
 
 
 def test_an_interrupt_while_they_find_each_other_closes_the_bag() -> None:
-    calls = RecordedCalls(failing=ALL_HEAR, error=SafetyError("interrupted"))
+    calls = RecordedCalls(failing=DISCOVERY, error=SafetyError("interrupted"))
     with pytest.raises(SafetyError):
         run(calls)
     assert calls.calls[-1] == "recorder/stop" and "hardware on" not in calls.calls

@@ -10,7 +10,7 @@ from dynid.errors import ConfigurationError, NodeError
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
-from dynid.hardware.diagnostics import SERVOS, WARMEST
+from dynid.hardware.loop.diagnostics import SERVOS, WARMEST
 from dynid.nodes import collection as module
 from dynid.nodes.chain import ChainOptions
 from dynid.nodes.collection import Collection, CollectionOptions, run_collection
@@ -91,14 +91,15 @@ def test_it_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match="cancelled"):
         start(chosen, arm, told)
     assert arm.run == ["torque on", "V02"] and told == [
-        "V02: 1 of 3, about 2 min remain", "V01: 2 of 3, about 1 min remain",
-    ]  # fmt: skip
+        "V02: 1 of 3, about 2 min remain",
+        "V01: 2 of 3, about 1 min remain",
+    ]
     arm.failing = ""
     found = start(chosen, arm, told)
     assert arm.run[2:] == ["torque on", "V01", "V03", "hardware off", "executor/release"] and found.remaining == ()
     bags = {path.name for path in (tmp_path / "c" / "bags").iterdir()}
     assert bags == {"V01", "V02", "V03", "V01.unfinished-1"}
-    assert "what an earlier run recorded of V01 is kept as V01.unfinished-1" in told
+    assert "the incomplete recording of V01 is kept as V01.unfinished-1" in told
     assert found.done["V03"] == {"duration_s": 30.0, "states": 1000, "lost": 1, "missed_fraction": 0.001}
     assert start(chosen, arm, told).remaining == () and arm.started == 2  # nothing to do, nothing started
 

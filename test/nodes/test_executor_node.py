@@ -18,6 +18,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.model_parameters import as_values
@@ -26,7 +27,7 @@ from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.settings import HardwareSettings
 from dynid.robot import load_robot
-from dynid.simulation.plant import nominal_standard
+from dynid.simulation.plant.arm import nominal_standard
 
 ROBOT = load_robot("crane_x7")
 
@@ -125,9 +126,9 @@ def test_a_motion_begins_where_the_arm_is_and_ends_when_it_is_cancelled(client: 
     assert list(first.name) == list(ROBOT.joint_names) and len(first.effort) == ROBOT.size
     assert np.isfinite(first.effort).all() and len(first.position) == 0
     assert np.abs(arm.q - start).max() < 0.3  # no jump
-    with pytest.raises(NodeError, match="a motion is under way"):
+    with pytest.raises(NodeError, match="a motion is running"):
         begin(client)
-    with pytest.raises(NodeError, match="a motion is under way"):
+    with pytest.raises(NodeError, match="a motion is running"):
         client.trigger("executor/release")
     arm.wait(lambda: state(client) == "approach", "the approach")
     client.trigger("executor/cancel")
@@ -220,7 +221,7 @@ def test_a_trajectory_of_a_file_runs_and_a_braking_arm_is_let_go_when_it_stands(
     assert f"executing {file} (file)" in begin(client, str(file))
     arm.wait(lambda: arm.q[0] > 0.3, "the motion")
     client.trigger("executor/cancel")
-    assert "no torque is commanded" in client.trigger("executor/release")
+    assert "torque commands have stopped" in client.trigger("executor/release")
     assert np.abs(arm.speed).max() < 1e-6 and 0.3 < arm.q[0] < np.deg2rad(140)  # the last reference
 
 
@@ -238,19 +239,21 @@ def test_holding_and_letting_go(client: Supervisor, node: Process) -> None:
 def handed_over(**changed: object) -> dict[str, object]:
     arm = ArmModel.of(ROBOT)
     phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
-    return as_values(ControlModel(ROBOT.name, arm.structure_hash, phi, np.zeros(8), True)) | changed
+    return as_values(ControlModel(ROBOT.name, arm.structure_hash, phi, FrictionLaw.of(8, {}), True)) | changed
 
 
 REFUSED = [
     ({"controller": "pid"}, "unknown controller 'pid'; known: ff_pd, gravity_compensation, computed_torque"),
-    ({"controller": "computed_torque"}, "needs an accepted model and has none yet"),
-    ({"model.phi.ZZR1": 1.0}, "a model comes whole, in one call: 49 of its 50 parameters are missing"),
-    (handed_over(**{"model.robot": "other"}), "of robot 'other', this one is 'crane_x7'"),
-    (handed_over(**{"model.structure_hash": "abc"}), "of structure abc, expected"),
-    (handed_over(**{"model.accepted": False}), "not accepted by its verdict"),
+    ({"controller": "computed_torque"}, "needs an accepted model"),
+    ({"model.phi.ZZR1": 1.0}, "set a complete model in one call: 145 of its 146 parameters are missing"),
+    (handed_over(**{"model.robot": "other"}), "for robot 'other', but this robot is 'crane_x7'"),
+    (handed_over(**{"model.structure_hash": "abc"}), "has structure abc, expected"),
+    (handed_over(**{"model.accepted": False}), "did not pass its verdict"),
     (handed_over(**{"model.phi.IA5": -0.01}), "not positive definite"),
     (handed_over(**{"model.phi.ZZR1": float("nan")}), "not all finite"),
-    (handed_over(**{"model.friction.FC3": -1.0}), "Coulomb friction"),
+    (handed_over(**{"model.friction.FC3": -1.0}), r"friction FC3 is -1 N\*m; expected at least 0"),
+    (handed_over(**{"model.friction.KM2": float("nan")}), "not all finite"),
+    (handed_over(**{"model.friction.KM2": 1.2}), "no motor could move this gear"),
     (handed_over(controller="pid"), "unknown controller"),
 ]
 
@@ -277,7 +280,7 @@ def test_a_model_feeds_the_running_controller_without_a_jump(client: Supervisor,
     gravity = model.inverse_dynamics(*np.array([[ROBOT.rest_posture], np.zeros((1, 8)), np.zeros((1, 8))]), phi)[0]
     np.testing.assert_allclose(efforts[-1], gravity, atol=1e-6)
     assert np.abs(np.diff(efforts, axis=0)).max() < 0.1 * np.abs(gravity).max()
-    with pytest.raises(NodeError, match="gravity_compensation follows no reference"):
+    with pytest.raises(NodeError, match="gravity_compensation cannot follow a reference"):
         begin(client)
     client.set_parameters("executor", {"controller": "computed_torque"})
     assert "executing" in begin(client)
@@ -305,16 +308,15 @@ def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, gro
 
 
 def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:
-    for number, (parameters, words) in enumerate(
-        (
-            ({"trajektory": "V01"}, "error: unknown parameter of node executor 'trajektory'; known: "),
-            ({"output": "nowhere"}, "unknown output 'nowhere'; known: joint_commands, effort_controller"),
-            ({"controller": "computed_torque"}, "error: computed_torque needs an accepted model"),
-            ({"model_file": str(tmp_path / "none.yaml")}, "error: no such file"),
-        )
-    ):
-        process = group.start_node("executor_node", f"executor{number}", parameters)
-        assert process._child.wait(60) == 1 and words in process.last_words()
+    refused = (
+        ({"trajektory": "V01"}, "error: unknown parameter of node executor 'trajektory'; known: "),
+        ({"output": "nowhere"}, "unknown output 'nowhere'; known: joint_commands, effort_controller"),
+        ({"controller": "computed_torque"}, "error: computed_torque needs an accepted model"),
+        ({"model_file": str(tmp_path / "none.yaml")}, "error: no such file"),
+    )
+    nodes = [group.start_node("executor_node", f"executor{k}", parameters) for k, (parameters, _) in enumerate(refused)]
+    for process, (_, words) in zip(nodes, refused, strict=True):
+        assert process._child.wait(300) == 1 and words in process.last_words()
         group.processes.remove(process)
 
 
@@ -325,13 +327,20 @@ def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node:
     publisher = client.node.create_publisher(String, "hardware_settings", LATCHED)
     x, y, z = ROBOT.gravity("hanging")
     settings = HardwareSettings(
-        robot=ROBOT.name, joint_names=ROBOT.joint_names, torque_constants_nm_per_a=tuple(ROBOT.torque_constants),
-        mount="hanging", gravity_m_s2=(x, y, z), current_unit_a=0.00269, cycle_s=0.001, simulated=True, port="-",
+        robot=ROBOT.name,
+        joint_names=ROBOT.joint_names,
+        torque_constants_nm_per_a=tuple(ROBOT.torque_constants),
+        mount="hanging",
+        gravity_m_s2=(x, y, z),
+        current_unit_a=0.00269,
+        cycle_s=0.001,
+        simulated=True,
+        port="-",
         dynid_version="0",
-    )  # fmt: skip
+    )
     wrong = settings.model_copy(update={"gravity_m_s2": (x, y, -z)})
     publisher.publish(String(data=wrong.model_dump_json()))
-    arm.wait(lambda: "is not that of mount 'hanging'" in node.last_error(), "the refusal")
+    arm.wait(lambda: "for mount 'hanging', but robot.yaml now says" in node.last_error(), "the refusal")
     publisher.publish(String(data=settings.model_dump_json()))
     client.set_parameters("executor", {"controller": "gravity_compensation"})
     client.trigger("executor/hold")

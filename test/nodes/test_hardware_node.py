@@ -14,21 +14,21 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
+from plain_bus import IndependentAxesPlant, running_bus
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from dynid.errors import ConfigurationError, NodeError
-from dynid.hardware import control_table as table
-from dynid.hardware.diagnostics import COMMANDERS, LOOP
-from dynid.hardware.held_clock import ClockPage
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP
+from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.settings import HardwareSettings
 from dynid.robot import load_robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 ROBOT = load_robot("crane_x7")
 NAMES = list(ROBOT.joint_names)
@@ -68,15 +68,15 @@ def message(client: Supervisor) -> str:
 def test_ports_that_cannot_be_used_are_refused_in_one_sentence_and_the_right_one_works_afterwards(
     client: Supervisor, node: Process, bus: EmulatedServoBus, tmp_path: Path, robot_folder: Path
 ) -> None:
-    assert "/dev/null is not a simulated servo bus; the arm behind a real port will move" in refusal(
+    assert "/dev/null is not a simulated servo bus; an arm behind a real port will move" in refusal(
         client, node, "/dev/null"
     )
     client.set_parameters("hardware", {"allow_real_port": True})
-    assert "port /dev/null is not a serial port" in refusal(client, node, "/dev/null")
+    assert "port /dev/null is not a usable serial port" in refusal(client, node, "/dev/null")
     assert "port /dev/nothing does not exist" in refusal(client, node, "/dev/nothing")
     file = tmp_path / "file"
     file.write_text("mine")
-    assert f"port {file} is not a serial port" in refusal(client, node, str(file))
+    assert f"port {file} is a file or folder, not a serial port" in refusal(client, node, str(file))
     assert file.read_text() == "mine"
     client.set_parameters("hardware", {"allow_real_port": False, "port_name": bus.port})
     client.transition("hardware", "configure")
@@ -86,7 +86,9 @@ def test_ports_that_cannot_be_used_are_refused_in_one_sentence_and_the_right_one
 
 def test_the_time_of_a_real_arm_is_not_held(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
     client.set_parameters("hardware", {"allow_real_port": True, "clock_file": "/dev/null"})
-    assert "the arm behind /dev/ttyUSB0 does not wait: leave clock_file empty" in refusal(client, node, "/dev/ttyUSB0")
+    assert "the arm behind /dev/ttyUSB0 is real and does not wait: leave clock_file empty" in refusal(
+        client, node, "/dev/ttyUSB0"
+    )
     assert "/dev/null is not the clock of a simulated arm" in refusal(client, node, bus.port)
 
 
@@ -100,7 +102,7 @@ def test_the_time_of_a_simulated_arm_is_left_to_others_when_the_arm_is_not_used(
         assert f"no servo answers on {bus.port}" in refusal(client, node, bus.port)
         with contextlib.closing(ClockPage(path)) as other:
             other.take()
-            assert f"another driver holds the time of {path}" in refusal(client, node, bus.port)
+            assert f"another driver uses the clock {path}" in refusal(client, node, bus.port)
         bus.line_fault = None
         for _ in range(2):
             client.transition("hardware", "configure")
@@ -341,12 +343,12 @@ def test_the_emergency_stop_stops_the_arm_and_must_be_released_before_it_can_be_
 
         enabled.wait(published, 20.0, what)
 
-    named = re.compile(r"emergency stop: true on topic estop \(from (/supervisor|a node that is only joining)")
+    named = re.compile(r"emergency stop: true on topic estop \(from (/supervisor|a node that is still joining)")
     press(True, lambda: named.match(message(enabled)) is not None, "the stop")
     enabled.wait(lambda: not any(bus.chain.summary()["torque_enabled"]), 20.0, "torque off")
-    with pytest.raises(NodeError, match="emergency stop is pressed"):
+    with pytest.raises(NodeError, match="emergency stop is active"):
         enabled.set_enabled("hardware", True)
-    with pytest.raises(NodeError, match="release it by false"):
+    with pytest.raises(NodeError, match="publish false"):
         enabled.trigger("hardware/clear_fault")
 
     def cleared() -> bool:
@@ -366,7 +368,7 @@ def test_an_emergency_stop_that_was_pressed_before_counts(client: Supervisor, no
     client.transition("hardware", "configure")
     client.transition("hardware", "activate")
     client.wait(lambda: message(client).startswith("emergency stop"), 10.0, "the fault")
-    with pytest.raises(NodeError, match="emergency stop is pressed"):
+    with pytest.raises(NodeError, match="emergency stop is active"):
         client.set_enabled("hardware", True)
 
 
@@ -406,7 +408,7 @@ def test_a_servo_with_an_error_is_named_and_restarted_on_request(enabled: Superv
     enabled.wait(lambda: message(enabled) == fault, 20.0, "the fault")
     enabled.wait(lambda: not any(bus.chain.summary()["torque_enabled"]), 20.0, "torque off")
     enabled.wait(lambda: enabled.reported("hardware line", "alerts_by_servo: 3") != "", 20.0, "the count")
-    assert "for 20 ms after it another size of each reply; the tick is not read" in enabled.reported(
+    assert "for 20 ms after it a different size of each reply; the tick is not read" in enabled.reported(
         "hardware line", "stale replies are told by"
     )
     known = "35 deg C, 12.0 V"  # a report before the first slow reads does not say it yet
@@ -416,7 +418,7 @@ def test_a_servo_with_an_error_is_named_and_restarted_on_request(enabled: Superv
     enabled.trigger("hardware/clear_fault")
     with pytest.raises(NodeError, match="did not switch on at servo 3"):
         enabled.set_enabled("hardware", True)
-    assert "rebooted, it had reported overheating" in enabled.trigger("hardware/reboot")
+    assert "rebooted after it reported overheating" in enabled.trigger("hardware/reboot")
     assert enabled.trigger("hardware/reboot") == "no servo reports a hardware error"
     enabled.set_enabled("hardware", True)
 
@@ -450,7 +452,7 @@ def test_a_cable_that_was_pulled_is_found_again_on_request(
 
 def test_torque_that_is_on_is_taken_over_only_if_told(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
     bus.chain.servos[4].set(table.TORQUE_ENABLE, 1)
-    assert "servo 4 (crane_x7_upper_arm_revolute_part_twist_joint) has its torque on" in refusal(client, node, bus.port)
+    assert "servo 4 (crane_x7_upper_arm_revolute_part_twist_joint) has torque on" in refusal(client, node, bus.port)
     assert all(bus.chain.summary()["torque_enabled"][2:3])
     client.set_parameters("hardware", {"take_over": True})
     client.transition("hardware", "configure")

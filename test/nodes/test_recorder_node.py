@@ -8,14 +8,14 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from std_srvs.srv import Trigger
 
 from dynid.errors import NodeError
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.recorder_node import GIVEN_UP, UNMATCHED
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.bag_reader import read_bag
-from dynid.recording.hearing import REPORTS_HEARD, TOPICS_HEARD
-from dynid.recording.motion_end import GIVEN_UP, MOTION_END, MOTION_END_AWAITS
 from dynid.recording.settings import ExperimentSettings
 
 
@@ -61,7 +61,7 @@ def test_a_bag_from_start_to_stop_with_what_was_latched_before(
     for name in ("first", "second"):
         client.set_parameters("recorder", {"output": str(tmp_path / name)})
         assert str(tmp_path / name) in client.trigger("recorder/start")
-        with pytest.raises(NodeError, match="a bag is open already"):
+        with pytest.raises(NodeError, match="a bag is already open"):
             client.trigger("recorder/start")
         sent = publish_until_recorded(client, 50)
         client.trigger("recorder/stop")
@@ -78,12 +78,14 @@ def test_an_experiment_that_is_over_is_not_in_the_next_bag(client: Supervisor, n
     begun = ExperimentSettings(trajectory="AG01", profile="paper", controller="ff_pd", gains={}, duration_s=1.0)
     running = begun.entered("approach", 1)
     activate(client)
+    client.set_parameters("recorder", {"completion_timeout_s": 0.0})
     for name, state, counted in (("under_way", running, 1), ("over", running.entered("done", 2), 0)):
         client.set_parameters("recorder", {"output": str(tmp_path / f"first_{name}")})
         client.trigger("recorder/start")
         publisher.publish(String(data=state.model_dump_json()))
         client.wait(lambda: recorded(client, "/experiment") > 0, 10.0, "the recording")
-        client.trigger("recorder/stop")
+        answer = client.trigger("recorder/stop")  # at once, as asked for
+        assert answer.endswith(", without the end of the motion on /experiment" if name == "under_way" else " messages")
         client.set_parameters("recorder", {"output": str(tmp_path / name)})
         client.trigger("recorder/start")
         client.trigger("recorder/stop")
@@ -91,10 +93,9 @@ def test_an_experiment_that_is_over_is_not_in_the_next_bag(client: Supervisor, n
         client.reports.clear()
 
 
-def test_the_end_of_a_motion_is_told_when_the_states_have_come(
-    client: Supervisor, node: Process, tmp_path: Path
-) -> None:
-    """A client closes the bag then: the experiment's message may overtake the states."""
+@pytest.mark.parametrize("how", ["the states come", "a second call", "a full disk"])
+def test_stop_answers_when_the_bag_is_whole(client: Supervisor, node: Process, tmp_path: Path, how: str) -> None:
+    """The experiment's message may overtake the states."""
     experiment = client.node.create_publisher(String, "experiment", LATCHED)
     states = client.node.create_publisher(JointState, "joint_states", STREAM)
     begun = ExperimentSettings(trajectory="AG01", profile="paper", controller="ff_pd", gains={}, duration_s=1.0)
@@ -111,15 +112,25 @@ def test_the_end_of_a_motion_is_told_when_the_states_have_come(
     publish(1)
     client.wait(lambda: recorded(client) == 1, 10.0, "the first state")
     experiment.publish(String(data=begun.entered("approach", 1).entered("done", 9).model_dump_json()))
-    client.wait(lambda: recorded(client, "/experiment") == 1, 10.0, "the motion's end")
-    assert client.reported("recorder", MOTION_END) == ""
-    assert client.reported("recorder", MOTION_END_AWAITS) == "/joint_states"
-    publish(9)
-    client.wait(lambda: client.reported("recorder", MOTION_END) == "9", 10.0, "the states up to the end")
-    client.trigger("recorder/stop")
-    client.set_parameters("recorder", {"output": str(tmp_path / "next")})
-    client.trigger("recorder/start")
-    client.wait(lambda: client.reported("recorder", MOTION_END) == "", 10.0, "a report of the next bag")
+    client.wait(lambda: recorded(client, "/experiment") == 1, 10.0, "the end of the motion")
+    stop = client.node.create_client(Trigger, "recorder/stop")
+    client.wait(stop.service_is_ready, 10.0, "the service")
+    answer = stop.call_async(Trigger.Request())
+    client.reports.clear()
+    client.wait(lambda: "recorder" in client.reports, 10.0, "a report")
+    assert not answer.done() and "recording to" in client.reports["recorder"].message
+    if how == "the states come":
+        publish(9)
+    elif how == "a second call":
+        with pytest.raises(NodeError, match="the recorder still awaits /joint_states"):
+            client.trigger("recorder/stop")
+    else:
+        client.set_parameters("recorder", {"minimum_free_mib": 10**9})
+    client.wait(answer.done, 10.0, "the answer")
+    whole = how == "the states come"
+    assert answer.result().success == whole
+    assert answer.result().message.startswith(f"bag {tmp_path / 'bag'} closed" if whole else "the bag is incomplete: ")
+    assert read_bag(tmp_path / "bag").findings == ()
 
 
 def test_who_waits_in_vain_is_told_why_if_it_can_be_told(client: Supervisor) -> None:
@@ -130,19 +141,18 @@ def test_who_waits_in_vain_is_told_why_if_it_can_be_told(client: Supervisor) -> 
         client.wait(lambda: looks.append(1) is not None, 0.1, "it", lambda: f"nobody came, {len(looks)} looks")
 
 
-def test_whom_it_hears_is_told_and_who_leaves_is_heard_no_more(
+def test_what_is_unmatched_is_reported_and_who_leaves_is_missing_again(
     client: Supervisor, group: ProcessGroup, node: Process
 ) -> None:
     activate(client)
-    client.wait(lambda: client.reported("recorder", TOPICS_HEARD) == "diagnostics", 10.0, "its own diagnostics")
+    drivers = "joint_states, applied_commands, hardware_settings"
+    everything = "joint_states, joint_commands, applied_commands, reference, hardware_settings, experiment"
+    client.wait(lambda: client.reported("recorder", UNMATCHED) == everything, 10.0, "its own diagnostics")
     executor = group.start_node("executor_node", "executor")
-    heard = "diagnostics, experiment, joint_commands, reference"
-    client.wait(lambda: client.reported("recorder", TOPICS_HEARD) == heard, 30.0, "the executor's topics")
-    client.wait(lambda: client.reported("recorder", REPORTS_HEARD) == "executor, recorder", 10.0, "its report")
+    client.wait(lambda: client.reported("recorder", UNMATCHED) == drivers, 30.0, "the executor's topics")
     group.processes.remove(executor)
     assert executor.stop() == 0
-    client.wait(lambda: client.reported("recorder", TOPICS_HEARD) == "diagnostics", 10.0, "the executor's leave")
-    client.wait(lambda: client.reported("recorder", REPORTS_HEARD) == "recorder", 10.0, "its own report")
+    client.wait(lambda: client.reported("recorder", UNMATCHED) == everything, 10.0, "the executor's leave")
 
 
 def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, node: Process, tmp_path: Path) -> None:
@@ -177,17 +187,17 @@ def test_a_disk_without_room_is_refused_before_and_ends_a_recording_whole(
 ) -> None:
     activate(client)
     client.set_parameters("recorder", {"output": str(tmp_path / "bag"), "minimum_free_mib": 10**9})
-    with pytest.raises(NodeError, match=r"no room for .*bag: \d+ MiB are free, at least 1000000000 are needed"):
+    with pytest.raises(NodeError, match=r"no room for .*bag: \d+ MiB are free, but at least 1000000000 are needed"):
         client.trigger("recorder/start")
     assert not (tmp_path / "bag").exists()
     client.set_parameters("recorder", {"minimum_free_mib": 0})
     client.trigger("recorder/start")
     publish_until_recorded(client, 50)
     client.set_parameters("recorder", {"minimum_free_mib": 10**9})
-    client.wait(lambda: "recording ended, the bag is whole" in node.last_error(), 10.0, "the end of the recording")
-    client.wait(lambda: "the bag is whole" in client.reported("recorder", GIVEN_UP), 10.0, "a report of the reason")
+    client.wait(lambda: "recording ended, the bag is closed" in node.last_error(), 10.0, "the end of the recording")
+    client.wait(lambda: "no room for" in client.reported("recorder", GIVEN_UP), 10.0, "a report of the reason")
     assert read_bag(tmp_path / "bag").counts["/joint_states"] >= 50
-    with pytest.raises(NodeError, match="nothing is being recorded"):
+    with pytest.raises(NodeError, match=r"the bag is incomplete: recording ended, .* no room for"):
         client.trigger("recorder/stop")
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import (
-    BOOL,
     DIAGNOSTIC_ARRAY,
     JOINT_STATE,
     JOINT_TRAJECTORY,
@@ -15,7 +14,6 @@ from dynid.recording.messages import (
     DiagnosticStatus,
     JointStateEncoder,
     ReferenceEncoder,
-    encode_bool,
     encode_diagnostics,
     encode_string,
 )
@@ -35,7 +33,7 @@ TYPES = {
     "experiment": Topic("/experiment", STRING, "latched", 1),
     "robot_description": Topic("/robot_description", STRING, "latched", 1),
     "diagnostics": Topic("/diagnostics", DIAGNOSTIC_ARRAY),
-    "estop": Topic("/estop", BOOL, "latched", 1),
+    "estop": Topic("/estop", "std_msgs/msg/Bool", "latched", 1),
 }
 
 
@@ -85,12 +83,7 @@ class Experiment:
         command = effort.encode_many(self.stamps + 500_000, effort=self.command)
         applied = effort.encode_many(self.stamps + 700_000, effort=self.applied)
         reference = ReferenceEncoder(NAMES).encode_many(self.stamps, self.q + 0.1, self.dq + 0.1, self.ddq)
-        rows = {
-            "joint_states": state,
-            "joint_commands": command,
-            "applied_commands": applied,
-            "reference": reference,
-        }
+        rows = {"joint_states": state, "joint_commands": command, "applied_commands": applied, "reference": reference}
         for name, messages in rows.items():
             log = self.stamps + 100_000
             self.messages[name] = [(int(t), m.tobytes()) for t, m in zip(log, messages, strict=True)]
@@ -99,7 +92,7 @@ class Experiment:
         self.messages["robot_description"] = [(START, encode_string("<robot name='three'/>"))]
         self.messages["experiment"] = [(p.phases[-1].stamp_ns, encode_string(p.model_dump_json())) for p in self.phases]
         self.messages["diagnostics"] = [(START + CYCLE, encode_diagnostics(START, [status]))]
-        self.messages["estop"] = [(START, encode_bool(False))]
+        self.messages["estop"] = [(START, b"\0\1\0\0\0")]
 
     def write(self, folder: Path, storage: str = "mcap", namespace: str = "", without: tuple[str, ...] = ()) -> Path:
         names = [name for name in self.messages if name not in without]

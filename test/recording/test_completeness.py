@@ -122,7 +122,7 @@ def test_a_driver_that_has_not_published_yet_is_no_report(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("published", "missed"), [(10, 0), (5000, 0)])
 def test_a_driver_that_was_started_anew_is_refused(tmp_path: Path, published: int, missed: int) -> None:
     extra = ((2950, report(published, START + 2950 * MS, missed)),)
-    with pytest.raises(DataError, match="started anew"):
+    with pytest.raises(DataError, match="restarted"):
         completeness(write(tmp_path / "bag", extra=extra))
 
 

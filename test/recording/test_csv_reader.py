@@ -67,9 +67,11 @@ def test_units_signs_ratios_and_offsets(tmp_path: Path) -> None:
     values[:, 4:] *= 1e3
     position = {"columns": [2, 3, 4], "unit": "deg", "sign": [1, -1, 1], "ratio": 0.5, "offset": [0.0, 0.0, 0.25]}
     found = read(
-        write(tmp_path / "run.csv", values, None), time={"column": 1, "unit": "ms"}, position=position,
+        write(tmp_path / "run.csv", values, None),
+        time={"column": 1, "unit": "ms"},
+        position=position,
         torque={"columns": [5, 6, 7], "unit": "mN m", "ratio": [1.0, 2.0, 1.0]},
-    )  # fmt: skip
+    )
     expected = rows()
     np.testing.assert_allclose(found.time, expected[:, 0], atol=1e-9)
     np.testing.assert_allclose(found.q, expected[:, 1:4] * [0.5, -0.5, 0.5] + [0, 0, 0.25], atol=1e-12)
@@ -160,12 +162,12 @@ def spoilt(file: Path, line: int, text: str | None) -> Path:
     ("line", "text", "words"),
     [
         (10, "0.08,1,2", "line 10: 3 fields, expected 7"),
-        (10, "0.08,1,x,3,4,5,6", "line 10: 'x' in column q2 is no number"),
-        (10, "0.08,1,,3,4,5,6", "line 10: '' in column q2 is no number"),
+        (10, "0.08,1,x,3,4,5,6", "line 10: 'x' in column q2 is not a number"),
+        (10, "0.08,1,,3,4,5,6", "line 10: '' in column q2 is not a number"),
         (10, "0.08,1,nan,3,4,5,6", "line 10: nan in column q2 is not finite"),
         (10, "0.08,1,2,3,4,inf,6", "line 10: inf in column tau2 is not finite"),
         (10, "", "line 10: empty"),
-        (51, None, "line 51: .* fields, expected 7 .cut off: the file ends within this line"),
+        (51, None, "line 51: .* fields, expected 7 .truncated: the file ends within this line"),
     ],
 )
 def test_corrupt_rows_are_reported_and_left_out_only_when_told_to(
@@ -177,7 +179,7 @@ def test_corrupt_rows_are_reported_and_left_out_only_when_told_to(
     found = read(path, skip_corrupt_rows=True)
     np.testing.assert_array_equal(found.q, np.delete(rows(), line - 2, axis=0)[:, 1:4])
     np.testing.assert_allclose(found.time, np.delete(rows(), line - 2, axis=0)[:, 0], atol=1e-12)
-    assert len(found.notes) == 1 and f"1 corrupt rows left out: line {line}" in found.notes[0]
+    assert len(found.notes) == 1 and f"1 corrupt rows skipped: line {line}" in found.notes[0]
 
 
 def test_rows_left_out_leave_a_gap_in_time_also_without_a_time_column(file: Path) -> None:
@@ -197,13 +199,16 @@ def test_a_bad_row_outside_the_chosen_rows_does_not_matter(file: Path) -> None:
 
 
 def test_a_last_line_without_an_end_is_noted(tmp_path: Path) -> None:
-    assert "may be cut" in read(write(tmp_path / "run.csv", rows(), end="")).notes[0]
+    assert "may be truncated" in read(write(tmp_path / "run.csv", rows(), end="")).notes[0]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"position": {"columns": ["q1", "q2", "nope"], "unit": "rad"}}, r"column 'nope' not; its columns are: t, q1"),
+        (
+            {"position": {"columns": ["q1", "q2", "nope"], "unit": "rad"}},
+            r"has no column 'nope'; its columns are: t, q1",
+        ),
         ({"position": {"columns": [1, 2, 8], "unit": "rad"}}, "has 7 columns; there is no column 8"),
         ({"position": {"columns": ["q1", "q2"], "unit": "rad"}}, "gives 2 position columns; robot 'planar_3r' has 3"),
         ({"position": {"columns": ["q1", "q2", "q3"], "unit": "rad", "ratio": 57.3}}, "joint joint_2 goes from"),
@@ -240,8 +245,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read(tmp_path / "nothing.csv")
     for name, content, words in (
         ("empty.csv", b"", "holds no rows"),
-        ("header.csv", b"t,q1\n", "a header and no rows"),
-        ("binary.csv", b"\xff\xfe\x00", "no UTF-8 text"),
+        ("header.csv", b"t,q1\n", "a header but no rows"),
+        ("binary.csv", b"\xff\xfe\x00", "not UTF-8 text"),
         ("cut.csv.gz", gzip.compress(b"1,2,3\n" * 1000)[:-20], "damaged archive"),
         ("twice.csv", b"t,q1,q1,q3,tau1,tau2,tau3\n1,2,3,4,5,6,7\n", "column 'q1' twice"),
         ("bare.csv", b"1,2,3,4,5,6,7\n", "no header, so no column 't'"),
@@ -256,11 +261,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     [
         ({"rate_hz": 5}, "either rate_hz or time"),
         ({"decimal": ","}, "cannot both be a comma"),
-        ({"rows": [5, 5]}, "hold none"),
-        (
-            {"torque": {"columns": [1, 2, 3], "unit": "N m", "sign": [1]}},
-            "sign has 1 entries; expected one for all",
-        ),
+        ({"rows": [5, 5]}, "is an empty range"),
+        ({"torque": {"columns": [1, 2, 3], "unit": "N m", "sign": [1]}}, "sign has 1 entries; expected one for all"),
         ({"position": {"columns": [0], "unit": "rad"}}, "greater than or equal to 1"),
         ({"colour": 1}, "colour"),
     ],

@@ -43,7 +43,7 @@ def test_trajectory_span_and_window(experiment, tmp_path: Path) -> None:
     inside = (recording.commands.time >= start) & (recording.commands.time <= end)
     np.testing.assert_array_equal(part.commands.tau, recording.commands.tau[inside])
     assert part.reference.time[0] >= start and part.reference.time[-1] <= end
-    with pytest.raises(DataError, match="no joint state from 7"):
+    with pytest.raises(DataError, match="no joint states from 7"):
         recording.window(7.0, 8.0)
 
 
@@ -75,7 +75,7 @@ def test_messages_of_another_layout_are_decoded_and_named(experiment, tmp_path: 
     recording = load_recording(experiment.write(tmp_path / "bag"))
     np.testing.assert_array_equal(recording.q, experiment.q)
     np.testing.assert_array_equal(recording.time, (experiment.stamps - experiment.stamps[0]) / 1e9)
-    assert recording.notes == ("2 of 200 messages of '/joint_states' differ in layout; decoded singly",)
+    assert recording.notes == ("2 of 200 messages of '/joint_states' differ in layout; decoded one by one",)
 
 
 def test_two_arms_need_a_namespace(experiment, make_experiment, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_optional_topics(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag", without=absent)
     recording = load_recording(bag)
     assert recording.commands is recording.applied is recording.reference is recording.robot_description is None
-    with pytest.raises(DataError, match="when the trajectory ran is not known"):
+    with pytest.raises(DataError, match="the time of the trajectory is unknown"):
         recording.trajectory_span()
     with pytest.raises(DataError, match="lacks the topic joint_commands"):
         load_recording(bag, needed=("joint_commands",))
@@ -165,7 +165,7 @@ def test_commands_that_are_all_nan_mean_no_command(experiment, tmp_path: Path) -
     experiment.fill()
     recording = load_recording(experiment.write(tmp_path / "bag"))
     np.testing.assert_array_equal(recording.commands.tau, experiment.command[3:])
-    assert recording.notes == ("3 of 200 messages of '/joint_commands' hold no command (NaN); left out",)
+    assert recording.notes == ("3 of 200 messages of '/joint_commands' hold no command (NaN) and were skipped",)
 
 
 def test_missing_joint_and_missing_field(experiment, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_robot_must_agree(experiment, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="robot 'three' has shoulder, elbow"):
         load_recording(bag, Other())  # type: ignore[arg-type]
     Other.name = "two"
-    with pytest.raises(DataError, match="is of robot 'three', expected 'two'"):
+    with pytest.raises(DataError, match="is from robot 'three', expected 'two'"):
         load_recording(bag, Other())  # type: ignore[arg-type]
 
 
@@ -230,7 +230,7 @@ def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
 
 def test_span_of_a_trajectory_that_never_began(experiment, tmp_path: Path) -> None:
     experiment.messages["experiment"] = experiment.messages["experiment"][:1]
-    with pytest.raises(DataError, match=r"the trajectory 'AG01' never began \(state: approach\)"):
+    with pytest.raises(DataError, match=r"the trajectory 'AG01' never started \(state: approach\)"):
         load_recording(experiment.write(tmp_path / "bag")).trajectory_span()
 
 

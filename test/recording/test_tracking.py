@@ -12,8 +12,8 @@ from dynid.errors import DataError
 from dynid.recording.recording import ReferenceSeries, load_recording
 from dynid.recording.tracking import tracking_rms
 from dynid.robot import load_robot
-from dynid.simulation.lockstep import simulate
-from dynid.simulation.simulated_bag import write_bag
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.trajectory.families import load_excitation
 
 ROBOT = load_robot("crane_x7")
@@ -31,7 +31,7 @@ def test_it_is_the_difference_to_the_reference_of_the_same_stamp(tmp_path: Path)
     late = ReferenceSeries(
         recording.reference.time + 3e-4, *(getattr(recording.reference, k) for k in ("q", "dq", "ddq"))
     )
-    with pytest.raises(DataError, match="no reference has the stamp"):
+    with pytest.raises(DataError, match="no reference has the same stamp"):
         tracking_rms(replace(recording, reference=late))
     with pytest.raises(DataError, match="no topic 'reference'"):
         tracking_rms(replace(recording, reference=None))

@@ -38,10 +38,11 @@ def runs(tmp_path_factory) -> Path:
     write_motion(robot, folder / "fit.csv", 30.0, 1)
     write_motion(robot, folder / "other.csv", 12.0, 7)
     mapping = {
-        "schema_version": 1, "time": {"column": "t"},
+        "schema_version": 1,
+        "time": {"column": "t"},
         "position": {"columns": ["q0", "q1", "q2"], "unit": "rad"},
         "torque": {"columns": ["tau0", "tau1", "tau2"], "unit": "N m"},
-    }  # fmt: skip
+    }
     (folder / "mapping.yaml").write_text(yaml.safe_dump(mapping))
     return folder
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError
-from dynid.identification.estimator import torque_errors
+from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.model.dynamics import ArmModel
 from dynid.reporting.arm_view import link_margins, worst_pose
 from dynid.reporting.predictions import FILE_NAME, Motion, load_predictions
@@ -71,8 +71,9 @@ def test_curves_are_the_measured_and_predicted_torques(planar_result: Path) -> N
         curve = stored["measured"][j]
         assert unpack(curve) == pytest.approx(motion.measured[:, j], abs=2 * curve["step"])
     check = next(one for one in result.content.verdict if one.name == "relative torque error, other.csv")
-    assert torque_errors(motion.measured, motion.predicted).relative == pytest.approx(check.value, rel=1e-4)
-    assert result.pooled()["all"] == pytest.approx(check.value, rel=1e-4)
+    errors = torque_errors(motion.measured, motion.predicted, motion.dq)
+    assert errors.moving == pytest.approx(check.value, rel=1e-4)
+    assert result.pooled()["all"] == pytest.approx(errors.relative, rel=1e-4)
 
 
 def test_long_motions_and_joints_without_torque_are_shown(planar_result: Path) -> None:
@@ -151,12 +152,12 @@ def test_results_side_by_side(planar_result: Path, tmp_path: Path) -> None:
     assert 'id="comparison"' in html and found["titles"][1] in html
     foreign = spoilt(planar_result, tmp_path / "foreign", parameters=content["parameters"][1:])
     shutil.rmtree(tmp_path / "other")
-    with pytest.raises(DataError, match="only models of one structure"):
+    with pytest.raises(DataError, match="compare only models with the same structure"):
         comparison([first, first.__class__(foreign, first.robot, open_result_content(foreign))])
 
 
 def open_result_content(folder: Path):
-    from dynid.identification.model_file import load_model
+    from dynid.model.model_file import load_model
 
     return load_model(folder / "model.yaml")
 

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from dynid.identification.verdict import Check, Verdict
 from dynid.reporting.tables import number, print_verdict
+from dynid.verdict import Check, Verdict
 
 GOOD = Check(name="missed cycles of 39,000", value=0.01, limit=0.1, unit="%")
 BAD = Check(name="smallest eigenvalue", value=-2.13e-3, limit=1e-4, sense="at least", unit="kg m^2", detail="at q = 0")

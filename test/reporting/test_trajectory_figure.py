@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import OutputExistsError, UnknownNameError
-from dynid.reporting.trajectory_figure import short_names, trajectory_figure, write_trajectory_figure
+from dynid.reporting.joint_names import short_names
+from dynid.reporting.trajectory_figure import trajectory_figure, write_trajectory_figure
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 
@@ -24,7 +25,7 @@ def test_curves_and_limits_are_those_of_the_motion() -> None:
         joint, column = divmod(k, 3)
         curve, *limits = axes.lines
         times, values = np.asarray(curve.get_xdata()), np.asarray(curve.get_ydata())
-        expected = [motion.sample(t)[column][joint] for t in times[::97].tolist()]
+        expected = motion.sample_all(times[::97])[column][:, joint]
         np.testing.assert_allclose(values[::97], np.rad2deg(expected) if column == 0 else expected, atol=1e-9)
         drawn = sorted(float(np.asarray(line.get_ydata())[0]) for line in limits)
         own = np.rad2deg([ROBOT.lower[joint], ROBOT.upper[joint]])

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plain_bus import IndependentAxesPlant
 
 from dynid.errors import ConfigurationError
-from dynid.hardware import control_table as table
-from dynid.hardware.protocol import (
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.protocol import (
     PacketParser,
     build_fast_reply,
     build_ping,
@@ -16,19 +17,13 @@ from dynid.hardware.protocol import (
     build_sync_read,
     build_sync_write,
 )
-from dynid.robot import Robot, load_robot
-from dynid.simulation.faults import FaultInjector, FaultScript, LineFault, load_faults
-from dynid.simulation.faults_line import LINE_FAULTS, spoil
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_chain import ServoChain, superposed
+from dynid.robot import Robot
+from dynid.simulation.faults.line import LINE_FAULTS, spoil
+from dynid.simulation.faults.script import FaultInjector, FaultScript, LineFault, load_faults
+from dynid.simulation.servo.chain import ServoChain, superposed
 
 PLAIN = [build_status(servo_id, 0, bytes([servo_id] * 10)) for servo_id in (2, 3, 4)]
 FAST = [build_fast_reply([2, 3, 4], [0, 0, 0], [bytes([servo_id] * 10) for servo_id in (2, 3, 4)])]
-
-
-@pytest.fixture(scope="module")
-def robot() -> Robot:
-    return load_robot("crane_x7")
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
-"""The MJCF of robots of all kinds: coupled motors as tendons, masses counted once, what has no place is said."""
+"""The MJCF of robots of all kinds: coupled motors as tendons, masses counted once, what has cannot hold is said."""
 
 import mujoco
 import numpy as np
 import pytest
 
+from dynid.export.mjcf import PlantOptions, build_spec, compile_plant, mjcf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import StandardFile, from_file
 from dynid.resources import load_validated
 from dynid.robot import Robot, load_robot
-from dynid.simulation.mjcf import PlantOptions, build_spec, compile_plant, mjcf_text
 
 FRICTIONLESS = ("coulomb_friction_nm", "motor_coulomb_friction_nm", "friction_offset_nm")
 
@@ -66,4 +66,4 @@ def test_what_mjcf_cannot_hold_is_listed() -> None:
     content = load_validated(robot.folder / "models" / "nominal.yaml", StandardFile)
     axes = (content.axes[0].model_copy(update={"friction_offset_nm": 0.25}), *content.axes[1:])
     assert "offset of joint_1 0.25 N m" in mjcf_text(robot, content.model_copy(update={"axes": axes}))
-    assert "no place" not in mjcf_text(robot, content)
+    assert "cannot hold" not in mjcf_text(robot, content)

@@ -6,12 +6,12 @@ import pinocchio
 import pytest
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.export.mjcf import PlantOptions, compile_plant, default_stops, mjcf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
-from dynid.simulation.mjcf import PlantOptions, compile_plant, default_stops, mjcf_text
-from dynid.simulation.nuisances import NUISANCES, NoiseStream, Play, magnitudes, quantise, stamps
-from dynid.simulation.plant import ArmPlant, nominal_standard
+from dynid.simulation.plant.arm import ArmPlant, nominal_standard
+from dynid.simulation.plant.nuisances import NUISANCES, NoiseStream, Play, magnitudes, quantise, stamps
 
 ROBOT = load_robot("crane_x7")
 STANDARD = nominal_standard(ROBOT)
@@ -85,9 +85,17 @@ def test_mjcf_text_and_model_agree():
     text = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, STANDARD, options))
     motion = states(10)
     for name in (
-        "body_mass", "body_ipos", "body_inertia", "dof_armature", "dof_damping", "dof_frictionloss", "jnt_range",
-        "jnt_axis", "dof_solref", "dof_solimp",
-    ):  # fmt: skip
+        "body_mass",
+        "body_ipos",
+        "body_inertia",
+        "dof_armature",
+        "dof_damping",
+        "dof_frictionloss",
+        "jnt_range",
+        "jnt_axis",
+        "dof_solref",
+        "dof_solimp",
+    ):
         np.testing.assert_array_equal(getattr(text, name), getattr(spec, name), err_msg=name)
     np.testing.assert_allclose(text.body_iquat, spec.body_iquat, atol=1e-15)
     np.testing.assert_array_equal(text.opt.gravity, ROBOT.gravity("hanging"))
@@ -175,7 +183,7 @@ def test_arm_without_a_stand_falls_at_once():
 
 def test_dry_friction_holds_what_is_lighter_than_it():
     posture = np.zeros(8)  # upright: only friction has anything to do
-    plant = ArmPlant(ROBOT, q0=posture, switched_off=QUIET - {"coulomb"}, hold_until_current=False)
+    plant = ArmPlant(ROBOT, q0=posture, switched_off=QUIET - {"coulomb"}, hold_until_current=False, friction="viscous")
     plant.set_currents(0.9 * plant.nuisances.coulomb_friction / ROBOT.torque_constants * np.eye(8)[0])
     plant.advance(0.5)
     assert abs(plant.dq[0]) < 5e-4 and abs(plant.q[0]) < 5e-4
@@ -215,11 +223,15 @@ def test_equal_seeds_give_equal_runs_and_other_seeds_do_not():
 
 
 def test_time_in_pieces_of_any_size_is_the_same_time():
-    """Exactly so for smooth motions; dry friction lets go within a step, so there it depends a little on the steps."""
-    for switched_off, tolerance in (({"coulomb"}, 1e-8), ((), 1e-3)):
+    """Exactly so for smooth motions; dry friction lets go within a step, so there it depends a little on the steps.
 
-        def angles(pieces: int, step: float, off=switched_off) -> np.ndarray:
-            plant = ArmPlant(ROBOT, seed=5, switched_off=off, longest_step_s=step)
+    Friction that grows with the load is set once per step, and lets go of a step in time, too.
+    """
+    cases = ((("coulomb",), None, 1e-8), ((), "viscous", 1e-3), ((), None, 2e-3))
+    for switched_off, friction, tolerance in cases:
+
+        def angles(pieces: int, step: float, off=switched_off, friction=friction) -> np.ndarray:
+            plant = ArmPlant(ROBOT, seed=5, switched_off=off, longest_step_s=step, friction=friction)
             return np.array(play_script(plant, pieces))[:, 24:32]
 
         whole = angles(1, 0.001)
@@ -257,10 +269,15 @@ def test_torque_noise_off_leaves_readings_of_current_exact_and_torque_exact():
 def test_each_switch_changes_its_own_magnitude_only():
     everything = vars(magnitudes(ROBOT))
     owned = {
-        "coulomb": {"coulomb_friction"}, "torque_noise": {"torque_noise"},
-        "encoder": {"position_step", "velocity_step"}, "current_quantisation": {"current_step"},
-        "jitter": {"stamp_jitter"}, "backlash": {"backlash"}, "delay": {"delay"},
-    }  # fmt: skip
+        "coulomb": {"coulomb_friction"},
+        "torque_noise": {"torque_noise"},
+        "encoder": {"position_step", "velocity_step"},
+        "current_quantisation": {"current_step"},
+        "jitter": {"stamp_jitter"},
+        "backlash": {"backlash"},
+        "delay": {"delay"},
+        "warm_up": {"warm_up_share"},
+    }
     assert set(owned) == set(NUISANCES)
     for name, keys in owned.items():
         without = vars(magnitudes(ROBOT, {name}))
@@ -297,7 +314,7 @@ def test_noise_rows_do_not_depend_on_how_they_are_asked_for():
     np.testing.assert_array_equal(NoiseStream(np.ones(2), 1, 1).rows(3000), rows)
     np.testing.assert_array_equal(rows[2999], other.row(2999))
     assert not np.array_equal(rows[0], NoiseStream(np.ones(2), 1, 2).row(0))
-    with pytest.raises(DataError, match="must not go back"):
+    with pytest.raises(DataError, match="must not go backwards"):
         one.row(0)
 
 

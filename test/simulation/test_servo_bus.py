@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.traces import load_trace
 from dynamixel_sdk import (
     COMM_RX_TIMEOUT,
     COMM_SUCCESS,
@@ -21,10 +22,11 @@ from dynamixel_sdk import (
     PortHandler,
     Protocol2PacketHandler,
 )
+from plain_bus import IndependentAxesPlant, running_bus
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError, OutputExistsError
-from dynid.hardware import control_table as table
-from dynid.hardware.protocol import (
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.protocol import (
     BROADCAST_ID,
     PacketParser,
     build_packet,
@@ -34,22 +36,15 @@ from dynid.hardware.protocol import (
     build_sync_write,
     build_write,
 )
-from dynid.robot import Robot, load_robot
-from dynid.simulation.faults import FaultScript
-from dynid.simulation.plant import ArmPlant
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo import Servo
-from dynid.simulation.servo_bus import EmulatedServoBus, running_bus
-from dynid.simulation.servo_chain import ServoChain
-from dynid.simulation.servo_process import traced
-from dynid.simulation.servo_trace import load_trace
+from dynid.robot import Robot
+from dynid.simulation.bus.process import traced
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.faults.script import FaultScript
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.servo.chain import ServoChain
+from dynid.simulation.servo.servo import Servo
 
 SDK = Protocol2PacketHandler()
-
-
-@pytest.fixture(scope="module")
-def robot() -> Robot:
-    return load_robot("crane_x7")
 
 
 @pytest.fixture
@@ -346,7 +341,7 @@ def read_exactly(port: PortHandler, size: int) -> bytes:
     ready, data = select.poll(), b""
     ready.register(port.ser.fd, select.POLLIN)
     while len(data) < size:
-        assert ready.poll(10_000)
+        assert ready.poll(60_000)
         data += port.readPort(size - len(data))
     return data
 
@@ -362,7 +357,7 @@ def test_a_pulled_cable_breaks_the_port_and_comes_back_under_its_path(
         bus.pull()
         hung_up = select.poll()
         hung_up.register(client.ser.fd, 0)
-        assert hung_up.poll(10_000)[0][1] & select.POLLHUP and not link.is_symlink()
+        assert hung_up.poll(60_000)[0][1] & select.POLLHUP and not link.is_symlink()
         bus.pull(False)
         while not link.is_symlink():
             os.sched_yield()
@@ -373,7 +368,7 @@ def test_a_pulled_cable_breaks_the_port_and_comes_back_under_its_path(
 
 
 def test_pulling_the_cable_by_script_needs_a_link(robot: Robot, plant: IndependentAxesPlant) -> None:
-    with pytest.raises(ConfigurationError, match="keeps its path"):
+    with pytest.raises(ConfigurationError, match="fixed path"):
         EmulatedServoBus(robot, plant, faults=script({"kind": "unplugged", "at_s": 1.0}))
 
 
@@ -406,16 +401,17 @@ def test_it_writes_what_the_arm_did(robot: Robot, tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError):
         load_trace(tmp_path / "no such file")
     path.write_bytes(b"nothing")
-    with pytest.raises(DataError, match="not the record"):
+    with pytest.raises(DataError, match="not a trace"):
         load_trace(path)
 
 
-SERVE = """
-from dynid.robot import load_robot
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_process import serve
-from pathlib import Path
+SERVE = f"""
 import sys
+sys.path.insert(0, {str(Path(__file__).parents[1] / "shared")!r})
+from dynid.robot import load_robot
+from plain_bus import IndependentAxesPlant
+from dynid.simulation.bus.process import serve
+from pathlib import Path
 robot = load_robot("crane_x7")
 serve(robot, IndependentAxesPlant(robot), link=Path(sys.argv[1]), ignore_interrupt=sys.argv[2] == "ignore")
 """
@@ -435,10 +431,31 @@ def test_served_in_a_process_it_ends_by_signal_and_reports(tmp_path: Path, numbe
         handler.closePort()
         process.send_signal(number)
         summary = json.loads(process.stdout.read())
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
     assert summary["torque_enabled"] == [True] + [False] * 7
     assert summary["max_abs_current_a"][0] == pytest.approx(1193 * 0.00269)
     assert not link.is_symlink()
+
+
+@pytest.mark.parametrize("front_end", [("dynid", "simulated-arm"), ("dynid.simulation.bus.process",)], ids=" ".join)
+def test_both_names_of_the_command_are_one(tmp_path: Path, front_end: tuple[str, ...]) -> None:
+    """The second one is what launch files start."""
+    link = tmp_path / "ttyARM"
+    options = ["--robot", "crane_x7", "--link", str(link), "--ignore-interrupt", "--lock-step", "--no-wire-time"]
+    command = [sys.executable, "-m", *front_end, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == str(link)
+        client = opened(str(link), 3_000_000)
+        assert SDK.ping(client, 2)[1] == COMM_SUCCESS
+        process.send_signal(signal.SIGINT)
+        assert SDK.ping(client, 2)[1] == COMM_SUCCESS
+        client.closePort()
+        process.send_signal(signal.SIGTERM)
+        assert json.loads(process.stdout.read())["torque_enabled"] == [False] * 8
+        assert process.wait(10) == 0
+    refused = subprocess.run([*command, "--seed", "x"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2 and refused.stderr.startswith("error: ") and "simulated-arm --help" in refused.stderr
 
 
 def test_it_ends_with_its_parent(tmp_path: Path) -> None:
@@ -448,7 +465,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         f"p = subprocess.Popen([sys.executable, '-c', {SERVE!r}, {str(link)!r}, 'ignore'], stdout=subprocess.PIPE)\n"
         "print(p.pid, p.stdout.readline(), flush=True)\n"
     )
-    output = subprocess.run([sys.executable, "-c", starter], capture_output=True, text=True, timeout=60, check=True)
+    output = subprocess.run([sys.executable, "-c", starter], capture_output=True, text=True, timeout=300, check=True)
     pid = int(output.stdout.split()[0])
     with contextlib.suppress(ProcessLookupError):  # it may be gone already
         ended = os.pidfd_open(pid)

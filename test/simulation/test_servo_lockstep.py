@@ -2,25 +2,20 @@
 
 import numpy as np
 import pytest
+from benchmarks.faults.servo_lockstep import HOST_S, SimulatedClock, SimulatedLine
 from dynamixel_sdk import COMM_RX_TIMEOUT, COMM_SUCCESS, Protocol2PacketHandler
+from plain_bus import IndependentAxesPlant
 
 from dynid.errors import BusError
-from dynid.hardware import control_table as table
-from dynid.hardware.bus import ServoBus
-from dynid.hardware.dynamixel_arm import DynamixelArm
-from dynid.hardware.protocol import build_sync_read, build_sync_write
-from dynid.robot import Robot, load_robot
-from dynid.simulation.faults import FaultInjector, FaultScript, Unplugged
-from dynid.simulation.plant import ArmPlant
-from dynid.simulation.plant_interface import IndependentAxesPlant
-from dynid.simulation.servo_chain import ServoChain
-from dynid.simulation.servo_lockstep import HOST_S, SimulatedClock, SimulatedLine
-from dynid.simulation.servo_trace import CHUNK, TracedArm
-
-
-@pytest.fixture(scope="module")
-def robot() -> Robot:
-    return load_robot("crane_x7")
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.protocol import build_sync_read, build_sync_write
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.robot import Robot
+from dynid.simulation.faults.script import FaultInjector, FaultScript, Unplugged
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.servo.chain import ServoChain
+from dynid.simulation.servo.trace import CHUNK, TracedArm
 
 
 @pytest.fixture

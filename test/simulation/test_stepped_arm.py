@@ -7,8 +7,8 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion import MotionExecutor
 from dynid.robot import load_robot
-from dynid.simulation.lockstep import simulate
-from dynid.simulation.stepped_arm import SteppedArm
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.trajectory.trajectory import approach
 
 ROBOT = load_robot("crane_x7")

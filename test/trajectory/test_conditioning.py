@@ -26,6 +26,7 @@ def singular_values():
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["paper", "limited"])
 def test_condition_numbers_come_near_the_papers(singular_values, profile):
     with PAPER.open(encoding="utf-8", newline="") as stream:

@@ -3,18 +3,12 @@ import pytest
 import yaml
 
 from dynid.errors import ConfigurationError, SafetyError, UnknownNameError
-from dynid.robot import load_robot
 from dynid.trajectory.families import Excitation, load_excitation
 
 PAPER_NAMES = [f"P{p}{k:02d}" for p in "ABC" for k in range(1, 12)]
 PAPER_NAMES += [f"AP{k:02d}" for k in range(1, 6)] + ["AG01", "AG02", "V01", "V02", "V03"]
 DEMO_NAMES = ["demo_identification", "demo_validation"]
 POSTURES_DEG = {"A": [0, 0, 0, -90, 0, 0, 0, 0], "B": [0, 0, 0, -150, 0, 0, 0, 0], "C": [0, 60, 0, -150, 0, 0, 0, 0]}
-
-
-@pytest.fixture(scope="module")
-def robot():
-    return load_robot("crane_x7")
 
 
 @pytest.fixture(scope="module")

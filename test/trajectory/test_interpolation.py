@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynid.errors import ConfigurationError
-from dynid.trajectory.interpolation import evaluate, evaluate_all, point_to_point, rest
+from dynid.trajectory.interpolation import point_to_point, rest
+from dynid.trajectory.trajectory import Trajectory
 
 LIMIT = st.floats(0.05, 20.0)
 LENGTH = st.floats(1e-3, 6.0)
@@ -12,7 +13,8 @@ LENGTH = st.floats(1e-3, 6.0)
 
 def sampled(law, count=4001):
     times = np.linspace(0.0, law.duration, count)
-    return times, np.array([evaluate(law, t) for t in times])
+    way = Trajectory("way", ("j",), np.array([[0.0], [1.0]]), (law,))
+    return times, np.column_stack(way.sample_all(times))
 
 
 @given(LENGTH, LENGTH, LIMIT, LIMIT, LIMIT, LIMIT)
@@ -63,20 +65,11 @@ def test_a_trapezoidal_velocity_would_fail_the_continuity_check():
     assert np.max(np.abs(np.diff(dds))) > 1.01 * (6 * law.rate / law.ramp**2) * h
 
 
-def test_batch_equals_single():
-    laws = [point_to_point(np.array([d]), np.array([1.0]), np.array([3.0])) for d in (2.0, 0.05, -0.7)]
-    laws += [rest(0.5), rest(0.0)]
-    for law in laws:
-        t = np.linspace(0.0, law.duration, 101)
-        columns = [np.full(t.size, x) for x in law]
-        single = np.array([evaluate(law, x) for x in t.tolist()])
-        np.testing.assert_allclose(np.array(evaluate_all(*columns, t)).T, single, atol=1e-12)
-
-
 def test_nothing_to_move_takes_no_time_and_a_rest_does_not_move():
     assert point_to_point(np.zeros(3), np.ones(3), np.ones(3)).duration == 0.0
     assert rest(0.7).duration == pytest.approx(0.7)
-    assert evaluate(rest(0.7), 0.3)[1:] == (0.0, 0.0)
+    still = Trajectory("still", ("j",), np.zeros((2, 1)), (rest(0.7),))
+    assert not np.any(still.sample_all(np.array([0.3, 0.5])))
 
 
 @pytest.mark.parametrize(

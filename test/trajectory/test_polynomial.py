@@ -3,8 +3,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dynid.control.pace import Pace
-from dynid.control.plan import Brake, Standing
+from dynid.control.path_time_scaling import PathTimeScaling
+from dynid.control.plan import Brake, HoldPath
 from dynid.errors import ConfigurationError, DataError
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
@@ -64,7 +64,7 @@ def test_one_point_is_a_posture():
         ((TIMES, Q[:, :1]), r"positions of shape \(4, 1\); expected \(4, 2\)"),
         ((TIMES, Q * np.nan), "finite"),
         ((TIMES, Q, None, DDQ), "accelerations but no velocities"),
-        ((TIMES, Q, DQ + 0.1), "begins at 0.1 rad/s; it must begin and end at rest"),
+        ((TIMES, Q, DQ + 0.1), "begins at 0.1 rad/s; it must start and end at rest"),
         ((TIMES, Q, DQ * [[1], [1], [1], [0]] + [[0], [0], [0], [0.2]]), "ends at 0.2 rad/s"),
     ],
 )
@@ -96,15 +96,15 @@ def test_sampling_into_buffers_allocates_no_array():
     points = np.random.default_rng(0).normal(size=(3, size))
     limits = np.ones(size)
     motions = (through_points("p", names, [0.0, 1.0, 2.0], points), through("t", names, points, limits, limits))
-    stops = (Brake(points[0], points[1]), Standing(points[0].copy()))
-    pace = Pace(size)
-    pace.slowed(0.5)
+    stops = (Brake(points[0], points[1]), HoldPath(points[0].copy()))
+    scaling = PathTimeScaling(size)
+    scaling.slowed(0.5)
     for path in (*motions, *stops):
         q, dq, ddq = np.empty((3, size))
 
         def paced(t, path=path, q=q, dq=dq, ddq=ddq):
             path.sample_into(t, q, dq, ddq)
-            pace.scale(0.1, dq, ddq)
+            scaling.scale(0.1, dq, ddq)
 
         times = np.linspace(0.0, path.duration + 0.1, 100).tolist()
         path.sample_into(path.duration + 0.1, q, dq, ddq)

@@ -10,7 +10,7 @@ import xacro
 
 from dynid.resources import read_yaml, share_folder
 from dynid.robot import load_robot
-from dynid.simulation.plant import ArmPlant
+from dynid.simulation.plant.arm import ArmPlant
 
 ROBOT = load_robot("crane_x7")
 FILE = share_folder() / "config" / "crane_x7" / "ros2_control.yaml"

@@ -209,9 +209,10 @@ def test_the_real_profile_always_sends_commands_over_the_topics_given():
     block = expand(ros2_control="real", joint_commands_topic="/a/commands", joint_states_topic="/a/states")
     given = {one.attrib["name"]: one.text for one in block.findall("ros2_control/hardware/param")}
     assert given == {
-        "joint_commands_topic": "/a/commands", "joint_states_topic": "/a/states",
+        "joint_commands_topic": "/a/commands",
+        "joint_states_topic": "/a/states",
         "trigger_joint_command_threshold": "-1",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(("mount", "up"), [("upright", 1.0), ("hanging", -1.0)])

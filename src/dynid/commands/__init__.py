@@ -1,34 +1,37 @@
-"""Commands of `dynid`, one per file; each file has a `register(app)`."""
+"""Commands of `dynid`, one module each: the function or the group of commands that has the module's name."""
+
+from importlib import import_module
 
 import typer
+
+from dynid.commands import checkout
+
+# in the order of `dynid --help`
+COMMANDS = (
+    "trajectories",
+    "simulate",
+    "identify",
+    "audit",
+    "validate",
+    "posterior",
+    "campaign",
+    "robot",
+    "joint_id",
+    "regressor",
+    "payload",
+    "torque_constants",
+    "collect",
+    "report",
+    "doctor",
+)
 
 
 def register_all(app: typer.Typer) -> None:
     """Add every command of this folder to the application."""
-    from dynid.commands import (
-        audit,
-        benchmark,
-        campaign,
-        collect,
-        compare,
-        doctor,
-        elastic,
-        essential,
-        excite,
-        identify,
-        joint_id,
-        payload,
-        regressor,
-        report,
-        robot,
-        simulate,
-        torque_constants,
-        trajectories,
-        validate,
-    )
-
-    for module in (
-        trajectories, simulate, identify, compare, essential, audit, validate, campaign, robot, joint_id, regressor,
-        payload, torque_constants, collect, excite, elastic, report, doctor, benchmark,
-    ):  # fmt: skip
-        module.register(app)
+    for name in COMMANDS:
+        found = getattr(import_module(f"dynid.commands.{name}"), name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command()(found)
+    checkout.register(app)

@@ -7,20 +7,20 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption, model_path, parameters_for, read_model
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import say, stages
 from dynid.errors import UnknownNameError
 
 
 def audit(
     model: Annotated[str, typer.Argument(help="A model.yaml, a result folder, or the name of a shipped model.")],
     robot: RobotOption = DEFAULT_ROBOT,
-    profile: Annotated[str | None, typer.Option(help="Geometry profile of robot.yaml; else the URDF's.")] = None,
-    poses: Annotated[int, typer.Option(min=1, help="Poses to sample before the search.")] = 1_000_000,
+    profile: Annotated[str | None, typer.Option(help="Geometry profile in robot.yaml; default: the URDF.")] = None,
+    poses: Annotated[int, typer.Option(min=1, help="Number of poses to sample before the search.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Search the audit domain for the smallest eigenvalue of M(q); exit code 1 if it is not positive."""
-    from dynid.identification.audit import audit as run
+    from dynid.identification.feasibility.audit import audit as run
     from dynid.model.dynamics import ArmModel
     from dynid.robot import load_robot
 
@@ -38,18 +38,16 @@ def audit(
     degrees = [round(value, 4) for value in np.rad2deg(result.pose).tolist()]
     if as_json:
         found = {
-            "lambda_min": result.lambda_min, "pose_deg": degrees, "poses_checked": result.poses_checked,
-            "certificate": result.certificate, "positive_definite": positive, "profile": profile or "urdf",
-        }  # fmt: skip
+            "lambda_min": result.lambda_min,
+            "pose_deg": degrees,
+            "poses_checked": result.poses_checked,
+            "certificate": result.certificate,
+            "positive_definite": positive,
+            "profile": profile or "urdf",
+        }
         print(json.dumps(found))
     else:
         word = "[green]positive definite[/green]" if positive else "[bold red]NOT positive definite[/bold red]"
-        console = stdout()
-        console.print(f"{word}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")
-        console.print(f"  at ({', '.join(f'{value:.1f}' for value in degrees)}) deg, {result.poses_checked:,} poses")
+        say(f"{word}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")
+        say(f"  at ({', '.join(f'{value:.1f}' for value in degrees)}) deg, {result.poses_checked:,} poses")
     raise typer.Exit(0 if positive else 1)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(audit)

@@ -5,36 +5,37 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stdout
+from dynid.commands.terminal import say
 
 if TYPE_CHECKING:
-    from dynid.hardware.doctor import Diagnosis
+    from dynid.hardware.startup.doctor import Diagnosis
 
 MARKS = {"ok": "[green]ok[/green]     ", "warning": "[yellow]warning[/yellow]", "error": "[bold red]error[/bold red]  "}
 
 
 def doctor(
-    port: Annotated[str | None, typer.Argument(help="Serial port; else the one of robot.yaml.")] = None,
+    port: Annotated[str | None, typer.Argument(help="Serial port; default: from robot.yaml.")] = None,
     robot: RobotOption = DEFAULT_ROBOT,
-    baudrate: Annotated[int | None, typer.Option(help="Of the servos [bit/s]; else the robot's.")] = None,
+    baudrate: Annotated[
+        int | None, typer.Option(help="Baud rate of the servos [bit/s]; default: from robot.yaml.")
+    ] = None,
     fix: Annotated[
         list[str] | None,
-        typer.Option(help="Change this: latency-timer, baud-rate, torque-off, reboot or eeprom; repeatable."),
+        typer.Option(help="Fix to apply: latency-timer, baud-rate, torque-off, reboot or eeprom; repeatable."),
     ] = None,
-    cycles: Annotated[int, typer.Option(min=10, help="How many reads of all servos are timed.")] = 1000,
+    cycles: Annotated[int, typer.Option(min=10, help="Number of timed reads of all servos.")] = 1000,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at port, servos, limits, temperatures and the achievable cycle; say what to do about each finding.
+    """Check port, servos, limits, temperatures and the achievable cycle time, and suggest a fix for each finding.
 
-    Nothing moves and nothing is changed but by --fix (torque-off and reboot let an arm drop that nobody holds).
-    Exit code 1 if something must be done.
+    It moves nothing and changes only what --fix names; torque-off and reboot make an unsupported arm fall. Exit code 1
+    if something must be fixed.
     """
-    from dynid.hardware.doctor import examine
-    from dynid.hardware.doctor_fixes import apply_fixes
+    from dynid.hardware.startup.doctor import examine
+    from dynid.hardware.startup.doctor_fixes import apply_fixes
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
@@ -46,22 +47,15 @@ def doctor(
         findings = [asdict(finding) for finding in found.findings]
         print(json.dumps({**content, "findings": findings, "must_act": found.must_act}))
     else:
-        _print(stdout(), found, fixed, asked=bool(fix))
+        _print(found, fixed, asked=bool(fix))
     raise typer.Exit(1 if found.must_act else 0)
 
 
-def _print(console: Console, found: "Diagnosis", fixed: list[str], *, asked: bool) -> None:
+def _print(found: "Diagnosis", fixed: list[str], *, asked: bool) -> None:
     for line in fixed or (["nothing to fix"] if asked else []):
-        console.print(f"changed  {escape(line)}" if fixed else line, soft_wrap=True, highlight=False)
+        say(f"changed  {escape(line)}" if fixed else line)
     for finding in found.findings:
-        text = f"{MARKS[finding.level]}  {finding.check}: {escape(finding.text)}"
-        console.print(text, soft_wrap=True, highlight=False)
+        say(f"{MARKS[finding.level]}  {finding.check}: {escape(finding.text)}")
         if finding.remedy:
-            console.print(f"           -> {escape(finding.remedy)}", soft_wrap=True, highlight=False)
-    outcome = "something must be done before the arm can be driven" if found.must_act else "the arm can be driven"
-    console.print(outcome)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(doctor)
+            say(f"           -> {escape(finding.remedy)}")
+    say("fix the errors above before you drive the arm" if found.must_act else "the arm is ready to be driven")

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption, WithoutOption
-from dynid.commands.terminal import progress_bar, stdout
+from dynid.commands import options as opt
+from dynid.commands.terminal import progress_bar, say, stdout, table
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.parallel import in_processes
 
 if TYPE_CHECKING:
-    from dynid.identification.joint_excitation import JointLevel
+    from dynid.identification.joint_level.excitation import JointLevel
     from dynid.robot import Robot
 
 
@@ -31,6 +29,7 @@ class _Job:
     mount: str | None = None
     seed: int = 0
     without: tuple[str, ...] = ()
+    friction: str | None = None
     simulate: bool = False
     kept: bool = True
 
@@ -39,14 +38,21 @@ def _simulate(job: _Job) -> None:
     from dynid.control.controller import load_controller
     from dynid.control.open_loop import PROFILE, OpenLoopJoint
     from dynid.robot import load_robot
-    from dynid.simulation.excited_arm import simulate_excitation
-    from dynid.simulation.simulated_bag import write_bag
+    from dynid.simulation.lockstep.excited_arm import simulate_excitation
+    from dynid.simulation.lockstep.simulated_bag import write_bag
     from dynid.trajectory.families import load_excitation
 
     robot = load_robot(job.robot)
     controller, limits = load_controller(robot), load_excitation(robot).acceleration_limits
     run = simulate_excitation(
-        robot, controller, job.joint, limits, mount=job.mount, seed=job.seed, switched_off=job.without
+        robot,
+        controller,
+        job.joint,
+        limits,
+        mount=job.mount,
+        seed=job.seed,
+        switched_off=job.without,
+        friction=job.friction,
     )
     write_bag(run, robot, controller, job.bags[0], profile=PROFILE, law=OpenLoopJoint.name)
 
@@ -54,7 +60,7 @@ def _simulate(job: _Job) -> None:
 def _identify(job: _Job) -> "JointLevel":
     """Fit one joint from all excitations of it in the job's bags."""
     from dynid.control.controller import load_controller
-    from dynid.identification.joint_excitation import excited_joints, identify_joint
+    from dynid.identification.joint_level.excitation import excited_joints, identify_joint
     from dynid.recording.recording import load_recording
     from dynid.robot import load_robot
 
@@ -86,7 +92,7 @@ def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
 
 def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Sequence[str]) -> list[_Job]:
     """One job for every joint that the bags excite, or for those that are wanted."""
-    from dynid.identification.joint_excitation import excited_joints
+    from dynid.identification.joint_level.excitation import excited_joints
     from dynid.recording.recording import load_recording
 
     where: dict[int, list[Path]] = {}
@@ -102,64 +108,56 @@ def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Seque
 
 def joint_id(
     bags: Annotated[
-        list[Path] | None, typer.Argument(help="Bags of joint excitations; without any, the simulated arm is excited.")
+        list[Path] | None, typer.Argument(help="Bags of joint excitations; default: excite the simulated arm.")
     ] = None,
-    robot: RobotOption = DEFAULT_ROBOT,
-    joint: Annotated[list[str] | None, typer.Option(help="Joint by number or name; repeatable. Else all.")] = None,
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    joint: Annotated[list[str] | None, typer.Option(help="Joint by number or name; repeatable; default: all.")] = None,
     out: Annotated[Path | None, typer.Option(help="New controller.yaml with M_hat = Tp1/Kp and D_hat = 1/Kp.")] = None,
-    record: Annotated[Path | None, typer.Option(help="New folder for the bags of the arm that is excited.")] = None,
+    record: Annotated[Path | None, typer.Option(help="New folder for the bags of the excitation.")] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Excite the simulated arm in real time, through all nodes.")
     ] = False,
-    real_arm: Annotated[
-        str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
-    ] = None,
-    mount: MountOption = None,
-    without: WithoutOption = None,
-    seed: Annotated[int, typer.Option(help="Seed of the simulated arm's noise.")] = 0,
+    real_arm: opt.RealArmOption = None,
+    mount: opt.MountOption = None,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    seed: opt.SeedOption = 0,
     plot: Annotated[
         Path | None, typer.Option(help="New figure (.png, .svg or .pdf) of the frequency responses.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.JsonOption = False,
 ) -> None:
     """Identify joints one by one: gain, time constant and dead time with confidence bounds, and a fourth-order model.
 
-    Joints are excited without feedback by square waves and binary sequences of current about the rest posture; a run
-    ends by itself where a joint nears its limits. On an arm of your own: executor parameter `trajectory` =
-    joint_excitation_<number>, record, then give the bags here. Exit code 1, and no controller.yaml, if a result must
-    not be relied on.
+    Square waves and binary sequences of current excite each joint in open loop around the rest posture; a run stops
+    when a joint comes close to its limits. On your own arm, set the executor parameter `trajectory` to
+    joint_excitation_<number>, record, and pass the bags to this command. Exit code 1, and no controller.yaml, if a
+    result is unreliable.
     """
     from dynid.control.controller import load_controller
-    from dynid.identification.joint_excitation import write_controller
+    from dynid.identification.joint_level.excitation import write_controller
     from dynid.reporting.joint_figure import check_output, write_joint_figure
     from dynid.resources import refuse_existing
-    from dynid.robot import load_robot
-    from dynid.simulation.nuisances import magnitudes
 
-    if bags and (live or real_arm or record or without or mount):
+    if bags and (live or real_arm or record or without or mount or friction):
         raise ConfigurationError(
-            "bags were given: --live, --real-arm, --record, --mount and --without are for excitation"
+            "bags were given, but --live, --real-arm, --record, --mount, --without and --friction belong to an "
+            "excitation: leave them out"
         )
     for path in (out, record):
         if path is not None:
             refuse_existing(path)
     if plot is not None:
         check_output(plot)
-    loaded, wanted = load_robot(robot), joint or []
-    loaded.gravity(mount)
-    magnitudes(loaded, without or ())
+    loaded, wanted = opt.load_arm(robot, mount, without, friction), joint or []
     with tempfile.TemporaryDirectory(prefix="dynid-joint-id-") as work:
         folder = record or Path(work)
         if bags:
             jobs = _jobs_of_bags(loaded, robot, bags, wanted)
         else:
-            jobs = [
-                _Job(
-                    robot, index, (folder / f"joint_{index + 1}",), mount, seed, tuple(without or ()),
-                    simulate=not (live or real_arm), kept=record is not None,
-                )
-                for index in chosen_joints(loaded, wanted)
-            ]  # fmt: skip
+            places = [(index, (folder / f"joint_{index + 1}",)) for index in chosen_joints(loaded, wanted)]
+            rest = (mount, seed, tuple(without or ()), friction, not (live or real_arm), record is not None)
+            jobs = [_Job(robot, index, bag, *rest) for index, bag in places]
             folder.mkdir(parents=True, exist_ok=True)
         if live or real_arm:
             _excite_live(loaded, jobs, folder, real_arm)
@@ -177,7 +175,7 @@ def joint_id(
     if as_json:
         print(json.dumps({one.name: one.as_dict() for one in results}))
     else:
-        _print(stdout(), results, [path for path in (out if trusted else None, plot, record) if path is not None])
+        _print(results, [path for path in (out if trusted else None, plot, record) if path is not None])
     raise typer.Exit(0 if trusted else 1)
 
 
@@ -187,11 +185,8 @@ def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str |
     from dynid.nodes.chain import Chain, ChainOptions
 
     first = jobs[0]
-    options = ChainOptions(first.robot, port, first.mount, first.without, first.seed)
-    with (
-        progress_bar("exciting joints", len(jobs)) as advance,
-        Chain(robot, options, folder / "logs") as chain,
-    ):
+    options = ChainOptions(first.robot, port, first.mount, first.without, first.seed, friction=first.friction)
+    with progress_bar("exciting joints", len(jobs)) as advance, Chain(robot, options, folder / "logs") as chain:
         chain.bring_up()
         for job in jobs:
             name = f"{PREFIX}{job.joint + 1}"
@@ -201,22 +196,14 @@ def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str |
         chain.supervisor.trigger("executor/release")
 
 
-def _print(console: Console, results: Sequence["JointLevel"], written: Sequence[Path]) -> None:
-    table = Table(title="joints: G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity", title_justify="left")
-    for heading in (
-        "joint",
-        "Kp [rad/s/N m]",
-        "Tp1 [s]",
-        "Td [ms]",
-        "M_hat [kg m^2]",
-        "D_hat [N m s/rad]",
-        "friction [N m]",
-    ):
-        table.add_column(heading, justify="right")
+def _print(results: Sequence["JointLevel"], written: Sequence[Path]) -> None:
+    title = "joints: G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity"
+    units = ("Kp [rad/s/N m]", "Tp1 [s]", "Td [ms]", "M_hat [kg m^2]", "D_hat [N m s/rad]", "friction [N m]")
+    fits = table(title, "joint", *units, words=0)
     for one in results:
         fit = one.first_order
         gain, lag, dead = fit.gain, fit.time_constant, fit.dead_time
-        table.add_row(
+        fits.add_row(
             str(one.joint + 1),
             f"{gain.value:.4g} ({gain.lower:.4g} to {gain.upper:.4g})",
             f"{lag.value:.4g} ({lag.lower:.4g} to {lag.upper:.4g})",
@@ -225,26 +212,19 @@ def _print(console: Console, results: Sequence["JointLevel"], written: Sequence[
             f"{fit.damping:.4g}",
             f"{fit.coulomb.value:.3g}",
         )
-    console.print(table)
+    stdout().print(fits)
     hertz = results[0].as_dict()["response"]["frequency_hz"]
-    responses = Table(title="magnitude of eq. 1 / of the fourth-order model [dB]", title_justify="left")
-    for heading in ("joint", *(f"{value:g} Hz" for value in hertz)):
-        responses.add_column(heading, justify="right")
+    columns = ("joint", *(f"{value:g} Hz" for value in hertz))
+    responses = table("magnitude of eq. 1 / of the fourth-order model [dB]", *columns, words=0)
     for one in results:
         shown = one.as_dict()["response"]
         first = shown["first_order"]["magnitude_db"]
         fourth = [f"{value:.1f}" for value in shown["arx"]["magnitude_db"]] if "arx" in shown else ["-"] * len(first)
         responses.add_row(str(one.joint + 1), *(f"{a:.1f} / {b}" for a, b in zip(first, fourth, strict=True)))
-    console.print(responses)
+    stdout().print(responses)
     for one in results:
         for doubt in one.first_order.doubts:
-            console.print(f"[bold red]joint {one.joint + 1}: {doubt}[/bold red]", soft_wrap=True)
+            say(f"[bold red]joint {one.joint + 1}: {doubt}[/bold red]")
         if isinstance(one.arx, str):
-            console.print(f"[yellow]joint {one.joint + 1}: no fourth-order model: {one.arx}[/yellow]", soft_wrap=True)
-    for path in written:
-        console.print(f"  {path}", soft_wrap=True, highlight=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("joint-id")(joint_id)
+            say(f"[yellow]joint {one.joint + 1}: no fourth-order model: {one.arx}[/yellow]")
+    say(*(f"  {path}" for path in written))

@@ -1,30 +1,85 @@
 """Options that several commands share, and how a model is named."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dynid.errors import UnknownNameError
-from dynid.identification.model_file import ModelFile, load_model, parameter_rows
+from dynid.errors import DynidError, UnknownNameError
 from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile, load_model, parameter_rows
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import StandardFile, from_file
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
 from dynid.resources import load_validated, read_yaml
-from dynid.robot import Robot
+from dynid.robot import Robot, load_robot
 
-RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder that holds a robot.yaml.")]
+RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder with a robot.yaml.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 MountOption = Annotated[str | None, typer.Option("--mount", help="How the arm is mounted; see robot.yaml.")]
 WithoutOption = Annotated[
-    list[str] | None, typer.Option("--without", help="A nuisance of the simulated arm to switch off; repeatable.")
+    list[str] | None,
+    typer.Option("--without", help="Switch off a nuisance of the simulated arm, such as coulomb; repeatable."),
 ]
-MappingOption = Annotated[Path | None, typer.Option("--mapping", help="What the columns of CSV files are; see README.")]
-SkipOption = Annotated[
-    bool, typer.Option("--skip-corrupt-rows", help="Leave out CSV rows that cannot be read, instead of refusing them.")
+FrictionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--friction",
+        help="Friction of the simulated arm's gears: viscous, or a model such as M6; default: from robot.yaml.",
+    ),
 ]
-DEFAULT_ROBOT = "crane_x7"
+MappingOption = Annotated[
+    Path | None, typer.Option("--mapping", help="Mapping that describes the columns of CSV files; see README.")
+]
+ValidateOption = Annotated[list[Path] | None, typer.Option("--validate", help="Held-out bag or CSV; repeatable.")]
+ValidateMappingOption = Annotated[
+    Path | None, typer.Option("--validate-mapping", help="Mapping of the held-out CSV files, if it differs.")
+]
+HoldOutOption = Annotated[
+    float,
+    typer.Option(
+        "--hold-out", min=0.0, max=0.9, help="Share at the end of each recording to hold out and judge by, such as 0.3."
+    ),
+]
+SkipOption = Annotated[bool, typer.Option("--skip-corrupt-rows", help="Skip CSV rows that cannot be read.")]
+ProfileOption = Annotated[
+    str, typer.Option("--profile", help="Excitation profile; 'limited' keeps the joint limits of the real arm.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the simulated arm's noise.")]
+RealArmOption = Annotated[
+    str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
+]
+DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
+
+
+def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, friction: str | None = None) -> Robot:
+    """A robot that is to be driven or simulated.
+
+    Raises:
+        UnknownNameError: no such robot, mount, nuisance or friction.
+    """
+    from dynid.simulation.plant.gear_friction import check_friction
+    from dynid.simulation.plant.nuisances import magnitudes
+
+    loaded = load_robot(robot)
+    loaded.gravity(mount)
+    magnitudes(loaded, without or ())
+    check_friction(loaded, friction)
+    return loaded
+
+
+@contextmanager
+def needs_ros(what: str) -> Iterator[None]:
+    """Around imports of `dynid.nodes`; DynidError says where ROS comes from if it is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise DynidError(
+            f"{what} needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or source a ROS 2 "
+            "installation for this Python"
+        ) from error
 
 
 def read_mapping(path: Path | None, skip_corrupt_rows: bool = False) -> CsvMapping | None:
@@ -71,9 +126,12 @@ def read_model(robot: Robot, path: Path, mount: str | None = None) -> ModelFile:
     model = ArmModel.of(robot, mount=mount)
     base = model.base_parameters(from_file(standard, model.mdh, model.regrouping.standard))
     return ModelFile(
-        robot=standard.robot, structure_hash=model.structure_hash, source=standard.source, standard=standard,
+        robot=standard.robot,
+        structure_hash=model.structure_hash,
+        source=standard.source,
+        standard=standard,
         parameters=parameter_rows(model, base),
-    )  # fmt: skip
+    )
 
 
 def parameters_for(model: ArmModel, content: ModelFile, robot: Robot) -> BaseParameters:

@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import say, stages
 from dynid.errors import ConfigurationError, DataError
 
 
@@ -20,16 +20,16 @@ def regressor(
     robot: RobotOption = DEFAULT_ROBOT,
     out: Annotated[Path | None, typer.Option(help="New .npz file for regressor, names and groupings.")] = None,
     mount: MountOption = None,
-    standard: Annotated[bool, typer.Option("--standard", help="Columns of all standard parameters.")] = False,
+    standard: Annotated[bool, typer.Option("--standard", help="Write columns for all standard parameters.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute W with tau = W phi; without states, list names, units and groupings only."""
+    """Compute the regressor W (tau = W phi); without states, only list names, units and groupings."""
     from dynid.model.base_regressor import base_regressor
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
 
     if (states is None) != (out is None):
-        raise ConfigurationError("states and --out belong together: name both, or none to list the parameters")
+        raise ConfigurationError("give both states and --out, or neither to list the parameters")
     loaded = load_robot(robot)
     if out is not None:
         if out.suffix != ".npz":
@@ -43,10 +43,14 @@ def regressor(
     if out is not None:
         stream = io.BytesIO()
         np.savez(
-            stream, regressor=found.regressor, names=np.array(found.names), units=np.array(found.units),
-            joint_names=np.array(found.joint_names), groupings=json.dumps(formulas),
+            stream,
+            regressor=found.regressor,
+            names=np.array(found.names),
+            units=np.array(found.units),
+            joint_names=np.array(found.joint_names),
+            groupings=json.dumps(formulas),
             structure_hash=found.structure_hash,
-        )  # fmt: skip
+        )
         write_whole(out, stream.getvalue())
     if as_json:
         rows = [
@@ -55,13 +59,12 @@ def regressor(
         ]
         print(json.dumps({"joints": found.joint_names, "parameters": rows, "structure_hash": found.structure_hash}))
         return
-    console = stdout()
     for name, unit in zip(found.names, found.units, strict=True):
         terms = " + ".join(f"{factor:g} {term}" for term, factor in formulas[name].items())
-        console.print(f"{name:8} {unit:12} {terms}", soft_wrap=True, highlight=False)
+        say(f"{name:8} {unit:12} {terms}")
     if out is not None:
         samples, joints, columns = found.regressor.shape
-        console.print(f"{out}: {samples} states, {joints} joints, {columns} columns", soft_wrap=True, highlight=False)
+        say(f"{out}: {samples} states, {joints} joints, {columns} columns")
 
 
 def _states(path: Path, size: int) -> np.ndarray:
@@ -79,8 +82,3 @@ def _states(path: Path, size: int) -> np.ndarray:
         first = table.bad[0]
         raise DataError(f"{path} has {len(table.bad)} corrupt rows: line {first.line}: {first.reason}; repair them")
     return np.asarray(table.values.reshape(-1, 3, size).swapaxes(0, 1))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(regressor)

@@ -7,26 +7,26 @@ from typing import Annotated
 import typer
 
 from dynid.commands.options import MappingOption, read_mapping
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import say, stages
 
 
 def report(
     result: Annotated[Path, typer.Argument(help="Result folder of identify, campaign or demo.")],
-    compare: Annotated[
-        list[Path] | None, typer.Option(help="Another result folder to put beside it; repeatable.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="New file; else RESULT/report.html.")] = None,
+    compare: Annotated[list[Path] | None, typer.Option(help="Result folder to compare with; repeatable.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New file; default: RESULT/report.html.")] = None,
     motion: Annotated[
-        list[Path] | None, typer.Option(help="Held-out bag or CSV to predict besides those stored; repeatable.")
+        list[Path] | None, typer.Option(help="Additional held-out bag or CSV to predict; repeatable.")
     ] = None,
     tracking: Annotated[
-        list[Path] | None, typer.Option(help="Bag of a motion and its reference: how well it was followed; repeatable.")
+        list[Path] | None, typer.Option(help="Bag of a motion with its reference, for the tracking error; repeatable.")
     ] = None,
     mapping: MappingOption = None,
-    robot: Annotated[str | None, typer.Option("--robot", help="Robot name or folder; else model.yaml's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")] = False,
+    robot: Annotated[
+        str | None, typer.Option("--robot", help="Robot name or folder; default: from model.yaml.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Write a report that says whether to trust a model, and shows why; it opens anywhere, without a network."""
+    """Write a report that says whether to trust a model, and why; it opens in any browser, without a network."""
     from dynid.reporting.report import FILE_NAME, write_report
     from dynid.reporting.result_folder import open_result
     from dynid.reporting.verdict_words import in_words
@@ -51,12 +51,4 @@ def report(
         ]
         print(json.dumps({"report": str(path), "bytes": path.stat().st_size, "results": rows}))
         return
-    console = stdout()
-    for said in words:
-        console.print(said.headline, highlight=False, markup=False)
-    console.print(f"  {path}", soft_wrap=True, highlight=False, markup=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(report)
+    say(*(said.headline for said in words), f"  {path}", markup=False)

@@ -7,45 +7,47 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption, WithoutOption
-from dynid.commands.terminal import progress_bar, stdout
+from dynid.commands import options as opt
+from dynid.commands.terminal import progress_bar, say
 
 if TYPE_CHECKING:
-    from dynid.simulation.bag_jobs import BagMade
+    from dynid.simulation.lockstep.bag_jobs import BagMade
 
 
 def simulate(
     trajectories: Annotated[list[str], typer.Argument(help="Trajectories, patterns such as 'PA*', or YAML files.")],
-    out: Annotated[Path, typer.Option(help="Folder for the bags; existing bags are not overwritten.")],
-    robot: RobotOption = DEFAULT_ROBOT,
-    profile: Annotated[str, typer.Option(help="Excitation profile; see excitation.yaml.")] = "limited",
-    seed: Annotated[int, typer.Option(help="Seed of the first trial's noise; every further trial adds one.")] = 0,
-    trials: Annotated[int, typer.Option(min=1, help="Repetitions of every trajectory.")] = 1,
-    mount: MountOption = None,
-    without: WithoutOption = None,
-    as_json: JsonOption = False,
+    out: Annotated[Path, typer.Option(help="Folder for the bags; existing bags are never overwritten.")],
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    profile: opt.ProfileOption = opt.DEFAULT_PROFILE,
+    seed: Annotated[int, typer.Option(help="Noise seed of the first trial; each further trial adds one.")] = 0,
+    trials: Annotated[int, typer.Option(min=1, help="Number of runs of every trajectory.")] = 1,
+    mount: opt.MountOption = None,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    as_json: opt.JsonOption = False,
 ) -> None:
-    """Run trajectories on the simulated arm, faster than real time, and write the bags a real run would give."""
+    """Run trajectories on the simulated arm, faster than real time, and write the same bags as a real run."""
     from dynid.resources import refuse_existing
-    from dynid.robot import load_robot
-    from dynid.simulation.bag_jobs import BagJob, chosen_names, make_bags, wanted_motion
-    from dynid.simulation.nuisances import magnitudes
+    from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags, wanted_motion
     from dynid.trajectory.families import load_excitation
 
-    loaded = load_robot(robot)
-    excitation = load_excitation(loaded)
+    excitation = load_excitation(opt.load_arm(robot, mount, without, friction))
     names = chosen_names(trajectories, excitation.names)
-    loaded.gravity(mount)
-    magnitudes(loaded, without or ())
     motions = {name: wanted_motion(excitation, name, profile) for name in names}
     jobs = [
         BagJob(
-            robot, name, profile, mount, seed + trial, tuple(without or ()),
+            robot,
+            name,
+            profile,
+            mount,
+            seed + trial,
+            tuple(without or ()),
             out / (motions[name].name if trials == 1 else f"{motions[name].name}-{trial + 1}"),
+            friction,
         )
         for name in sorted(names, key=lambda name: -motions[name].duration)
         for trial in range(trials)
-    ]  # fmt: skip
+    ]
     for job in jobs:
         refuse_existing(job.folder)
     out.mkdir(parents=True, exist_ok=True)
@@ -71,14 +73,5 @@ def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool
         }
         print(json.dumps(figures))
         return
-    console = stdout()
-    for name in sorted(done):
-        console.print(f"  {out / name}  {done[name].motion_s:.1f} s", soft_wrap=True, highlight=False)
-    console.print(
-        f"{motion:.0f} s of motion in {seconds:.1f} s; simulating and writing run {factor:.0f} x real time per core"
-    )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(simulate)
+    say(*(f"  {out / name}  {done[name].motion_s:.1f} s" for name in sorted(done)))
+    say(f"{motion:.0f} s of motion in {seconds:.1f} s: {factor:.0f} x real time per core")

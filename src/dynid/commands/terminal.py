@@ -1,6 +1,6 @@
 """What commands print, and how much: results on standard output, progress on standard error, colour on terminals only.
 
-Quiet leaves errors, the exit code, and the JSON object that was asked for; verbose tells every stage with its time.
+Quiet leaves errors, the exit code, and the JSON object that was asked for; verbose reports every stage with its time.
 """
 
 import time
@@ -8,16 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.table import Table
 
 Level = Literal["quiet", "normal", "verbose"]
 Advance = Callable[[str], None]
@@ -36,6 +29,21 @@ def stdout() -> Console:
     return Console(quiet=_level == "quiet")
 
 
+def say(*lines: str, markup: bool = True) -> None:
+    """Results, a line each, never broken: paths and figures are copied from them."""
+    console = stdout()
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=markup)
+
+
+def table(title: str | None, *headings: str, words: int = 1) -> Table:
+    """A table whose first columns, so many, hold words and stand left; the others hold figures and stand right."""
+    made = Table(title=title, title_justify="left")
+    for place, heading in enumerate(headings):
+        made.add_column(heading, justify="left" if place < words else "right")
+    return made
+
+
 def stderr() -> Console:
     """Where progress goes: standard error, so that a pipe holds results only."""
     return Console(stderr=True, quiet=_level == "quiet")
@@ -51,8 +59,13 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def progress_bar(text: str, total: int) -> Iterator[Advance]:
-    """Yields a function that advances a bar by one and says what was done; the bar tells the time that remains."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    """Yields a function that advances a bar by one and says what was done; the bar shows the remaining time."""
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+    )
     with _bar(columns) as bar:
         task, told = bar.add_task(text, total=total), _Stages()
 
@@ -69,7 +82,7 @@ def stages(text: str, total: int) -> Iterator[Advance]:
 
     Stages differ in length, so the time that remains is a guess; verbose prints each with the time that it took.
     """
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeElapsedColumn())
     with _bar(columns) as bar:
         task, told, current = bar.add_task(text, total=total), _Stages(), [""]
 
@@ -85,15 +98,15 @@ def stages(text: str, total: int) -> Iterator[Advance]:
             told.done(current[0])
 
 
-def _bar(columns: tuple[ProgressColumn, ...]) -> Progress:
+def _bar(columns: tuple[progress.ProgressColumn, ...]) -> progress.Progress:
     """A bar with the time that remains; none where nobody could see it move."""
     console = stderr()
-    remaining = (TextColumn("[dim]remaining[/dim]"), TimeRemainingColumn(compact=True))
-    return Progress(*columns, *remaining, console=console, transient=True, disable=not console.is_terminal)
+    remaining = (progress.TextColumn("[dim]remaining[/dim]"), progress.TimeRemainingColumn(compact=True))
+    return progress.Progress(*columns, *remaining, console=console, transient=True, disable=not console.is_terminal)
 
 
 class _Stages:
-    """Tells each stage that is done with its time, where verbose was asked for."""
+    """Reports each finished stage with its time, if verbose."""
 
     def __init__(self) -> None:
         self._console, self._began = stderr(), time.monotonic()

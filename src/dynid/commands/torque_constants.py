@@ -8,23 +8,27 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import say, stages
 
 
 def torque_constants(
     without: Annotated[Path, typer.Argument(help="Bag or CSV without the known body.")],
-    carrying: Annotated[Path, typer.Argument(help="Bag or CSV with it.")],
+    carrying: Annotated[Path, typer.Argument(help="Bag or CSV with the known body.")],
     mass: Annotated[float, typer.Option(min=1e-6, help="Mass of the body [kg].")],
-    at: Annotated[tuple[float, float, float], typer.Option(help="Its centre in the last link's URDF frame [m].")],
-    radius: Annotated[float, typer.Option(min=0.0, help="Radius of a solid ball of its inertia [m].")] = 0.0,
+    at: Annotated[
+        tuple[float, float, float], typer.Option(help="Its centre of mass in the last link's URDF frame [m].")
+    ],
+    radius: Annotated[float, typer.Option(min=0.0, help="Radius of a solid ball with the same inertia [m].")] = 0.0,
     robot: RobotOption = DEFAULT_ROBOT,
     mapping: MappingOption = None,
-    mapping_carrying: Annotated[Path | None, typer.Option(help="Mapping of the second CSV, where it differs.")] = None,
+    mapping_carrying: Annotated[
+        Path | None, typer.Option(help="Mapping of the second CSV file, if it differs.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare what the drives report of a known body's torque with what it must be; exit code 1 if any is in doubt."""
-    from dynid.identification.known_mass import check_torque_constants, pooled
-    from dynid.identification.sources import load_two_runs, torque_sentence
+    """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
+    from dynid.identification.data.sources import load_two_runs, torque_sentence
+    from dynid.identification.studies.known_mass import check_torque_constants, pooled
     from dynid.model.standard import LinkInertia
     from dynid.robot import load_robot
 
@@ -40,26 +44,22 @@ def torque_constants(
     if as_json:
         rows = {
             one.joint: {
-                "scale": one.scale if one.determined else None, "standard_deviation": one.deviation if one.determined
-                else None, "known_torque_nm": one.known_torque, "torque_constant_nm_per_a": one.torque_constant,
-                "corrected_nm_per_a": one.corrected[0] if one.corrected else None, "doubtful": one.doubtful,
+                "scale": one.scale if one.determined else None,
+                "standard_deviation": one.deviation if one.determined else None,
+                "known_torque_nm": one.known_torque,
+                "torque_constant_nm_per_a": one.torque_constant,
+                "corrected_nm_per_a": one.corrected[0] if one.corrected else None,
+                "doubtful": one.doubtful,
             }
             for one in found
-        }  # fmt: skip
+        }
         types = {f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in together.items()}
         print(json.dumps({"joints": rows, "by_torque_constant": types, "torques": sentence}))
     else:
-        console = stdout()
         for one in found:
-            mark = "[bold red]?[/bold red]" if one.doubtful else " "
-            console.print(f"{mark} {one.sentence()}", soft_wrap=True, highlight=False)
+            say(f"{'[bold red]?[/bold red]' if one.doubtful else ' '} {one.sentence()}")
         for constant, (scale, deviation) in together.items():
             words = f"{scale:.3f} +- {deviation:.3f}, so {constant / scale:.4g} N m/A"
-            console.print(f"  all joints with {constant:g} N m/A: {words}", soft_wrap=True, highlight=False)
-        console.print(sentence, soft_wrap=True, highlight=False)
+            say(f"  all joints with {constant:g} N m/A: {words}")
+        say(sentence)
     raise typer.Exit(1 if any(one.doubtful for one in found) else 0)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("torque-constants")(torque_constants)

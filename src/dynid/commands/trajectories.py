@@ -6,23 +6,20 @@ from typing import Annotated
 
 import typer
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stdout
+from dynid.commands.options import DEFAULT_PROFILE, DEFAULT_ROBOT, JsonOption, ProfileOption, RobotOption
+from dynid.commands.terminal import say
 
-ProfileOption = Annotated[str, typer.Option("--profile", help="Excitation profile; see excitation.yaml.")]
-DEFAULT_PROFILE = "limited"
-
-group = typer.Typer(invoke_without_command=True)
+trajectories = typer.Typer(invoke_without_command=True)
 
 
-@group.callback()
-def trajectories(
+@trajectories.callback()
+def motions(
     context: typer.Context,
     robot: RobotOption = DEFAULT_ROBOT,
     profile: ProfileOption = DEFAULT_PROFILE,
     as_json: JsonOption = False,
 ) -> None:
-    """The excitation and validation motions of a robot; without a further word, their list."""
+    """List or plot the excitation and validation motions of a robot."""
     if context.invoked_subcommand is None:
         _list(robot, profile, as_json)
         return
@@ -30,11 +27,11 @@ def trajectories(
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(
-                f"options belong behind the command: '{context.command_path} {context.invoked_subcommand} ...'", context
+                f"put options after the command: '{context.command_path} {context.invoked_subcommand} ...'", context
             )
 
 
-@group.command("list")
+@trajectories.command("list")
 def list_motions(
     robot: RobotOption = DEFAULT_ROBOT, profile: ProfileOption = DEFAULT_PROFILE, as_json: JsonOption = False
 ) -> None:
@@ -54,20 +51,19 @@ def _list(robot: str, profile: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows))
         return
-    console = stdout()
     for name, row in rows.items():
-        console.print(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
+        say(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
 
 
-@group.command()
+@trajectories.command()
 def plot(
     trajectory: Annotated[str, typer.Argument(help="Name of the motion.")],
-    out: Annotated[Path, typer.Option(help="New file; its suffix .png, .svg or .pdf names the format.")],
+    out: Annotated[Path, typer.Option(help="New file (.png, .svg or .pdf).")],
     robot: RobotOption = DEFAULT_ROBOT,
     profile: ProfileOption = DEFAULT_PROFILE,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw position, velocity and acceleration of every joint, with their limits."""
+    """Plot position, velocity and acceleration of every joint with their limits."""
     from dynid.reporting.trajectory_figure import check_output, write_trajectory_figure
     from dynid.robot import load_robot
     from dynid.trajectory.families import load_excitation
@@ -80,9 +76,4 @@ def plot(
     if as_json:
         print(json.dumps({"figure": str(out)}))
         return
-    stdout().print(f"  {out}", soft_wrap=True, highlight=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command and what it consists of."""
-    app.add_typer(group, name="trajectories")
+    say(f"  {out}")

@@ -7,6 +7,7 @@ from dynid.control.filters import PseudoDifferentiator
 from dynid.robot import FloatArray
 
 BLEND_S = 0.5  # over this time the difference between the former and the present law fades
+LED_S = 0.05  # who leads an arm is slow; a position that trembles by one encoder step then seems to move slowly
 
 
 class ArmController:
@@ -14,7 +15,7 @@ class ArmController:
 
     Bumpless: in the first cycle after `switch_to` both laws are asked about the same state, the former one with the
     reference that it had last; their difference is added to the new law's torque and fades linearly over `BLEND_S`. The
-    velocity filter goes on, whichever law runs.
+    velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`.
 
     Args:
         law: the first law.
@@ -26,6 +27,8 @@ class ArmController:
         self._law = law
         self._former: TorqueLaw | None = None
         self._velocity = PseudoDifferentiator(time_constant, size)
+        self._led = PseudoDifferentiator(LED_S, size)
+        self._is_led = False
         self._dq = np.zeros(size)
         self._reference = np.zeros((3, size))
         self._difference = np.zeros(size)
@@ -46,6 +49,7 @@ class ArmController:
         """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
         self._velocity.reset(q)
         self._former, self._left_s, self._started = None, 0.0, False
+        self._is_led = False
         self._dq = np.zeros_like(self._dq)
 
     def switch_to(self, law: TorqueLaw, *, at_once: bool = False) -> None:
@@ -71,7 +75,8 @@ class ArmController:
             DataError: dt is not positive.
         """
         dq = self._dq = self._velocity.update(dt, q)
-        torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
+        led = self._led_velocity(dt, q)
+        torque = self._law.torque(q, dq if led is None else led, q_ref, dq_ref, ddq_ref)
         self._left_s -= dt
         if self._former is not None:
             before = self._former.torque(q, dq, *self._reference)
@@ -84,3 +89,13 @@ class ArmController:
         last[0], last[1], last[2] = q_ref, dq_ref, ddq_ref
         self._started = True
         return torque
+
+    def _led_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
+        """The slower velocity estimate of an arm that is led, (n,) [rad/s], from standstill on; None for other laws."""
+        if self._law.follows_reference:
+            self._is_led = False
+            return None
+        if not self._is_led:
+            self._led.reset(q)
+            self._is_led = True
+        return self._led.update(dt, q)

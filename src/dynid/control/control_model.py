@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.codegen.compile import compile_pivots
 from dynid.errors import SafetyError
-from dynid.identification.coulomb import CoulombFriction
-from dynid.identification.model_file import ModelFile
-from dynid.model.compile import compile_pivots
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters
-from dynid.robot import FloatArray, Robot, read_only
+from dynid.robot import Robot, read_only
 
 GATE_POSES = 1 << 17  # three milliseconds: the gate is passed between two control cycles
 GATE_SEED = 20260515
@@ -24,18 +24,16 @@ class ControlModel:
         robot: name of the robot.
         structure_hash: of the structure that the parameters belong to, see `ArmModel.structure_hash`.
         phi: base parameters.
-        coulomb: Coulomb friction, (n,) [N m]; zeros where the model has none.
+        friction: what stands beside the base parameters; all zero where nothing does. Friction terms among the base
+            parameters (FV, and FC, OF, FS, FCM where the structure has them) are not repeated here.
         accepted: whether its verdict is positive.
     """
 
     robot: str
     structure_hash: str
     phi: BaseParameters
-    coulomb: FloatArray
+    friction: FrictionLaw
     accepted: bool
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "coulomb", read_only(self.coulomb))
 
 
 def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
@@ -45,14 +43,13 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
         DataError: the file is of another structure.
     """
     phi = content.base_parameters(model)
-    coulomb = whole_coulomb(phi, content.friction(), model.axes)
-    return ControlModel(content.robot, content.structure_hash, phi, coulomb, content.accepted)
+    friction = friction_beside(content.friction(), model.axes)
+    return ControlModel(content.robot, content.structure_hash, phi, friction, content.accepted)
 
 
-def whole_coulomb(phi: BaseParameters, beside: CoulombFriction | None, axes: int) -> FloatArray:
-    """Coulomb friction of every axis, (n,) [N m]: what stands beside the base parameters, and what is among them."""
-    among = [phi[f"FC{axis + 1}"] if f"FC{axis + 1}" in phi.names else 0.0 for axis in range(axes)]
-    return np.array(among) + (0.0 if beside is None else beside.values)
+def friction_beside(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
+    """Friction as controllers take it: a law of all axes, of zeros where there is none."""
+    return FrictionLaw.of(axes, {}) if friction is None else friction
 
 
 class ModelGate:
@@ -80,24 +77,24 @@ class ModelGate:
         """Let a model pass.
 
         Raises:
-            SafetyError: of another robot or structure, not accepted, not positive definite, or friction that is
-                negative or not of every axis; one sentence.
+            SafetyError: of another robot or structure, not accepted, not positive definite, or friction that is not of
+                every axis; one sentence.
         """
-        hint = "; the controllers keep the model they have"
+        hint = "; the controllers keep their model"
         if candidate.robot != self._robot.name:
-            raise SafetyError(f"the model is of robot '{candidate.robot}', this one is '{self._robot.name}'{hint}")
+            raise SafetyError(
+                f"the model is for robot '{candidate.robot}', but this robot is '{self._robot.name}'{hint}"
+            )
         if candidate.structure_hash != self._model.structure_hash or candidate.phi.names != self._model.names:
             raise SafetyError(
-                f"the model is of structure {candidate.structure_hash or '(none)'}, expected "
+                f"the model has structure {candidate.structure_hash or '(none)'}, expected "
                 f"{self._model.structure_hash}{hint}"
             )
         if not candidate.accepted:
-            raise SafetyError(f"the model was not accepted by its verdict{hint}")
-        coulomb = candidate.coulomb
-        if coulomb.shape != (self._model.axes,) or not (np.isfinite(coulomb) & (coulomb >= 0.0)).all():
+            raise SafetyError(f"the model did not pass its verdict{hint}")
+        if candidate.friction.axes != self._model.axes:
             raise SafetyError(
-                f"the model's Coulomb friction is {coulomb.tolist()} N m; expected {self._model.axes} values, none "
-                f"negative{hint}"
+                f"the model's friction is of {candidate.friction.axes} axes; expected {self._model.axes}{hint}"
             )
         pivots = self._pivots(self._poses, candidate.phi, 0.0)
         worst = int(np.argmin(pivots))

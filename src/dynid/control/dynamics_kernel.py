@@ -1,6 +1,6 @@
 """Inverse dynamics of one state in scalar machine code: what a control cycle can afford (about a microsecond).
 
-The same equations as `dynid.model.compile`, whose kernels take many states at once.
+The same equations as `dynid.codegen.compile`, whose kernels take many states at once.
 """
 
 from collections.abc import Callable
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynid.codegen.emit import RANGE, emit
+from dynid.codegen.kernels import Generated, load_kernels
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
-from dynid.model.emit import RANGE, emit
-from dynid.model.kernels import Generated, load_kernels
 from dynid.model.symbolic import SymbolicArm
 from dynid.robot import FloatArray
 
+TRANSITION_RAD_S = 0.02
 CHAIN = 0  # of the arm; every generated module has its own
 
 if TYPE_CHECKING:
@@ -44,13 +45,14 @@ def _generate(model: ArmModel) -> Generated:
     return Generated({"torque_program": replace(program, width=1)})
 
 
-def compile_single(model: ArmModel) -> InverseDynamics:
-    """A function `(q, dq, ddq, phi values) -> tau`, (n,) each: rigid links, rotors and viscous friction (paper eq. 3).
+def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) -> InverseDynamics:
+    """A function `(q, dq, ddq, phi values) -> tau`, (n,) each: `ArmModel.inverse_dynamics` (paper eq. 3).
 
+    Signs of velocities change smoothly, see `FrictionLaw.transition_rad_s`: a torque that jumps would shake the arm.
     It is compiled here, not at its first call: a control loop must not wait for a compiler.
     The function raises SafetyError where a chain joint is beyond +-RANGE, out of which its polynomials do not hold.
     """
-    n, p = model.axes, len(model.names)
+    n, p, dry = model.axes, len(model.names), bool(model.dry_places)
     kernel = load_kernels("single", model, lambda: _generate(model), [single_state]).single_state
 
     def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
@@ -60,6 +62,8 @@ def compile_single(model: ArmModel) -> InverseDynamics:
                 f"a joint is at {np.abs(q[: model.chain_size]).max():.3f} rad; the dynamics are computed within "
                 f"+-{RANGE} rad only"
             )
+        if dry:
+            tau += model.dry_values_torque(dq[None], phi, transition_rad_s)[0]
         return tau
 
     still, values = np.zeros(n), np.zeros(p)

@@ -29,7 +29,7 @@ class PseudoDifferentiator:
         self._started = False
 
     def reset(self, x: FloatArray) -> None:
-        """Start at rest at x, (n,): the output is 0 until x changes, so there is no kick."""
+        """Start at rest at x, (n,) [rad]: the output is 0 until x changes, so there is no kick."""
         self._input = np.array(x, dtype=np.float64)
         self._output = np.zeros_like(self._input)
         self._started = True
@@ -51,7 +51,7 @@ class PseudoDifferentiator:
         if not self._started:
             raise DataError("the controller's velocity filter has no start posture; call reset(q) before update")
         if not 0.0 < dt < math.inf:
-            raise DataError(f"pseudo-differentiation was given a sample time of {dt} s; stamps must increase")
+            raise DataError(f"pseudo-differentiation got a sample time of {dt} s; stamps must increase")
         decay = math.exp(-dt / self.time_constant)
         self._output = decay * self._output + (x - self._input) * ((1.0 - decay) / dt)
         self._input[:] = x  # a copy, so that a caller may reuse its buffer

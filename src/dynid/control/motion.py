@@ -11,12 +11,13 @@ import numpy as np
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
-from dynid.control.pace import Pace
-from dynid.control.plan import Activity, Brake, MotionPlan, Part, Phase, Standing, plan_motion, warm_up
+from dynid.control.path_time_scaling import PathTimeScaling
+from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
-from dynid.trajectory.trajectory import Motion, approach
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.trajectory import approach
 
 __all__ = ["MotionExecutor", "MotionStep", "Phase"]
 
@@ -25,8 +26,8 @@ LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so
 GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
-LARGEST_SAG_RAD = 0.12  # a held arm is nearer than this to its reference
-ON_REFERENCE_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
+LARGEST_SAG_RAD = 0.2  # a held arm is nearer than this to its reference, with gears that stick under load
+MAX_TRACKING_ERROR_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 
@@ -48,7 +49,7 @@ class MotionExecutor:
 
     Args:
         robot: gives rest posture, limits and joint names.
-        controller: the torque law; it is reset at the begin of each motion.
+        controller: the torque law; it is reset at the start of each motion.
         check: what every motion must keep; None is the robot's position and velocity limits.
 
     Attributes:
@@ -64,7 +65,7 @@ class MotionExecutor:
         self.phases: list[tuple[Phase, int]] = []
         self.stopped_itself = ""
         self._parts: list[Part] = []
-        self._pace = Pace(robot.size)
+        self._scaling = PathTimeScaling(robot.size)
         warm_up(robot.size)
         self._meter = TrackingMeter(robot.size)
         self._chosen: TorqueLaw = controller.law
@@ -83,7 +84,7 @@ class MotionExecutor:
         """Whether a motion is under way, or braking after it was cancelled."""
         if self.phase != "cancelled":
             return self.phase in ("approach", "trajectory", "rest")
-        return not self._pace.standing and self.elapsed(self._last_ns) < self._parts[0].path.duration
+        return not self._scaling.standing and self.elapsed(self._last_ns) < self._parts[0].path.duration
 
     @property
     def tracking(self) -> Tracking:
@@ -115,9 +116,11 @@ class MotionExecutor:
             DataError: a motion of other joints.
         """
         if self.moving:
-            raise SafetyError(f"a motion is under way (phase {self.phase}); cancel it first")
+            raise SafetyError(f"a motion is running (phase {self.phase}); cancel it first")
         if not self.controller.law.follows_reference:
-            raise SafetyError(f"the controller {self.controller.law.name} follows no reference; choose another one")
+            raise SafetyError(
+                f"the controller {self.controller.law.name} cannot follow a reference; choose another one"
+            )
         start = self.start_posture(q)
         plan = motion if isinstance(motion, MotionPlan) else plan_motion(self.robot, motion, start, self.check)
         moved = np.abs(plan.start - start)
@@ -125,7 +128,7 @@ class MotionExecutor:
             joint = int(np.argmax(moved))
             raise SafetyError(
                 f"{self.robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg since '{plan.name}' was "
-                "planned; begin it again"
+                "planned; start it again"
             )
         if not self.active or np.abs(q - self._reference[0]).max() > LARGEST_SAG_RAD:
             self._reset(q, stamp_ns)
@@ -135,17 +138,17 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def hold(self, q: FloatArray, stamp_ns: int) -> None:
-        """Hold the arm where it is, q (n,) [rad], or let it be led by hand, as the chosen law does.
+        """Hold the arm where it is, q (n,) [rad], or allow hand guiding, depending on the law.
 
         Raises:
             SafetyError: a motion is under way.
         """
         if self.moving:
-            raise SafetyError(f"a motion is under way (phase {self.phase}); cancel it first")
+            raise SafetyError(f"a motion is running (phase {self.phase}); cancel it first")
         start = self.start_posture(q)
         if not self.active:
             self._reset(q, stamp_ns)
-        self.phases, self._parts = [], [Part("hold", Standing(start))]
+        self.phases, self._parts = [], [Part("hold", HoldPath(start))]
         self._enter(stamp_ns)
 
     def switch_to(self, law: TorqueLaw) -> None:
@@ -156,10 +159,10 @@ class MotionExecutor:
         """
         if self.moving and (not law.follows_reference or self._parts[0].law is not None):
             raise SafetyError(
-                f"a motion is under way (phase {self.phase}): {law.name} cannot take over; cancel it first"
+                f"a motion is running (phase {self.phase}), so {law.name} cannot take over; cancel it first"
             )
         if self.phase is not None and not law.follows_reference:
-            self._parts = [Part(self.phase, Standing(self._reference[0].copy()))]
+            self._parts = [Part(self.phase, HoldPath(self._reference[0].copy()))]
         self.controller.switch_to(law)
         self._chosen = law
 
@@ -175,7 +178,7 @@ class MotionExecutor:
         else:
             self.phase = "cancelled"
             self.phases.append(("cancelled", stamp_ns))
-            self._pace.brake()
+            self._scaling.brake()
 
     def release(self) -> None:
         """Stop commanding torque, for when the arm was disabled."""
@@ -187,8 +190,8 @@ class MotionExecutor:
 
         Raises:
             SafetyError: the arm is too far from its reference, or its states were lost for too long. The motion is
-                given up; from the next state on the arm is braked and held where it comes to rest. Where its state
-                is no number, nothing is commanded any more.
+                given up; from the next state on the arm is braked and held where it comes to rest. If its state is not
+                finite, nothing is commanded.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None or dt <= 0:
@@ -198,7 +201,7 @@ class MotionExecutor:
         if self._parts[0].law is not None:
             self._watch_open_loop(q, stamp_ns)
         if not self.controller.law.follows_reference:
-            self._lead(q)
+            self._guide_by_hand(q)
         self._advance(step, stamp_ns)
         error = q - self._reference[0]
         self._refuse_lost(error, q, stamp_ns)
@@ -213,17 +216,17 @@ class MotionExecutor:
         if dt > GIVE_UP_S and self.moving:
             self._stop_at(q, np.zeros_like(q), stamp_ns)
             raise SafetyError(
-                f"no joint states for {dt:.2f} s, at most {GIVE_UP_S:.0f} s are waited: the motion was given up"
+                f"no joint states for {dt:.2f} s, more than the {GIVE_UP_S:.0f} s allowed: the motion was aborted"
             )
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
         self._began_ns += round((dt - FIRST_DT_S) * 1e9)
-        self._pace.slowed(max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S))
+        self._scaling.slowed(max(0.0, 1.0 - (dt - LONGEST_STEP_S) / LOST_BRAKE_S))
         return FIRST_DT_S
 
     def _advance(self, step: float, stamp_ns: int) -> None:
         """The reference now; a part that is over hands over to the next at its exact planned end."""
-        passed, slope = self._pace.advance(step)
+        passed, slope = self._scaling.advance(step)
         self._began_ns += round((step - passed) * 1e9)
         while self.phase != "cancelled" and len(self._parts) > 1 and self._parts[0].law is None:
             length = self._parts[0].path.duration + SETTLE_S
@@ -235,24 +238,24 @@ class MotionExecutor:
         self._parts[0].path.sample_into(self.elapsed(stamp_ns), q_ref, dq_ref, ddq_ref)
         last = self.phase in ("trajectory", "rest") and len(self._parts) == 1
         if last and self.elapsed(stamp_ns) >= self._parts[0].path.duration:
-            self._parts = [Part("done", Standing(q_ref.copy()))]
+            self._parts = [Part("done", HoldPath(q_ref.copy()))]
             self._enter(stamp_ns)
             dq_ref[:], ddq_ref[:] = 0.0, 0.0
-        self._pace.scale(slope, dq_ref, ddq_ref)
+        self._scaling.scale(slope, dq_ref, ddq_ref)
 
-    def _lead(self, q: FloatArray) -> None:
+    def _guide_by_hand(self, q: FloatArray) -> None:
         """The law follows no reference: the reference follows the arm."""
         path = self._parts[0].path
-        assert isinstance(path, Standing)
+        assert isinstance(path, HoldPath)
         path.posture[:] = q
 
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
         """Stop where the arm does not follow; without feedback the window watches instead."""
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
-        if abs(error[worst]) <= ON_REFERENCE_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
+        if abs(error[worst]) <= MAX_TRACKING_ERROR_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
         held = bool(np.isfinite(q).all())
-        given_up = "the motion was given up" if self.moving else "pushed, or torque is off"
+        given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -260,8 +263,8 @@ class MotionExecutor:
             self.release()
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
-            f"{np.rad2deg(ON_REFERENCE_RAD):.0f} deg are allowed; {given_up}, and the arm "
-            f"{'is held where it is' if held else 'let go'}"
+            f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {given_up}, and the arm "
+            f"{'is held in place' if held else 'released'}"
         )
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
@@ -274,9 +277,9 @@ class MotionExecutor:
             self._leave_open_loop(q, stamp_ns, "")
 
     def _leave_open_loop(self, q: FloatArray, stamp_ns: int, reason: str) -> None:
-        """Feedback again: brake, return to the posture of the part, and go on with the next one."""
+        """Feedback again: brake, return to the posture of the part, and continue with the next one."""
         if reason:
-            self.stopped_itself = f"stopped itself after {self.elapsed(stamp_ns):.2f} s: {reason}"
+            self.stopped_itself = f"stopped early after {self.elapsed(stamp_ns):.2f} s: {reason}"
         brake = self._open_loop_brake(q)
         back = approach(brake.end, self._reference[0], self.robot.joint_names, name="return")
         self._feedback_again()
@@ -312,6 +315,6 @@ class MotionExecutor:
         self.phase, self._began_ns = part.phase, stamp_ns
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):
             self.phases.append((part.phase, stamp_ns))
-        self._pace.begin(float(part.path.peak_velocities.max()))
+        self._scaling.begin(float(part.path.peak_velocities.max()))
         if part.law is not None:
             self.controller.switch_to(part.law)

@@ -1,19 +1,21 @@
 """A whole motion against every limit of the arm, before the first current flows."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.codegen.compile import compile_inverse_dynamics
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
-from dynid.model.compile import compile_inverse_dynamics
+from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import StandardFile, from_file
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot
-from dynid.trajectory.trajectory import Motion
+from dynid.trajectory.motion import Motion
 
 STEP_S = 0.002
 TOLERANCE = 1e-6  # relative, of a limit: what rounding may cost
@@ -48,13 +50,23 @@ def nominal_torques(robot: Robot, mount: str | None) -> Torques:
     """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
     model = ArmModel.of(robot, mount=mount)
     file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
-    return model_torques(model, model.base_parameters(from_file(file, model.mdh)), np.zeros(robot.size))
+    return model_torques(model, model.base_parameters(from_file(file, model.mdh)), FrictionLaw.of(robot.size, {}))
 
 
-def model_torques(model: ArmModel, phi: BaseParameters, coulomb: FloatArray) -> Torques:
-    """A function `(q, dq, ddq) -> tau`, (N, n) each, of identified parameters and Coulomb friction (n,) [N m]."""
-    dynamics = compile_inverse_dynamics(model)
-    return lambda q, dq, ddq: dynamics(q, dq, ddq, phi) + coulomb * np.sign(dq)
+def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Torques:
+    """A function `(q, dq, ddq) -> tau`, (N, n) each, of identified parameters and the friction beside them.
+
+    At full friction, as soon as a joint moves: what a motion may take at most.
+    """
+    dynamics, law = compile_inverse_dynamics(model), replace(friction, transition_rad_s=0.0)
+    links = of_kinds(phi, KINDS, others=True)
+
+    def torques(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        wanted = dynamics(q, dq, ddq, phi)
+        load = -dynamics(q, dq, np.zeros_like(dq), links) if law.depends_on_load else 0.0
+        return law.motor_torque(dq, wanted, load)
+
+    return torques
 
 
 class MotionCheck:
@@ -68,11 +80,7 @@ class MotionCheck:
     """
 
     def __init__(
-        self,
-        robot: Robot,
-        limits: MotionLimits,
-        torques: Torques | None = None,
-        collision: SelfCollision | None = None,
+        self, robot: Robot, limits: MotionLimits, torques: Torques | None = None, collision: SelfCollision | None = None
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
 
@@ -80,7 +88,7 @@ class MotionCheck:
         """Refuse a sequence of motions where one of them leaves a limit.
 
         Raises:
-            SafetyError: names motion, joint or links, time since the begin of that motion, value and limit.
+            SafetyError: names motion, joint or links, time since the start of that motion, value and limit.
         """
         for part in parts:
             count = int(np.ceil(part.duration / STEP_S))
@@ -93,13 +101,18 @@ class MotionCheck:
             self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
             if self.torques is not None:
                 bound = (-limits.torque, limits.torque)
-                self._within(part, times, self.torques(q, dq, ddq), bound, "would take {:.3f} N m")
+                self._within(part, times, self.torques(q, dq, ddq), bound, "needs {:.3f} N m")
             self._no_contact(part, times, q)
 
     def _within(
-        self, part: Motion, times: FloatArray, values: FloatArray, bounds: tuple[FloatArray, FloatArray], what: str,
+        self,
+        part: Motion,
+        times: FloatArray,
+        values: FloatArray,
+        bounds: tuple[FloatArray, FloatArray],
+        what: str,
         shown: Callable[[FloatArray], FloatArray] = np.asarray,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Refuse values (N, n) outside bounds (n,)."""
         slack = TOLERANCE * (np.abs(bounds[0]) + np.abs(bounds[1]))
         # negated, so that what is not a number is outside, too

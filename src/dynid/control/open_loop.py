@@ -112,14 +112,14 @@ class ExcitationSettings:
 
     speed_rad_s: float = 1.0
     acceleration_rad_s2: float = 6.0
-    levels: tuple[float, ...] = (0.7, 1.3, 2.4)
+    levels: tuple[float, ...] = (0.7, 1.3, 2.4, 4.5)
     window_rad: float = 1.2
     fastest_rad_s: float = 4.0
     brake_rad_s2: float = 12.0
 
 
 def signals(step_s: float, time_constant_s: float) -> list[FloatArray]:
-    """A square wave for the low frequencies, binary sequences for the high ones; -1 and +1, (N,) each."""
+    """A square wave for the low frequencies, binary sequences for the high ones; -1 and +1, (N,) [-] each."""
     quick, slow = (calm_sequence(order, bit, step_s, time_constant_s) for order, bit in ((7, 0.015), (6, 0.04)))
     return [square_wave(0.6, 4, step_s), quick, slow]
 
@@ -157,8 +157,8 @@ def plan_excitation(
     needed = max(chosen.levels) * size + abs(float(gravity(posture[None], still, still)[0, joint]))
     if not needed <= limits.torque[joint]:
         raise SafetyError(
-            f"exciting {name} would take {needed:.3f} N m; allowed is {limits.torque[joint]:.3f} N m: lower its speed "
-            "or acceleration"
+            f"exciting {name} needs {needed:.3f} N m, allowed are {limits.torque[joint]:.3f} N m: lower its speed or "
+            "acceleration"
         )
     there = approach(start, posture, robot.joint_names)
     window = _window(robot, joint, posture, limits, chosen)
@@ -195,8 +195,8 @@ def _window(
     upper[joint] = min(posture[joint] + settings.window_rad, limits.upper[joint] - WINDOW_MARGIN_RAD)
     if upper[joint] - lower[joint] < WINDOW_MARGIN_RAD:
         raise SafetyError(
-            f"{robot.joint_names[joint]} has {np.rad2deg(upper[joint] - lower[joint]):.1f} deg between its "
-            "limits, too little to be excited"
+            f"{robot.joint_names[joint]} has {np.rad2deg(upper[joint] - lower[joint]):.1f} deg between its limits, too "
+            "little for an excitation"
         )
     speed = np.minimum(limits.velocity, settings.fastest_rad_s)
     return Window(read_only(lower), read_only(upper), read_only(speed), settings.brake_rad_s2)

@@ -7,11 +7,12 @@ import numpy as np
 
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck
-from dynid.control.pace import BRAKE_RAD_S2
+from dynid.control.path_time_scaling import BRAKE_RAD_S2
 from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, Robot, read_only
+from dynid.trajectory.motion import Motion
 from dynid.trajectory.sampling import at_rest, sample_brake
-from dynid.trajectory.trajectory import Motion, approach
+from dynid.trajectory.trajectory import approach
 
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 Activity = Phase | Literal["hold"]  # an arm that is held without a motion is in no phase of one
@@ -37,8 +38,8 @@ class Path(Protocol):
         ...
 
 
-class Standing:
-    """A posture (n,) [rad], at rest for ever; the array is used as it is, so that a hand can lead it."""
+class HoldPath:
+    """A posture (n,) [rad], held for ever; the array is used as it is, so that hand guiding can move it."""
 
     duration = 0.0
 
@@ -74,7 +75,7 @@ class Brake:
 def warm_up(size: int) -> None:
     """Compile what stops a motion of n axes now, not in the control cycle in which it must stop."""
     q, dq, ddq = np.zeros((3, size))
-    standing, brake = Standing(np.zeros(size)), Brake(np.zeros(size), np.ones(size))
+    standing, brake = HoldPath(np.zeros(size)), Brake(np.zeros(size), np.ones(size))
     standing.sample_into(0.0, q, dq, ddq)
     for t in (0.0, brake.duration):
         brake.sample_into(t, q, dq, ddq)
@@ -103,7 +104,7 @@ class Window:
         if not slow[joint]:
             return joint, f"moves at {dq[joint]:.2f} rad/s, at most {self.speed[joint]:.2f} rad/s are allowed"
         low, high = np.rad2deg(self.lower[joint]), np.rad2deg(self.upper[joint])
-        return joint, f"could not stop within {low:.1f} to {high:.1f} deg any more"
+        return joint, f"can no longer stop within {low:.1f} to {high:.1f} deg"
 
 
 @dataclass(frozen=True, eq=False)

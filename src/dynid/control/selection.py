@@ -9,7 +9,7 @@ from dynid.control.controller import ControllerSettings, TorqueLaw
 from dynid.control.dynamics_kernel import InverseDynamics, compile_single
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.errors import SafetyError, UnknownNameError
+from dynid.errors import ConfigurationError, SafetyError, UnknownNameError
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
@@ -33,6 +33,7 @@ class ControllerSelection:
         self.mount = mount or robot.file.default_mount
         self.arm_model = ArmModel.of(robot, mount=mount)
         self.model: ControlModel | None = None
+        self.friction_share = settings.friction_share
         law = FeedforwardPdLaw(settings)
         self.controller = ArmController(law, settings.pseudo_differentiation_s, settings.size)
 
@@ -63,8 +64,8 @@ class ControllerSelection:
         vars(self).pop("inverse_dynamics", None)  # the gate does not know gravity
         self.exchange()
 
-    def make(self, name: str, model: ControlModel | None = None) -> TorqueLaw:
-        """A law by its name, with the present model unless another one is given.
+    def make(self, name: str, model: ControlModel | None = None, share: float | None = None) -> TorqueLaw:
+        """A law by its name, with the present model and share of friction unless others are given.
 
         Raises:
             UnknownNameError: no such law.
@@ -76,28 +77,39 @@ class ControllerSelection:
             raise UnknownNameError("controller", name, CONTROLLERS)
         feeding = model or self.model
         if feeding is None:
-            raise SafetyError(f"{name} needs an accepted model and has none yet: identify, or give a model_file")
+            raise SafetyError(f"{name} needs an accepted model: identify one, or set model_file")
         if name == GravityCompensation.name:
-            return GravityCompensation(feeding, self.inverse_dynamics)
+            return GravityCompensation(feeding, self.inverse_dynamics, self.friction_share if share is None else share)
         return ComputedTorque(self.settings, feeding, self.inverse_dynamics)
 
     def exchange(
-        self, *, name: str | None = None, model: ControlModel | None = None, switch: Switch | None = None
+        self,
+        *,
+        name: str | None = None,
+        model: ControlModel | None = None,
+        friction_share: float | None = None,
+        switch: Switch | None = None,
     ) -> None:
         """Another law, another model, or both, from the next cycle on; all or nothing.
 
         Args:
             name: of the law; None keeps the one that runs.
             model: what feeds the laws; None keeps the present one.
+            friction_share: how much of the friction gravity compensation gives, 0 to 1; None keeps what it was.
             switch: hands the law over and may refuse; None is the controller's own `switch_to`.
 
         Raises:
             UnknownNameError: no such law.
+            ConfigurationError: a share that is not between 0 and 1.
             SafetyError: the gate refuses the model, the law needs one and there is none, or `switch` refuses.
         """
+        if friction_share is not None and not 0.0 <= friction_share <= 1.0:
+            raise ConfigurationError(f"friction_share is {friction_share}; expected 0 to 1: more would drive the arm")
         if model is not None:
             self.gate.check(model)
         wanted = name or self.controller.law.name
-        if name is not None or wanted != FeedforwardPdLaw.name:
-            (switch or self.controller.switch_to)(self.make(wanted, model))
+        concerned = {GravityCompensation.name} if friction_share is not None and model is None else set(CONTROLLERS[1:])
+        if name is not None or wanted in concerned:
+            (switch or self.controller.switch_to)(self.make(wanted, model, friction_share))
         self.model = model or self.model
+        self.friction_share = self.friction_share if friction_share is None else friction_share

@@ -37,7 +37,7 @@ class SelfCollision:
                 self._model, str(robot.urdf_path), pinocchio.GeometryType.COLLISION
             )
         except (ValueError, RuntimeError) as error:
-            raise ConfigurationError(f"{robot.urdf_path}: no collision shapes can be made of it: {error}") from error
+            raise ConfigurationError(f"{robot.urdf_path}: its collision shapes cannot be loaded: {error}") from error
         missing = [name for name in robot.joint_names if not self._model.existJointName(name)]
         if missing:
             raise ConfigurationError(f"{robot.urdf_path} has no joint {', '.join(missing)}")
@@ -45,8 +45,6 @@ class SelfCollision:
         self._data = self._model.createData()
         self._neutral = pinocchio.neutral(self._model)
         self._add_pairs()
-        self._rest = robot.rest_posture
-        self._resting_m: FloatArray | None = None
         resting = set(self._touching(robot.rest_posture))
         for pair in list(self._shapes.collisionPairs):
             if self._links(pair) in resting:
@@ -85,24 +83,6 @@ class SelfCollision:
         self._collides(q, stop_at_first=False)
         results = zip(self._shapes.collisionPairs, self._results.collisionResults, strict=True)
         return [self._links(pair) for pair, result in results if result.isCollision()]
-
-    def lack(self, q: FloatArray, wanted_m: float) -> float:
-        """By how much two links are nearer than wanted at a posture q (n,) [rad], in metres; 0 where none are.
-
-        Links that are near each other at the rest posture may come as near as half of that.
-        """
-        if not self.pairs:
-            return 0.0
-        if self._resting_m is None:
-            self._resting_m = self._distances(self._rest)
-        return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
-
-    def _distances(self, q: FloatArray) -> FloatArray:
-        """Of all pairs, (pairs,) [m]; negative where they overlap."""
-        full = self._neutral.copy()
-        full[self._places] = q
-        pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)
-        return np.array([result.min_distance for result in self._results.distanceResults])
 
     def first_contact(self, q: FloatArray) -> Contact | None:
         """The first posture of a path q (N, n) [rad] at which links touch; None where none does.

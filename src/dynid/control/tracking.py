@@ -35,7 +35,7 @@ class TrackingMeter:
         self._squares, self._largest, self._states = np.zeros(size), np.zeros(size), 0
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Start again."""
         self._squares[:], self._largest[:], self._states = 0.0, 0.0, 0
 
     def add(self, error: FloatArray) -> None:

@@ -5,40 +5,44 @@ Each stage is a module of its own; this file only joins them and collects what t
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dynid import __version__
 from dynid.errors import DataError
-from dynid.identification.audit import AuditResult, audit
-from dynid.identification.coulomb import CoulombFriction, with_friction
-from dynid.identification.estimator import Estimate, TorqueErrors, estimator
-from dynid.identification.feasibility import ConsistentModel, consistent_projection
-from dynid.identification.friction_checks import friction_checks
-from dynid.identification.held_out import (
-    HeldOut,
-    Validation,
-    pooled_relative_errors,
-    predict,
-    relative_errors,
-    validate_bags,
-)
-from dynid.identification.model_file import ModelFile, accepted_by, friction_block, parameter_rows, save_model
-from dynid.identification.preprocessing import Samples
-from dynid.identification.quick_audit import MOST_POSES, quick_audit
-from dynid.identification.sample_sets import hold_out, join
+from dynid.export.result_files import write_exports
+from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
+from dynid.identification.data.sample_sets import join
+from dynid.identification.data.sources import Mapping, Portion, Recorded, load_sources, refuse_fitted, torque_sentence
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.table import estimator
+from dynid.identification.estimators.torque_errors import TorqueErrors
+from dynid.identification.feasibility.audit import AuditResult, audit
+from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
+from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
+from dynid.identification.held_out import validate
+from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.identification.sources import Source, load_sources, torque_sentence
-from dynid.identification.torque_source import other_source, torque_source_check
-from dynid.identification.verdict import Check, Verdict
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.identified import Model
+from dynid.model.model_file import (
+    FrictionBlock,
+    ModelFile,
+    accepted_by,
+    friction_block,
+    parameter_rows,
+    save_model,
+    with_friction,
+)
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
-from dynid.recording.csv_mapping import CsvMapping
 from dynid.resources import whole_folder
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.export import write_exports
+from dynid.verdict import Verdict
 
 Progress = Callable[[str], None]
 
@@ -53,12 +57,13 @@ class Identification:
         estimate: the unconstrained estimate.
         consistent: the consistent model, which is the result.
         audit: lambda_min of the result's inertia matrix on fresh poses.
-        friction: Coulomb friction beside the result's base parameters; None where it is ignored.
+        friction: beside the result's base parameters; None where it is ignored.
         fit: torque errors of the result on the data it was identified from.
-        validations: torque errors on held-out bags.
+        motions: measured and predicted torques of every recording, those that judge the result first.
         verdict: named checks; the conjunction decides on acceptance.
         settings: what it ran with.
-        sources: bags and their hashes.
+        source: how it was made, in words.
+        sources: recordings with their hashes and what they were used for.
         notes: what a reader of the result should know, in words.
     """
 
@@ -67,15 +72,16 @@ class Identification:
     estimate: Estimate
     consistent: ConsistentModel
     audit: AuditResult
-    friction: CoulombFriction | None
+    friction: FrictionLaw | None
     fit: TorqueErrors
-    validations: tuple[Validation, ...]
+    motions: tuple[Motion, ...]
     verdict: Verdict
     settings: IdentificationSettings
-    sources: tuple[tuple[str, str], ...]
     mount: str
     torque_constants: tuple[float, ...]
-    notes: tuple[str, ...]
+    source: str
+    sources: tuple[tuple[str, str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def base(self) -> BaseParameters:
@@ -87,28 +93,48 @@ class Identification:
         """The resulting standard parameters."""
         return with_friction(self.consistent.standard, self.friction)
 
+    @property
+    def validations(self) -> tuple[Motion, ...]:
+        """The motions that judge the result."""
+        return tuple(one for one in self.motions if one.kind == "held out")
+
     def model_file(self) -> ModelFile:
         """The result as the content of model.yaml."""
-        source = f"identified by '{self.estimate.method}' with consistent projection"
+        rows = parameter_rows(self.model, self.estimate.base)
         return ModelFile(
             robot=self.robot.name,
             structure_hash=self.model.structure_hash,
             mount=self.mount,
             torque_constants_nm_per_a=self.torque_constants,
             feasibility="consistent",
-            source=source,
+            source=self.source,
             parameters=parameter_rows(self.model, self.base),
-            coulomb_friction=friction_block(self.friction),
-            standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, source),
+            friction_law=self._friction_block(),
+            standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
             provenance={
                 "dynid_version": __version__,
-                "bags": [{"path": path, "sha256": sha} for path, sha in self.sources],
+                "bags": [{"path": path, "sha256": sha, "used": used} for path, sha, used in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
                 "torques": self.torque_sentence,
-                "unconstrained": {row.name: row.value for row in parameter_rows(self.model, self.estimate.base)},
+                "worst_pose_rad": self.audit.pose.tolist(),
+                "unconstrained": {row.name: row.value for row in rows},
                 "notes": list(self.notes),
             },
             **accepted_by(self.verdict),
+        )
+
+    def _friction_block(self) -> FrictionBlock | None:
+        """Friction with how its structure was chosen."""
+        beside = self.estimate.regression.beside
+        if beside is None:
+            return None
+        ladder, structure = beside.ladder, beside.fit.structure
+        return friction_block(
+            self.friction,
+            structure.name,
+            () if ladder is None else ladder.left_out,
+            beside.fit.point.drift if structure.drift else None,
+            () if ladder is None else ladder.rungs,
         )
 
     @property
@@ -116,22 +142,33 @@ class Identification:
         """Which torque constants the result rests on, in words."""
         return torque_sentence(self.torque_constants, self.robot.joint_names)
 
+    def as_model(self) -> Model:
+        """The result as what predicts torques."""
+        return Model(
+            self.robot,
+            self.base,
+            self.friction,
+            self.mount,
+            self.torque_constants,
+            unconstrained=self.estimate.base.values,
+            accepted=self.verdict.accepted,
+            verdict=self.verdict,
+            arms={self.mount: self.model},
+        )
+
     def verdict_json(self) -> str:
         """The verdict as one JSON object."""
-        checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in self.verdict.checks]
-        return json.dumps({"accepted": self.verdict.accepted, "checks": checks})
+        return json.dumps(self.verdict.as_dict())
 
     def summary_json(self) -> str:
         """The verdict, the relative torque errors in and out of sample, and what the result rests on, as JSON."""
         joints = self.robot.joint_names
         errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints), "out_of_sample": None}
-        if self.validations:
-            files = {one.name: relative_errors(one.errors, joints) for one in self.validations}
-            errors["out_of_sample"] = pooled_relative_errors(self.validations, joints) | {"files": files}
-        return json.dumps(
-            json.loads(self.verdict_json())
-            | {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
-        )
+        if judges := self.validations:
+            files = {one.name: relative_errors(one.errors, joints) for one in judges}
+            errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
+        rests = {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
+        return json.dumps(self.verdict.as_dict() | rests)
 
 
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
@@ -141,77 +178,138 @@ def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
 
 
 def identify(
-    robot: Robot, bags: Sequence[Path], *, validation_bags: Sequence[Path] = (),
-    settings: IdentificationSettings | None = None, progress: Progress = lambda stage: None,
-    mapping: CsvMapping | None = None, validation_mapping: CsvMapping | None = None, held_out_share: float = 0.0,
-) -> Identification:  # fmt: skip
-    """Identify a model from one or more bags or CSV files.
+    robot: Robot,
+    recordings: Sequence[Recorded],
+    *,
+    validation: Sequence[Recorded] = (),
+    settings: IdentificationSettings | None = None,
+    progress: Progress = lambda stage: None,
+    mapping: Mapping = None,
+    validation_mapping: Mapping = None,
+    held_out_share: float = 0.0,
+) -> Identification:
+    """Identify a model from one or more recorded motions.
 
     Args:
         robot: the robot the recordings must be of.
-        bags: bags or CSV files to identify from.
-        validation_bags: held-out bags or CSV files that judge the result.
+        recordings: bags, CSV files, or recordings that were read or made of arrays already.
+        validation: recordings that judge the result.
         settings: None reads the robot's identification.yaml.
-        progress: told the name of each stage as it begins.
-        mapping: what the columns of CSV files are.
+        progress: called with the name of each stage as it starts.
+        mapping: what the columns of CSV files are, or the file that says so.
         validation_mapping: the same for held-out CSV files; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
 
     Raises:
-        InputNotFoundError, DataError: a bag cannot be used; one sentence that says why.
+        InputNotFoundError, DataError: a recording cannot be used; one sentence that says why.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
-    if not bags:
+    if not recordings:
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
-    sources = load_sources(bags, robot, settings, mapping, progress)
+    sources = load_sources(recordings, robot, mapping, progress)
     first = sources[0]
     model = ArmModel.of(robot, mount=first.mount)
     progress("preprocessing")
-    samples, other, kept = _samples(sources, settings, held_out_share)
+    split = [one.split(settings, held_out_share) for one in sources]
+    fitted, ends = ([one for pair in split for one in pair[k]] for k in (0, 1))
+    samples = join([one.samples for one in fitted])
     progress("estimating")
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-    regression = estimate.regression
-    progress("projecting to a consistent model")
-    consistent = consistent_projection(
-        model,
-        estimate.base,
-        robot.file.physical_bounds,
-        prior=nominal_standard(robot, model),
-        metric=estimate.metric,
+    result = conclude(robot, settings, model, fitted, estimate, constants=first.torque_constants, progress=progress)
+    progress("validating")
+    predictor = result.as_model()
+    kept = tuple(predict(predictor, one) for one in ends)
+    held_out = validate(predictor, validation, settings=settings, mapping=validation_mapping or mapping)
+    if (validation_mapping or mapping) == mapping:  # other rows of one file are other data
+        refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
+    return replace(
+        result,
+        motions=(*kept, *held_out.motions, *result.motions),
+        verdict=result.verdict + judge(HELD_OUT, kept, settings) + held_out.verdict,
+        sources=(
+            *((str(one.path), one.sha256, "fitted") for one in sources),
+            *((path, sha, "held out") for path, sha in held_out.sources),
+        ),
+        notes=(*_undecided(robot), *(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
     )
-    friction = regression.friction_model(consistent.base.values)
-    compared = Verdict(() if other is None else (torque_source_check(model, settings, regression, other),))
+
+
+def conclude(
+    robot: Robot,
+    settings: IdentificationSettings,
+    model: ArmModel,
+    fitted: Sequence[Portion],
+    estimate: Estimate,
+    start: BaseParameters | None = None,
+    *,
+    constants: tuple[float, ...],
+    refined: tuple[float, str] | None = None,
+    seed: int = 1,
+    progress: Progress = lambda stage: None,
+) -> Identification:
+    """The consistent model next to an estimate, audited and judged by what it was fitted to.
+
+    Args:
+        robot, settings: of the identification.
+        model: the arm as it was mounted.
+        fitted: what the estimate is from.
+        estimate: the unconstrained estimate.
+        start: what the consistent model is to be next to; None is the estimate.
+        constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
+        refined: how a closed-loop refinement ended, see `Fitted`.
+        seed: of the audit, beside the settings' own.
+        progress: called with the name of each stage as it starts.
+
+    Raises:
+        InfeasibleError: no consistent model within the robot's physical bounds.
+    """
+    progress("projecting to a consistent model")
+    bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
+    consistent = consistent_projection(model, start or estimate.base, bounds, prior=prior, metric=estimate.metric)
+    regression, base = estimate.regression, consistent.base
+    friction = regression.friction_model(base.values)
     progress("auditing")
-    acceptance = settings.acceptance
-    look = audit if acceptance.fresh_poses > MOST_POSES else quick_audit
-    audited = look(
+    limits = settings.acceptance
+    audited = (audit if limits.fresh_poses > MOST_POSES else quick_audit)(
         model,
-        consistent.base,
+        base,
         robot.audit_lower,
         robot.audit_upper,
-        limit=acceptance.lambda_min_kg_m2,
-        poses=acceptance.fresh_poses,
-        seed=settings.audit.seed + 1,
+        limit=limits.lambda_min_kg_m2,
+        poses=limits.fresh_poses,
+        seed=settings.audit.seed + seed,
     )
-    progress("validating")
-    held_out = validate_bags(
-        robot, validation_bags, lambda _: consistent.base, None, settings, first.torque_constants, friction,
-        validation_mapping or mapping,
-    )  # fmt: skip
-    if (validation_mapping or mapping) == mapping:  # other rows of one file are other data
-        _refuse_same(sources, held_out)
-    ends = tuple(predict(model, consistent.base, one, name, friction) for name, one in kept)
-    fit = regression.errors(consistent.base.values)
+    fit, samples = regression.errors(base.values), join([one.samples for one in fitted])
+    margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins)
     return Identification(
-        robot=robot, model=model, estimate=estimate, consistent=consistent, audit=audited, fit=fit,
-        friction=friction, validations=(*ends, *held_out.validations), settings=settings, mount=first.mount,
-        verdict=_judge(samples, estimate, audited, fit, settings) + compared + _judge_ends(ends, settings)
-        + held_out.verdict,
-        sources=(*((str(one.path), one.sha256) for one in sources), *held_out.sources),
-        torque_constants=first.torque_constants,
-        notes=(*_undecided(robot), *(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
-    )  # fmt: skip
+        robot=robot,
+        model=model,
+        estimate=estimate,
+        consistent=consistent,
+        audit=audited,
+        fit=fit,
+        friction=friction,
+        motions=_fitted_motions(fitted, estimate, base),
+        settings=settings,
+        mount=fitted[0].mount,
+        verdict=judge(DATA, samples.quality, settings)
+        + judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
+        + judge(FITTED, [found], settings),
+        torque_constants=constants,
+        source=f"identified by '{estimate.method}' with consistent projection",
+    )
+
+
+def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseParameters) -> tuple[Motion, ...]:
+    """The fitted portions with the torques of the result, from the rows of the regression."""
+    regression = estimate.regression
+    friction = regression.friction_given(base.values)
+    residual, before = (regression.misfit(phi.values, friction) for phi in (base, estimate.base))
+    ends = np.cumsum([len(one.samples) for one in portions])[:-1]
+    parts = zip(portions, np.split(residual, ends), np.split(before, ends), strict=True)
+    return tuple(Motion.of(one, one.samples.tau - left, one.samples.tau - first) for one, left, first in parts)
 
 
 def _undecided(robot: Robot) -> list[str]:
@@ -220,75 +318,20 @@ def _undecided(robot: Robot) -> list[str]:
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
 
 
-def _samples(
-    sources: Sequence[Source], settings: IdentificationSettings, share: float
-) -> tuple[Samples, Samples | None, list[tuple[str, Samples]]]:
-    """Samples to fit, the same with the other current where it was recorded, and the held-out ends with their names."""
-    chosen, kept = [one.samples(settings) for one in sources], []
-    if share:
-        halves = [hold_out(one, share, settings.filter) for one in chosen]
-        chosen = [fitted for fitted, _ in halves]
-        ends = zip(sources, halves, strict=True)
-        kept = [(f"last {100 * share:g} % of {source.name}", held) for source, (_, held) in ends]
-    if share or not all(one.both_currents for one in sources):
-        return join(chosen), None, kept
-    other = other_source(settings.torque_source)
-    return join(chosen), join([one.samples(settings, torque_source=other) for one in sources]), kept
-
-
-def _judge_ends(ends: Sequence[Validation], settings: IdentificationSettings) -> Verdict:
-    """Checks of the held-out ends."""
-    limit = settings.acceptance.relative_torque_error
-    return Verdict(
-        tuple(Check(name=f"relative torque error, {one.name}", value=one.errors.relative, limit=limit) for one in ends)
-    )
-
-
-def _refuse_same(sources: Sequence[Source], held_out: HeldOut) -> None:
-    """A recording that was identified from cannot judge the result."""
-    seen = {one.sha256: one.path for one in sources}
-    for path, sha in held_out.sources:
-        if sha in seen:
-            raise DataError(
-                f"{path} is the same data as {seen[sha]}, which was identified from: validate on another bag"
-            )
-
-
-def _judge(
-    samples: Samples, estimate: Estimate, audited: AuditResult, fit: TorqueErrors, settings: IdentificationSettings
-) -> Verdict:
-    """All checks of an identification, in the order in which a reader asks.
-
-    A rank too low and an inconsistent projection are errors of their stages; no such model gets as far as this.
-    """
-    limits = settings.acceptance
-    return Verdict(
-        (
-            *samples.quality.checks,
-            Check(
-                name="condition number of the regressor",
-                value=estimate.condition_number,
-                limit=limits.condition_number,
-            ),
-            *friction_checks(estimate.regression, limits, samples.joint_names),
-            Check(
-                name=f"smallest eigenvalue of M(q) over {audited.poses_checked} poses",
-                value=audited.lambda_min,
-                limit=limits.lambda_min_kg_m2,
-                sense="at least",
-                unit="kg m^2",
-            ),
-            Check(name="relative torque error, identification", value=fit.relative, limit=limits.relative_torque_error),
-        )
-    )
-
-
 def write_result(result: Identification, folder: Path) -> None:
-    """Write model.yaml, and MJCF, URDF and the URDF's side file, into a new folder: all or nothing.
+    """Write model.yaml, MJCF, URDF with its side file, and the estimate's covariance into a new folder, or nothing.
 
     Raises:
         OutputExistsError: the folder exists.
     """
     with whole_folder(folder) as work:
-        save_model(work / "model.yaml", result.model_file())
-        write_exports(work, result.robot, result.model.mdh, result.standard, result.mount)
+        write_model(work, result, result.model_file())
+
+
+def write_model(folder: Path, result: Identification, content: ModelFile) -> None:
+    """Write `content` as model.yaml, and the exports beside it, into an existing folder."""
+    save_model(folder / "model.yaml", content)
+    if belief := result.estimate.belief:
+        belief.save(folder)
+    standard = result.consistent.standard
+    write_exports(folder, result.robot, result.model.mdh, standard, result.mount, result.friction)

@@ -9,6 +9,9 @@ from dynid.robot import NonNegative, Positive, Robot, Strict
 
 Share = Annotated[float, Field(ge=0, le=1)]
 TorqueSource = Literal["present", "goal"]
+FrictionStructure = Literal[
+    "auto", "viscous", "Coulomb-viscous", "Stribeck", "load", "load and Stribeck", "directional", "quadratic"
+]
 
 
 class FilterSettings(Strict):
@@ -74,9 +77,11 @@ class Audit(Strict):
 
 
 class CoulombSettings(Strict):
-    """How Coulomb friction, which the base parameters do not hold, is treated; see `coulomb.py`.
+    """How friction that the base parameters do not hold is treated; see `dynid.model.friction`.
 
     treatment: "estimated" beside the base parameters, or "ignored" as in the paper.
+    structure: of friction: "auto" leaves the choice to the data; else a rung of `gear_ladder.LADDER`.
+    sliding_share: what part of a row behind the low-pass sliding states must have; below it the row counts less.
     transition_rad_s: speed v of tanh(dq / v).
     slow_rad_s: below it a joint may stick, and its torque counts less.
     slow_weight: of such rows.
@@ -85,6 +90,8 @@ class CoulombSettings(Strict):
     """
 
     treatment: Literal["estimated", "ignored"] = "estimated"
+    structure: FrictionStructure = "auto"
+    sliding_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     transition_rad_s: Positive = 0.02
     slow_rad_s: NonNegative = 0.05
     slow_weight: Annotated[float, Field(gt=0, le=1)] = 0.1

@@ -85,10 +85,17 @@ def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, Float
         sa, ca = (0.0 if abs(v) < 1e-12 else v for v in (np.sin(mdh.alpha[j - 1]), np.cos(mdh.alpha[j - 1])))
         moment, inertia = mz + r * m, yy + 2 * r * mz + r**2 * m
         added = {
-            "XX": inertia, "XY": d * sa * moment, "XZ": -d * ca * moment, "YY": ca**2 * inertia + d**2 * m,
-            "YZ": ca * sa * inertia, "ZZ": sa**2 * inertia + d**2 * m, "MX": d * m, "MY": -sa * moment,
-            "MZ": ca * moment, "M": m,
-        }  # fmt: skip
+            "XX": inertia,
+            "XY": d * sa * moment,
+            "XZ": -d * ca * moment,
+            "YY": ca**2 * inertia + d**2 * m,
+            "YZ": ca * sa * inertia,
+            "ZZ": sa**2 * inertia + d**2 * m,
+            "MX": d * m,
+            "MY": -sa * moment,
+            "MZ": ca * moment,
+            "M": m,
+        }
         for kind, term in added.items():
             rows[f"{kind}{j - 1}"] = rows[f"{kind}{j - 1}"] + term
     return rows

@@ -39,10 +39,15 @@ class BaseRegressor:
 
 
 def base_regressor(
-    robot: Robot | str | Path, q: FloatArray, dq: FloatArray, ddq: FloatArray, *, mount: str | None = None,
+    robot: Robot | str | Path,
+    q: FloatArray,
+    dq: FloatArray,
+    ddq: FloatArray,
+    *,
+    mount: str | None = None,
     standard: bool = False,
-) -> BaseRegressor:  # fmt: skip
-    """The regressor at states (N, n) or (n,) [rad, rad/s, rad/s^2; m for sliding joints].
+) -> BaseRegressor:
+    """The regressor at states (N, n) or (n,) [rad, rad/s, rad/s^2], in metres for prismatic joints.
 
     Args:
         robot: a robot, its name, or its folder.
@@ -67,6 +72,10 @@ def base_regressor(
             for name, row in zip(names, regrouping.K, strict=True)
         }
     return BaseRegressor(
-        joint_names=loaded.joint_names, names=names, units=tuple(map(model.unit, names)),
-        regressor=read_only(W), groupings=groupings, structure_hash=model.structure_hash,
-    )  # fmt: skip
+        joint_names=loaded.joint_names,
+        names=names,
+        units=tuple(map(model.unit, names)),
+        regressor=read_only(W),
+        groupings=groupings,
+        structure_hash=model.structure_hash,
+    )

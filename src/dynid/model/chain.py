@@ -21,24 +21,28 @@ def read_urdf_text(path: Path) -> str:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputNotFoundError(f"no such URDF file: {path}") from None
+    except (UnicodeDecodeError, IsADirectoryError) as error:
+        raise ConfigurationError(f"{path} is not a valid URDF: {error}") from error
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; a URDF needs neither: remove it")
+        raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; remove it, a URDF needs neither")
     return text
 
 
-def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...]) -> pinocchio.Model:
+def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str = "the text") -> pinocchio.Model:
     """The URDF as a pinocchio model with only the chain joints movable; all other joints are fixed at zero.
+
+    `file` names the URDF in errors.
 
     Raises:
         ConfigurationError: not a valid URDF, a joint is missing, or the joints are not one serial chain in order.
     """
-    tree = read_tree(urdf_text)
+    tree = read_tree(urdf_text, file)
     tree.refuse_no_chain(joint_names)
     continuous = any(joint.kind == "continuous" for joint in tree.joints)
     try:
         full = pinocchio.buildModelFromXML(with_limited_turns(tree) if continuous else urdf_text)
     except (ValueError, RuntimeError) as error:
-        raise ConfigurationError(f"not a valid URDF: {error}") from error
+        raise ConfigurationError(f"{file} is not a valid URDF: {error}") from error
     locked = [full.getJointId(name) for name in full.names if name not in joint_names and name != "universe"]
     model = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
     return model
@@ -53,8 +57,12 @@ class SerialChain:
     @classmethod
     def from_robot(cls, robot: Robot) -> "SerialChain":
         """Read the chain joints of a robot's URDF."""
-        names = robot.joint_names[: robot.chain_size]
-        return cls(pinocchio_chain_model(read_urdf_text(robot.urdf_path), names))
+        return cls.of_file(robot.urdf_path, robot.joint_names[: robot.chain_size])
+
+    @classmethod
+    def of_file(cls, urdf: Path, joint_names: tuple[str, ...]) -> "SerialChain":
+        """Read some joints of a URDF; errors as in `pinocchio_chain_model`."""
+        return cls(pinocchio_chain_model(read_urdf_text(urdf), joint_names, str(urdf)))
 
     @property
     def size(self) -> int:
@@ -69,33 +77,33 @@ class SerialChain:
 
     @cached_property
     def joint_placements(self) -> FloatArray:
-        """Placements of the URDF joint frames in the base at q = 0, (n, 4, 4)."""
+        """Placements of the URDF joint frames in the base at q = 0, (n, 4, 4): rotation [-] and position [m]."""
         return read_only([self._zero.oMi[j + 1].homogeneous for j in range(self.size)])
 
     @cached_property
     def prismatic(self) -> tuple[bool, ...]:
-        """Which joints slide, (n,).
+        """Which joints are prismatic, (n,).
 
         Raises:
-            ConfigurationError: a joint that neither turns about one axis nor slides along one.
+            ConfigurationError: a joint that is neither revolute nor prismatic.
         """
         found = []
         for j in range(self.size):
             linear, angular = np.linalg.norm(self._motion_subspace(j + 1).reshape(2, 3), axis=1)
             if min(linear, angular) > 1e-12:
                 raise ConfigurationError(
-                    f"joint {self.model.names[j + 1]} both turns and slides; chain joints must be revolute or prismatic"
+                    f"joint {self.model.names[j + 1]} both turns and slides; expected a revolute or prismatic joint"
                 )
             found.append(bool(linear > angular))
         return tuple(found)
 
     @cached_property
     def axes(self) -> FloatArray:
-        """Joint axes in the base frame at q = 0, (n, 3), unit length."""
+        """Joint axes in the base frame at q = 0, (n, 3), unit vectors [-]."""
         axes = []
-        for j, slides in enumerate(self.prismatic):
+        for j, prismatic in enumerate(self.prismatic):
             subspace = self._motion_subspace(j + 1)
-            axes.append(self._zero.oMi[j + 1].rotation @ (subspace[:3] if slides else subspace[3:]))
+            axes.append(self._zero.oMi[j + 1].rotation @ (subspace[:3] if prismatic else subspace[3:]))
         return read_only(axes)
 
     def _motion_subspace(self, joint: int) -> np.ndarray:

@@ -6,10 +6,12 @@ joint i as C[k, i] t_k. So the rotor of motor k adds C' diag(IA) C to M, and its
     C[k, :]' (FVM_k du_k + FCM_k sign(du_k)),   du = C dq
 
 comes beside the joints' own FV, FC (Gautier and Venture 2013, eqs. 34 and 35). For a motor that moves its own joint
-alone the two cannot be told apart, so FVM and FCM exist for coupled motors only.
+alone the two cannot be separated, so FVM and FCM exist for coupled motors only.
 
     IA   rotor inertia     FV  viscous          FC  Coulomb, sign(dq)
     OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e), v and e given
+
+Direction and fading are those of `dynid.model.friction`.
 """
 
 from collections.abc import Sequence
@@ -18,9 +20,25 @@ from functools import cached_property
 
 import numpy as np
 
+from dynid.model.friction import AS, FB, TERMS, WS, FrictionLaw, torques
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Structure, read_only
 
+ROWS = {term.prefix: row for row, term in enumerate(TERMS)}  # of a joint's own friction in the law's values
 SMOOTH = ("IA", "FV", "FVM")  # the kinds that are linear in dq and ddq, so that they have derivatives everywhere
+
+
+KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")
+RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # friction that resists motion: an offset does not
+
+
+def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False) -> BaseParameters:
+    """The base parameters with zeros for all but these kinds of drive-side parameters; `others`: for these kinds.
+
+    So `of_kinds(phi, KINDS, others=True)` takes, at accelerations of 0, what gravity and Coriolis forces take.
+    """
+    kept = [(kind_and_number(name)[0] in kinds) is not others for name in phi.names]
+    return BaseParameters(phi.names, phi.values * np.array(kept, dtype=np.float64))
 
 
 def kind_and_number(name: str) -> tuple[str, int]:
@@ -45,7 +63,7 @@ class DriveTerms:
 
     @classmethod
     def of(cls, axes: int, structure: Structure, coupling: FloatArray | None = None) -> "DriveTerms":
-        """Terms of `axes` axes; no coupling is the identity."""
+        """Terms of `axes` axes; `coupling` (n, n) [-] is the identity where there is none."""
         return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling))
 
     @cached_property
@@ -78,19 +96,25 @@ class DriveTerms:
         there = {"IA": structure.rotor_inertia, "FV": structure.viscous_friction, "FC": structure.coulomb_friction}
         return tuple(name for name in self.standard_names if there.get(kind_and_number(name)[0], True))
 
-    def columns(self, names: Sequence[str], dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Torques per unit of each named parameter, (N, n, len(names)), for rates (N, n)."""
-        W = np.zeros((*dq.shape, len(names)))
+    def columns(
+        self, names: Sequence[str], dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
+    ) -> FloatArray:
+        """Torques [N m] per SI unit of each named parameter, (N, n, len(names)); dq, ddq (N, n) [rad/s, rad/s^2].
+
+        The transition is that of `FrictionLaw`.
+        """
+        W, law = np.zeros((*dq.shape, len(names))), self._shape(transition_rad_s)
+        dry = any(kind_and_number(name)[0] not in SMOOTH for name in names)
+        own, motors = (law.gradient(rates) if dry else np.empty(0) for rates in (dq, dq @ self.coupling.T))
         for column, name in enumerate(names):
             kind, number = kind_and_number(name)
             k = number - 1
             if kind == "IA":
                 self._at_motor(W, column, k, ddq @ self.coupling[k] if k in self.coupled else ddq[:, k])
             elif kind in ("FVM", "FCM"):
-                rate = dq @ self.coupling[k]
-                self._at_motor(W, column, k, rate if kind == "FVM" else np.sign(rate))
+                self._at_motor(W, column, k, dq @ self.coupling[k] if kind == "FVM" else motors[:, k, FB])
             else:
-                W[:, k, column] = self._friction(kind, dq[:, k])
+                W[:, k, column] = dq[:, k] if kind == "FV" else own[:, k, ROWS[kind]]
         return W
 
     def _at_motor(self, W: FloatArray, column: int, motor: int, torque: FloatArray) -> None:
@@ -98,18 +122,47 @@ class DriveTerms:
         for joint in np.flatnonzero(self.coupling[motor]):
             W[:, joint, column] = self.coupling[motor, joint] * torque
 
-    def _friction(self, kind: str, rate: FloatArray) -> FloatArray | float:
-        """Torque per unit of a joint's own friction at rates (N,)."""
-        if kind == "FV":
-            return rate
-        if kind == "FC":
-            return np.sign(rate)
+    def _shape(self, transition_rad_s: float) -> FrictionLaw:
+        """A law that holds nothing but the shape of the structure's Stribeck curve."""
         stribeck = self.structure.stribeck
-        if kind == "FS" and stribeck is not None:
-            fading = np.exp(-((np.abs(rate) / stribeck.velocity_rad_s) ** stribeck.exponent))
-            return np.asarray(np.sign(rate) * fading)
-        return 1.0  # OF
+        figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}
+        return FrictionLaw.of(self.axes, figures, transition_rad_s)
 
     def inertia(self, rotor_inertias: FloatArray) -> FloatArray:
         """C' diag(IA) C, (n, n) [kg m^2]."""
         return np.asarray(self.coupling.T @ (rotor_inertias[:, None] * self.coupling))
+
+
+class DryTerms:
+    """Torques of those drive-side parameters that have no derivative everywhere, for many states or for one.
+
+    Args:
+        drive: the drives.
+        names: of drive-side parameters, (k,).
+    """
+
+    def __init__(self, drive: DriveTerms, names: Sequence[str]) -> None:
+        found = [(place, *kind_and_number(name)) for place, name in enumerate(names)]
+        own = [one for one in found if one[1] in ROWS and one[1] not in SMOOTH]
+        self._own = [place for place, _, _ in own]
+        self._rows = [ROWS[kind] for _, kind, _ in own], [number - 1 for _, _, number in own]
+        at_motors = [one for one in found if one[1] == "FCM"]
+        self._motors = [place for place, _, _ in at_motors]
+        self._coupling = drive.coupling[[number - 1 for _, _, number in at_motors]]
+        self._blank, shape = np.zeros((len(TERMS), drive.axes)), drive.structure.stribeck
+        if shape is not None:
+            self._blank[WS], self._blank[AS] = shape.velocity_rad_s, shape.exponent
+
+    def torque(self, values: FloatArray, dq: FloatArray, transition_rad_s: float = 0.0) -> FloatArray:
+        """Torques (N, n) [N m] of parameter values (k,) at rates (N, n); the transition is that of `FrictionLaw`."""
+        tau, none = np.zeros_like(dq), np.zeros_like(dq)
+        if self._own:
+            terms = self._blank.copy()
+            terms[self._rows] = values[self._own]
+            torques(terms, transition_rad_s, np.ascontiguousarray(dq), none, none, tau)
+        if self._motors:
+            terms, rates = np.zeros((len(TERMS), len(self._motors))), dq @ self._coupling.T
+            terms[FB], none, lost = values[self._motors], np.zeros_like(rates), np.empty_like(rates)
+            torques(terms, transition_rad_s, rates, none, none, lost)
+            tau += lost @ self._coupling
+        return tau

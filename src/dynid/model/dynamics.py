@@ -5,8 +5,8 @@ kernels that are generated for speed are tested against it.
 """
 
 import hashlib
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dynid.errors import ConfigurationError, DataError
 from dynid.model.base_parameters import PRODUCTS, Regrouping, regroup
 from dynid.model.chain import SerialChain
-from dynid.model.drive import SMOOTH, DriveTerms, kind_and_number
+from dynid.model.drive import SMOOTH, DriveTerms, DryTerms, kind_and_number
+from dynid.model.link_limits import ArmLimits, Box, arm_limits, robot_shapes
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
 from dynid.model.regressor import link_columns, link_motions, standard_regressor
@@ -30,24 +31,40 @@ class ArmModel:
         structure: which terms the model has.
         gravity: (3,) in the URDF base link [m/s^2].
         coupling: C of motors that move several joints, (n, n); None where each moves its own, see `DriveTerms`.
-        sliding: which axes slide, (n,); None: those of the chain that do.
-        bounds: within which some arm has the parameters; None where a model is only computed with.
+        prismatic: which axes are, (n,); None: those of the chain that are.
+        bounds: within which the parameters are physically consistent; None where a model is only computed with.
+        gears: name of every axis's kind of gear, (n,): equal names share what its geometry decides of friction; None:
+            each axis has its own.
+        shapes: gives the boxes of the links' shapes, see `arm_limits`; asked when limits are.
     """
 
     def __init__(
-        self, mdh: MdhChain, axes: int, structure: Structure, gravity: FloatArray, coupling: FloatArray | None = None,
-        sliding: tuple[bool, ...] | None = None, bounds: PhysicalBounds | None = None,
-    ) -> None:  # fmt: skip
-        self.sliding = mdh.prismatic if sliding is None else sliding
+        self,
+        mdh: MdhChain,
+        axes: int,
+        structure: Structure,
+        gravity: FloatArray,
+        coupling: FloatArray | None = None,
+        prismatic: tuple[bool, ...] | None = None,
+        bounds: PhysicalBounds | None = None,
+        gears: tuple[str, ...] | None = None,
+        shapes: Callable[[], Sequence[Box | str]] = tuple,
+    ) -> None:
+        self.prismatic = mdh.prismatic if prismatic is None else prismatic
         self.mdh, self.axes, self.structure = mdh, axes, structure
-        self.gravity, self.bounds = read_only(gravity), bounds
+        self.gravity, self.bounds, self._shapes = read_only(gravity), bounds, shapes
+        self.gears = gears or tuple(f"axis {k + 1}" for k in range(axes))
         self.drive = DriveTerms.of(axes, structure, coupling)
 
     @classmethod
     def of(
-        cls, robot: Robot, *, mount: str | None = None, structure: Structure | None = None,
+        cls,
+        robot: Robot,
+        *,
+        mount: str | None = None,
+        structure: Structure | None = None,
         lengths_m: Mapping[str, float] | None = None,
-    ) -> "ArmModel":  # fmt: skip
+    ) -> "ArmModel":
         """The model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}.
 
         Raises:
@@ -57,15 +74,27 @@ class ArmModel:
         for name, says, is_so in zip(robot.joint_names, robot.prismatic, mdh.prismatic, strict=False):
             if says != is_so:
                 kinds = ("revolute, with lower_deg and upper_deg", "prismatic, with lower_m and upper_m")
-                raise ConfigurationError(f"joint {name} is {kinds[is_so]} by the URDF; robot.yaml has it the other way")
+                raise ConfigurationError(
+                    f"joint {name} is {kinds[is_so]} in the URDF, but not in robot.yaml; make both agree"
+                )
         chosen = structure or robot.file.structure
         bounds = robot.file.physical_bounds
-        return cls(mdh, robot.size, chosen, robot.gravity(mount), robot.coupling, robot.prismatic, bounds)
+        gears = tuple(joint.servo_model or joint.name for joint in robot.file.joints)
+        given = chosen, robot.gravity(mount), robot.coupling, robot.prismatic, bounds, gears
+        return cls(mdh, robot.size, *given, partial(robot_shapes, robot))
 
     @property
     def chain_size(self) -> int:
         """Number of chain joints."""
         return self.mdh.size
+
+    @cached_property
+    def _shape_boxes(self) -> Sequence[Box | str]:
+        return self._shapes()
+
+    def limits(self, bounds: PhysicalBounds) -> ArmLimits:
+        """What this arm's links can be at most within bounds; errors as in `arm_limits`."""
+        return arm_limits(self.mdh, bounds, self._shape_boxes)
 
     @cached_property
     def regrouping(self) -> Regrouping:
@@ -79,7 +108,7 @@ class ArmModel:
 
     def unit(self, name: str) -> str:
         """SI unit of a base or standard parameter of this arm."""
-        return parameter_unit(name, self.sliding)
+        return parameter_unit(name, self.prismatic)
 
     @cached_property
     def structure_hash(self) -> str:
@@ -95,7 +124,7 @@ class ArmModel:
 
     @cached_property
     def options(self) -> tuple[object, ...]:
-        """What shapes the torques beside names and geometry; empty for turning joints with drives of their own."""
+        """What shapes the torques beside names and geometry; empty for revolute joints with drives of their own."""
         shape = self.structure.stribeck
         return (
             *([("prismatic", self.mdh.prismatic)] if any(self.mdh.prismatic) else []),
@@ -112,12 +141,17 @@ class ArmModel:
         if standard.names != self.regrouping.standard:
             expected = len(self.regrouping.standard)
             raise DataError(
-                f"these standard parameters are of another robot: {len(standard.names)} names, not {expected}"
+                f"these standard parameters belong to another robot: {len(standard.names)} names, not {expected}"
             )
         return BaseParameters(self.names, self.regrouping.K @ standard.values)
 
-    def _check_states(self, *arrays: FloatArray) -> list[FloatArray]:
-        out = [np.atleast_2d(np.asarray(a, dtype=np.float64)) for a in arrays]
+    def states(self, *arrays: FloatArray) -> list[FloatArray]:
+        """Positions, velocities and the like as contiguous arrays (N, n), of (N, n) or (n,).
+
+        Raises:
+            DataError: another shape.
+        """
+        out = [np.ascontiguousarray(np.atleast_2d(a), dtype=np.float64) for a in arrays]
         if any(a.shape != out[0].shape or a.shape[1] != self.axes for a in out):
             raise DataError(f"states must be (N, {self.axes}) each, got {', '.join(str(a.shape) for a in out)}")
         return out
@@ -134,7 +168,7 @@ class ArmModel:
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """W with tau = W phi; inputs (N, n) [rad, rad/s, rad/s^2], result (N, n, p). Paper eq. 4."""
-        q, dq, ddq = self._check_states(q, dq, ddq)
+        q, dq, ddq = self.states(q, dq, ddq)
         c = self.chain_size
         W = np.zeros((len(q), self.axes, len(self.names)))
         W[:, :c, : self.regrouping.link_count] = self._link_columns(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
@@ -146,7 +180,7 @@ class ArmModel:
 
         Columns of what the structure has not (products of inertia, friction terms) are zero.
         """
-        q, dq, ddq = self._check_states(q, dq, ddq)
+        q, dq, ddq = self.states(q, dq, ddq)
         c, names = self.chain_size, self.regrouping.standard
         W = np.zeros((len(q), self.axes, len(names)))
         W[:, :c, : 10 * c] = standard_regressor(self.mdh, q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
@@ -160,32 +194,44 @@ class ArmModel:
         products = self.structure.products_of_inertia
         return np.array(
             [
-                (products or kind_and_number(name)[0] not in PRODUCTS) if k < 10 * self.chain_size
+                (products or kind_and_number(name)[0] not in PRODUCTS)
+                if k < 10 * self.chain_size
                 else name in self.drive.modelled_names
                 for k, name in enumerate(self.regrouping.standard)
             ]
-        )  # fmt: skip
+        )
 
     @cached_property
     def drive_names(self) -> tuple[str, ...]:
         """The drive-side base parameters, which come after the link-side ones."""
         return tuple(self.regrouping.standard[k] for k in self.regrouping.representatives[self.regrouping.link_count :])
 
-    def dry_torque(self, dq: FloatArray, phi: BaseParameters) -> FloatArray:
-        """Torques (N, n) of what has no derivative everywhere (Coulomb, Stribeck, offsets) at rates (N, n)."""
-        W, columns = self.dry_regressor(dq)
-        return np.asarray(W @ self._values(phi)[columns])
+    @cached_property
+    def dry_places(self) -> list[int]:
+        """Which base parameters have no derivative everywhere: Coulomb, Stribeck, offsets."""
+        count = self.regrouping.link_count
+        return [count + k for k, name in enumerate(self.drive_names) if kind_and_number(name)[0] not in SMOOTH]
+
+    @cached_property
+    def _dry(self) -> DryTerms:
+        return DryTerms(self.drive, [self.names[k] for k in self.dry_places])
+
+    def dry_torque(self, dq: FloatArray, phi: BaseParameters, transition_rad_s: float = 0.0) -> FloatArray:
+        """Torques (N, n) of the terms without a derivative at rates (N, n); the transition is that of `FrictionLaw`."""
+        return self.dry_values_torque(dq, self.values_of(phi), transition_rad_s)
+
+    def dry_values_torque(self, dq: FloatArray, values: FloatArray, transition_rad_s: float) -> FloatArray:
+        """`dry_torque` of the base parameters' values (p,) alone."""
+        return self._dry.torque(values[self.dry_places], dq, transition_rad_s)
 
     def dry_regressor(self, dq: FloatArray) -> tuple[FloatArray, list[int]]:
         """Columns (N, n, k) of the terms without a derivative, and which base parameters they belong to, (k,)."""
-        count = self.regrouping.link_count
-        dry = [k for k, name in enumerate(self.drive_names) if kind_and_number(name)[0] not in SMOOTH]
-        names = [self.drive_names[k] for k in dry]
-        return self.drive.columns(names, dq, np.zeros_like(dq)), [count + k for k in dry]
+        names = [self.names[k] for k in self.dry_places]
+        return self.drive.columns(names, dq, np.zeros_like(dq)), self.dry_places
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
         """The (N, n, n, p) tensor B with M(q; phi) = B phi, for q (N, n) [rad]."""
-        (q,) = self._check_states(q)
+        (q,) = self.states(q)
         c, none = self.chain_size, np.zeros(3)
         B = np.zeros((len(q), self.axes, self.axes, len(self.names)))
         still = np.zeros((len(q), c))
@@ -202,21 +248,24 @@ class ArmModel:
 
     def inertia_matrix(self, q: FloatArray, phi: BaseParameters) -> FloatArray:
         """M(q; phi), (N, n, n) [kg m^2], for q (N, n) [rad]."""
-        return self.inertia_regressor(q) @ self._values(phi)
+        return self.inertia_regressor(q) @ self.values_of(phi)
 
     def inverse_dynamics(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
         """Torques (N, n) [N m] for states (N, n). Paper eq. 3."""
-        return self.regressor(q, dq, ddq) @ self._values(phi)
+        return self.regressor(q, dq, ddq) @ self.values_of(phi)
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:
         """Accelerations (N, n) [rad/s^2] for states and torques (N, n)."""
-        q, dq, tau = self._check_states(q, dq, tau)
+        q, dq, tau = self.states(q, dq, tau)
         bias = self.inverse_dynamics(q, dq, np.zeros_like(q), phi)
         return np.asarray(
             np.linalg.solve(self.inertia_matrix(q, phi), (tau - bias)[..., None])[..., 0], dtype=np.float64
         )
 
-    def _values(self, phi: BaseParameters) -> FloatArray:
+    def values_of(self, phi: BaseParameters) -> FloatArray:
+        """The values (p,) of parameters of this model; DataError is raised for those of another."""
         if phi.names != self.names:
-            raise DataError(f"these parameters are of another model: {phi.names[:4]}..., expected {self.names[:4]}...")
+            raise DataError(
+                f"these parameters belong to another model: {phi.names[:4]}..., expected {self.names[:4]}..."
+            )
         return phi.values

@@ -32,7 +32,7 @@ class MdhChain:
         offset: theta at q = 0, (n,) [rad].
         base: placement of frame 0 in the URDF base link, (4, 4).
         in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
-        prismatic: which joints slide, so that r_j and not theta_j moves, (n,); empty where all turn.
+        prismatic: which joints are, so that r_j and not theta_j moves, (n,); empty where all are revolute.
     """
 
     alpha: FloatArray
@@ -76,17 +76,18 @@ class MdhChain:
         return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
     def relative_positions(self) -> FloatArray:
-        """Origin of frame j in frame j-1 at q = 0, (n, 3) [m]; a prismatic joint moves it along `slides`."""
+        """Origin of frame j in frame j-1 at q = 0, (n, 3) [m]; a prismatic joint moves it along `prismatic_axes`."""
         return np.stack([self.d, -np.sin(self.alpha) * self.r, np.cos(self.alpha) * self.r], axis=-1)
 
-    def slides(self) -> FloatArray:
-        """Motion of frame j's origin in frame j-1 per q_j, (n, 3): the joint's axis where it slides, else zero."""
+    def prismatic_axes(self) -> FloatArray:
+        """Motion of frame j's origin in frame j-1 per q_j, (n, 3): a prismatic joint's axis, else zero."""
         axes = np.stack([np.zeros(self.size), -np.sin(self.alpha), np.cos(self.alpha)], axis=-1)
         return np.where(np.array(self.prismatic)[:, None], axes, 0.0)
 
     def placements(self, q: FloatArray) -> FloatArray:
         """Placements of frames 1..n in the URDF base link at q (n,) [rad]; (n, 4, 4)."""
-        rotations, positions = self.relative_rotations(q)[0], self.relative_positions() + q[:, None] * self.slides()
+        rotations = self.relative_rotations(q)[0]
+        positions = self.relative_positions() + q[:, None] * self.prismatic_axes()
         placement, out = np.array(self.base), []
         for rotation, position in zip(rotations, positions, strict=True):
             step = np.eye(4)
@@ -126,7 +127,7 @@ def _x_axis(
     if normal is None:
         seed = previous if previous is not None else np.eye(3)[int(np.argmin(np.abs(z)))]
         along = seed - (seed @ z) * z
-        return along / np.linalg.norm(along)
+        return np.asarray(along / np.linalg.norm(along))
     if previous is not None and abs(abs(normal @ previous) - 1) < PARALLEL:
         return normal * np.sign(normal @ previous)
     if distance > SHORT_M:
@@ -159,7 +160,7 @@ def derive_mdh(chain: SerialChain) -> MdhChain:
     """Modified DH parameters of a serial chain of revolute and prismatic joints.
 
     Raises:
-        ConfigurationError: a joint that neither turns about one axis nor slides along one.
+        ConfigurationError: a joint that is neither revolute nor prismatic.
     """
     urdf = np.asarray(chain.joint_placements)
     frames = _frames(urdf[:, :3, 3], np.asarray(chain.axes))

@@ -18,13 +18,13 @@ FACTOR_TOLERANCE = 1e-9
 
 
 def is_silent(W: FloatArray) -> NDArray[np.bool_]:
-    """Which columns of W (m, s) are zero to rounding, (s,): no torque depends on their parameters."""
+    """Which columns of W (m, s) [N m per SI unit] are zero to rounding, (s,): no torque depends on their parameters."""
     strength = np.abs(W).max(axis=0)
     return np.asarray(strength <= RANK_TOLERANCE * strength.max())
 
 
 def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
-    """Columns of W (m, s), in the given order, that do not follow from those before them."""
+    """Columns of W (m, s) [N m per SI unit], in the given order, that do not follow from those before them."""
     silent = is_silent(W)
     basis = np.zeros((len(W), 0))
     kept = []
@@ -43,7 +43,7 @@ def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
 
 
 def grouping(kept: FloatArray, others: FloatArray) -> FloatArray:
-    """Factors B (b, s) with others = kept B, for W's independent columns (m, b) and columns (m, s) that follow."""
+    """Factors B (b, s) with others = kept B, for W's independent columns (m, b) and columns (m, s) that follow; SI."""
     factors = np.linalg.lstsq(kept, others, rcond=None)[0]
     factors[:, is_silent(np.column_stack([kept, others]))[kept.shape[1] :]] = 0.0
     factors[np.abs(factors) < FACTOR_TOLERANCE] = 0.0

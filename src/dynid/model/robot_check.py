@@ -85,7 +85,7 @@ def _missing_file(robot: Robot, name: str, purpose: str) -> str:
 def _nominal(robot: Robot, model: ArmModel) -> str:
     """Why there are no usable standard parameters; '' if there are."""
     name = robot.file.simulation.standard_parameters
-    if missing := _missing_file(robot, name, "standard parameters that are nearest to the arm (CAD)"):
+    if missing := _missing_file(robot, name, "standard parameters close to the arm (CAD)"):
         return missing
     try:
         load_standard(robot.folder / name, model.mdh, model.regrouping.standard)
@@ -94,8 +94,8 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
     return ""
 
 
-def _uses(robot: Robot, model: ArmModel) -> tuple[Use, ...]:
-    settings = _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
+def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
+    settings = unbounded or _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
     nominal = _nominal(robot, model)
     driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
     motions = _missing_file(robot, "excitation.yaml", "motions") or _missing_file(robot, "controller.yaml", "gains")
@@ -120,8 +120,21 @@ def _inertia_notes(robot: Robot) -> list[str]:
             notes.append(f"the URDF gives the link after {name} no mass")
         elif moments[0] <= 0.0 or moments[0] + moments[1] < moments[2]:
             listed = ", ".join(f"{value:.3g}" for value in moments)
-            notes.append(f"the URDF's inertia of the link after {name} belongs to no body: principal moments {listed}")
+            notes.append(
+                f"the URDF's inertia of the link after {name} is physically impossible: principal moments {listed}"
+            )
     return notes
+
+
+def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
+    """Why the physical bounds are none, '' if they are; and where the links' boxes come from, in words."""
+    try:
+        sources = model.limits(robot.file.physical_bounds).sources
+    except ConfigurationError as error:
+        return str(error), []
+    return "", [
+        f"the box that holds all mass of link {', '.join(map(str, j))} is from {one}" for one, j in sources.items()
+    ]
 
 
 def check_robot(robot: Robot) -> RobotCheck:
@@ -132,9 +145,18 @@ def check_robot(robot: Robot) -> RobotCheck:
     """
     model = ArmModel.of(robot)
     regrouping = model.regrouping
-    notes = [] if regrouping.method == "closed form" else [
-        "the groups were found from the regressor, because the closed form does not cover this geometry"
-    ]  # fmt: skip
+    notes = (
+        []
+        if regrouping.method == "closed form"
+        else ["the groups come from the regressor, because the closed form does not cover this geometry"]
+    )
+    unbounded, boxes = _limits(robot, model)
     reached = np.abs(regrouping.K).max(axis=0) > 0.0
     silent = tuple(regrouping.standard[k] for k in np.flatnonzero(model.modelled & ~reached))
-    return RobotCheck(model, dict(robot.file.undecided), _uses(robot, model), (*notes, *_inertia_notes(robot)), silent)
+    return RobotCheck(
+        model,
+        dict(robot.file.undecided),
+        _uses(robot, model, unbounded),
+        (*notes, *boxes, *_inertia_notes(robot)),
+        silent,
+    )

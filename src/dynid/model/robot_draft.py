@@ -9,15 +9,17 @@ import numpy as np
 import yaml
 
 from dynid.errors import ConfigurationError
-from dynid.model.chain import SerialChain, pinocchio_chain_model, read_urdf_text
+from dynid.model.chain import SerialChain, read_urdf_text
+from dynid.model.link_limits import Box, shape_boxes
+from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
 from dynid.model.urdf_tree import UrdfJoint, UrdfTree, read_tree
 from dynid.resources import whole_folder, write_whole
 from dynid.robot import FloatArray, RobotFile
 
 GRAVITY_M_S2 = 9.80665
-DEFAULT_VELOCITY = 3.0  # rad/s or m/s, where the URDF gives none
+DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # where the URDF gives none
 MASS_FACTOR = 3.0  # a URDF's mass may be wrong by so much either way
-UNKNOWN_MASS_KG = (0.01, 20.0)
+TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
 TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
 ENDLESS_RAD = 100.0  # limits beyond this are none
@@ -38,12 +40,16 @@ acceptance: {lambda_min_kg_m2: 1.0e-4, fresh_poses: 20000, relative_torque_error
 
 @dataclass(frozen=True)
 class Draft:
-    """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out."""
+    """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out.
+
+    `nominal` holds the URDF's inertials; where they are no set of standard parameters it says why, in words.
+    """
 
     content: dict[str, Any]
     chain: tuple[str, ...]
     decoupled: tuple[str, ...]
     left_out: tuple[str, ...]
+    nominal: StandardFile | str
 
     @property
     def questions(self) -> dict[str, str]:
@@ -52,9 +58,10 @@ class Draft:
 
 
 def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list[UrdfJoint], list[UrdfJoint]]:
-    """The chain's joints, and movable ones beyond its end.
+    """The chain's joints, and movable ones beyond its end that are part of the robot.
 
-    Without a tip the chain ends where the movable joints branch, or before one of those that stand `apart`.
+    Without a tip the chain ends where the movable joints branch, or before one of those that stand `apart`. With a tip
+    it ends there, and nothing beyond moves but what stands `apart`.
 
     Raises:
         ConfigurationError: no link of this name, no movable joint, or arms that branch off at once.
@@ -74,13 +81,13 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
             tips = ", ".join(link for link in tree.links if link not in {joint.parent for joint in tree.joints})
             raise ConfigurationError(
                 f"the joints {', '.join(joint.name for joint in below)} branch off {tree.root}: dynid identifies one "
-                f"serial chain; choose its last link with --tip, such as one of {tips}"
+                f"serial chain; choose its last link with --tip: {tips}"
             )
     if not chain:
         raise ConfigurationError("the URDF has no movable joint" + (f" between {tree.root} and {tip}" if tip else ""))
     names = {joint.name for joint in chain}
     beyond = [j for j in movable if j not in chain and names <= {up.name for up in tree.path_to(j.parent)}]
-    return chain, beyond
+    return chain, beyond if tip is None else [joint for joint in beyond if joint.name in apart]
 
 
 def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> list[UrdfJoint]:
@@ -104,49 +111,81 @@ def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[s
     else:
         row |= {"lower_deg": round(float(np.rad2deg(lower)), 6), "upper_deg": round(float(np.rad2deg(upper)), 6)}
     if endless:
-        questions[f"joints.{joint.name}.limits"] = "the URDF gives no limits: how far may this joint move?"
-    if joint.velocity:
-        row["velocity_limit_rad_s"] = joint.velocity
-    else:
-        row["velocity_limit_rad_s"] = DEFAULT_VELOCITY
-        questions[f"joints.{joint.name}.velocity_limit_rad_s"] = "the URDF gives no limit: how fast may this joint be?"
+        questions[f"joints.{joint.name}.limits"] = "the URDF has no limits: how far may this joint move?"
+    speed = "velocity_limit_m_s" if joint.kind == "prismatic" else "velocity_limit_rad_s"
+    row[speed] = joint.velocity or DEFAULT_VELOCITY[speed]
+    if not joint.velocity:
+        questions[f"joints.{joint.name}.{speed}"] = "the URDF has no velocity limit: how fast may this joint move?"
     if joint.effort:
         row["torque_limit_nm"] = joint.effort
     else:
         questions[f"joints.{joint.name}.torque_limit_nm"] = (
-            "the URDF gives no effort: what can the drive give at the joint? Or give current_limit_a and "
+            "the URDF has no effort limit: what torque does the drive reach at the joint? Or give current_limit_a and "
             "torque_constant_nm_per_a"
         )
     return row | ({"role": role} if role != "chain" else {})
 
 
-def _bounds(chain: SerialChain, questions: dict[str, str]) -> dict[str, Any]:
-    """Bounds of masses and centres of mass, proposed from the URDF's inertials."""
-    links, masses = [], []
-    for j in range(chain.size):
-        inertia = chain.model.inertias[j + 1]
-        known = inertia.mass > TOKEN_MASS_KG
-        masses.append(inertia.mass)
-        mass = (inertia.mass / MASS_FACTOR, MASS_FACTOR * inertia.mass) if known else UNKNOWN_MASS_KG
-        points = [np.zeros(3), np.array(inertia.lever)] if known else [np.zeros(3)]
+def _bounds(
+    chain: SerialChain, boxes: list[Box | str], stated_kg: float | None, questions: dict[str, str]
+) -> dict[str, Any]:
+    """Bounds of masses and centres of mass, proposed from the URDF's inertials and shapes and the arm's stated mass."""
+    inertias = list(chain.model.inertias)[1 : chain.size + 1]
+    known = [inertia.mass > TOKEN_MASS_KG for inertia in inertias]
+    total = sum(inertia.mass for inertia in inertias)
+    scale = stated_kg / total if stated_kg and all(known) else 1.0
+    links = []
+    for j, inertia in enumerate(inertias):
+        row: dict[str, Any] = {}
+        if known[j]:
+            heaviest = min(MASS_FACTOR * scale * inertia.mass, stated_kg or np.inf)
+            row["mass_kg"] = [_figures(scale * inertia.mass / MASS_FACTOR), _figures(heaviest)]
+        points = [np.zeros(3), np.array(inertia.lever)] if known[j] else [np.zeros(3)]
         if j + 1 < chain.size:
             points.append(_next_origin(chain, j))
-        lower, upper = np.min(points, axis=0) - BOX_MARGIN_M, np.max(points, axis=0) + BOX_MARGIN_M
-        links.append(
-            {
-                "mass_kg": [_figures(value) for value in mass],
-                "centre_of_mass_lower_m": [_figures(value) for value in lower],
-                "centre_of_mass_upper_m": [_figures(value) for value in upper],
-            }
-        )
-    light = [chain.model.names[j + 1] for j, mass in enumerate(masses) if mass <= TOKEN_MASS_KG]
-    without = f" The URDF gives no mass beyond {', '.join(light)}." if light else ""
+        corners = np.min(points, axis=0) - BOX_MARGIN_M, np.max(points, axis=0) + BOX_MARGIN_M
+        row |= _corners("centre_of_mass", *corners)
+        if not isinstance(box := boxes[j], str):
+            row |= _corners("box", *box)
+        links.append(row)
+    names = list(chain.model.names)[1:]
+    light = [name for name, there in zip(names, known, strict=False) if not there]
+    without = f" The URDF has no mass beyond {', '.join(light)}." if light else ""
+    boxless = {box for box in boxes if isinstance(box, str)}
+    drawn = f" Boxes of links without shapes ({'; '.join(sorted(boxless))}) reach from joint to joint." * bool(boxless)
     questions["physical_bounds"] = (
-        "proposed: a third to three times the URDF's masses, centres of mass within a box around the link. Within "
-        f"which masses and boxes is the truth for certain? Weigh the arm.{without}"
+        "proposed: a third to three times the URDF's masses, centres of mass and all mass within boxes around the "
+        f"links. Which bounds surely contain the true values? Weigh the arm.{without}{drawn}"
     )
-    total = sum(masses) if not light else UNKNOWN_MASS_KG[1]
-    return {"total_mass_kg": _figures(1.5 * total if not light else total), "links": links}
+    if stated_kg:
+        return {"total_mass_kg": stated_kg, "links": links}
+    proposal = _figures(TOTAL_FACTOR * total)
+    questions["physical_bounds.total_mass_kg"] = (
+        "what does the part of the arm that moves weigh? A data sheet or a scale says it."
+        + (without or f" Proposed: {TOTAL_FACTOR} times the {_figures(total)} kg of the URDF.")
+        + " No model is heavier; without a number there is none at all."
+    )
+    return ({} if light else {"total_mass_kg": proposal}) | {"links": links}
+
+
+def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[float]]:
+    return {f"{name}_lower_m": [*map(_figures, lower)], f"{name}_upper_m": [*map(_figures, upper)]}
+
+
+def _nominal(name: str, urdf: Path, chain: SerialChain, axes: tuple[str, ...]) -> StandardFile | str:
+    """The URDF's inertials as standard parameters, or why they are none."""
+    rows = []
+    for joint, inertia in zip(list(chain.model.names)[1:], list(chain.model.inertias)[1:], strict=True):
+        tensor = np.array(inertia.inertia)
+        moments = np.linalg.eigvalsh(tensor)
+        if inertia.mass <= TOKEN_MASS_KG or moments[0] <= 0.0 or moments[0] + moments[1] <= moments[2]:
+            return f"the URDF's inertial of the link after {joint} belongs to no body"
+        centre, products = [*map(float, inertia.lever)], [*map(float, six(tensor))]
+        rows.append(LinkRow(mass_kg=float(inertia.mass), centre_of_mass_m=centre, inertia_kg_m2=products))
+    source = f"Inertials of {urdf.name}, rotors and friction unknown"
+    return StandardFile(
+        robot=name, source=source, links=tuple(rows), axes=tuple(AxisRow(joint=joint) for joint in axes)
+    )
 
 
 def _next_origin(chain: SerialChain, j: int) -> FloatArray:
@@ -160,49 +199,61 @@ def _figures(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def draft_robot(name: str, urdf: Path, tip: str | None = None, decoupled: Collection[str] = ()) -> Draft:
+def draft_robot(
+    name: str, urdf: Path, tip: str | None = None, decoupled: Collection[str] = (), total_mass_kg: float | None = None
+) -> Draft:
     """What robot.yaml can say of a URDF.
 
     Args:
         name: of the robot.
         urdf: the file.
-        tip: last link of the chain; None: the chain ends where the movable joints branch.
+        tip: last link of the chain, beyond which all joints are fixed; None: it ends where the movable joints branch.
         decoupled: joints (of a hand) that are no part of the chain.
+        total_mass_kg: of all that moves; None: it is asked for.
 
     Raises:
         InputNotFoundError, ConfigurationError: no URDF of a serial chain; names what is in the way.
     """
-    text = read_urdf_text(urdf)
-    tree = read_tree(text)
+    tree = read_tree(read_urdf_text(urdf), str(urdf))
     joints, beyond = _axes(tree, tip, decoupled)
     chain = tuple(joint.name for joint in joints)
-    serial = SerialChain(pinocchio_chain_model(text, chain))
+    serial = SerialChain.of_file(urdf, chain)
     taken = {joint.name for joint in (*joints, *beyond)}
     left_out = tuple(joint.name for joint in tree.joints if joint.kind != "fixed" and joint.name not in taken)
     hand = tuple(joint.name for joint in beyond)
     questions = {
         "joints": _joints_question(chain, hand, left_out),
-        "mounts_gravity_m_s2": f"does gravity point along -z of {tree.root}? Give one line per way of mounting.",
-        "structure": "which terms: products of inertia, rotors, viscous and Coulomb friction, offset, Stribeck? The "
-        "URDF knows nothing of drives.",
+        "mounts_gravity_m_s2": f"does gravity point along -z of {tree.root}? Give one line per mount.",
+        "structure": "which terms: products of inertia, rotors, viscous and Coulomb friction, offset, Stribeck? A URDF "
+        "does not describe drives.",
         "joints.gear_ratio": "are positions and torques measured at the joints? If at the motors, give every joint its "
-        "gear_ratio, and `coupling` where a motor moves several joints.",
-        "joints.torque_constant_nm_per_a": "does the arm report currents? Then give torque constants, and check them "
+        "gear_ratio, and `coupling` if a motor moves several joints.",
+        "joints.torque_constant_nm_per_a": "does the arm report currents? Then give torque constants and check them "
         "with a known mass.",
     }
     rows = [_joint_row(joint, "chain", questions) for joint in joints]
     rows += [_joint_row(joint, "decoupled", questions) for joint in beyond]
     content = {
-        "schema_version": 1, "name": name, "title": tree.name or name, "urdf": f"{name}.urdf", "base_link": tree.root,
+        "schema_version": 1,
+        "name": name,
+        "title": tree.name or name,
+        "urdf": f"{name}.urdf",
+        "base_link": tree.root,
         "joints": rows,
-        "mounts_gravity_m_s2": {"upright": [0.0, 0.0, -GRAVITY_M_S2]}, "default_mount": "upright",
-        "structure": {"products_of_inertia": True, "rotor_inertia": True, "viscous_friction": True,
-                      "coulomb_friction": True},
-        "physical_bounds": _bounds(serial, questions),
+        "mounts_gravity_m_s2": {"upright": [0.0, 0.0, -GRAVITY_M_S2]},
+        "default_mount": "upright",
+        "structure": {
+            "products_of_inertia": True,
+            "rotor_inertia": True,
+            "viscous_friction": True,
+            "coulomb_friction": True,
+            "friction_offset": True,
+        },
+        "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),
         "undecided": questions,
-    }  # fmt: skip
+    }
     RobotFile.model_validate(content)
-    return Draft(content, chain, hand, left_out)
+    return Draft(content, chain, hand, left_out, _nominal(name, urdf, serial, (*chain, *hand)))
 
 
 def _joints_question(chain: tuple[str, ...], decoupled: tuple[str, ...], left_out: tuple[str, ...]) -> str:
@@ -211,11 +262,11 @@ def _joints_question(chain: tuple[str, ...], decoupled: tuple[str, ...], left_ou
         parts.append(f"{', '.join(decoupled)} as decoupled (rotor inertia and friction only)")
     if left_out:
         parts.append(f"{', '.join(left_out)} as fixed at zero")
-    return f"{'; '.join(parts)}. Is that so?"
+    return f"{'; '.join(parts)}. Is this correct?"
 
 
 def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
-    """Write robot.yaml, identification.yaml and a copy of the URDF into a new folder: all or nothing.
+    """Write robot.yaml, identification.yaml, models/nominal.yaml and a copy of the URDF into a new folder, or nothing.
 
     Raises:
         OutputExistsError: the folder exists.
@@ -229,3 +280,5 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
         write_whole(work / f"{name}.urdf", text)
         write_whole(work / "robot.yaml", HEAD.format(urdf=urdf.name, name=folder) + body)
         write_whole(work / "identification.yaml", IDENTIFICATION)
+        if not isinstance(draft.nominal, str):
+            save_standard(work / "models" / "nominal.yaml", draft.nominal)

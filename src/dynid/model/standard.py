@@ -31,20 +31,20 @@ class LinkInertia:
 
 
 def tensor(six: FloatArray) -> FloatArray:
-    """(3, 3) from [XX XY XZ YY YZ ZZ]."""
+    """(3, 3) from (XX XY XZ YY YZ ZZ) [kg m^2]."""
     xx, xy, xz, yy, yz, zz = six
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def six(matrix: FloatArray) -> FloatArray:
-    """[XX XY XZ YY YZ ZZ] from a symmetric (3, 3)."""
+    """(XX XY XZ YY YZ ZZ) from a symmetric (3, 3) [kg m^2]."""
     return matrix[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
 
 
 def pseudo_inertia(link: FloatArray) -> FloatArray:
     """The (4, 4) pseudo-inertia [[tr(I)/2 1 - I, MS], [MS', M]] of ten standard parameters (Wensing et al. 2018).
 
-    A link is physical exactly if this matrix is positive definite.
+    Its blocks are in [kg m^2, kg m, kg]. A link is physical exactly if this matrix is positive definite.
     """
     inertia, moment, mass = tensor(link[:6]), link[6:9], link[9]
     J = np.empty((4, 4))
@@ -55,12 +55,12 @@ def pseudo_inertia(link: FloatArray) -> FloatArray:
 
 
 def ten_parameters(J: FloatArray) -> FloatArray:
-    """Ten standard parameters (10,) of a pseudo-inertia (4, 4): the inverse of `pseudo_inertia`."""
+    """Ten standard parameters (10,) [kg m^2, kg m, kg] of a pseudo-inertia (4, 4): the inverse of `pseudo_inertia`."""
     return np.concatenate([six(np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]), J[:3, 3], J[3:, 3]])
 
 
 def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
-    """Standard parameters (10,) in a frame that sits at `placement` (4, 4) in the URDF link frame.
+    """Standard parameters (10,), SI, in a frame that sits at `placement` (4, 4) [-, m] in the URDF link frame.
 
     Raises:
         DataError: the mass is not positive.
@@ -75,7 +75,7 @@ def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
 
 
 def from_link_frame(link: LinkInertia, placement: FloatArray) -> FloatArray:
-    """Inverse of `to_link_frame`: the ten standard parameters (10,) in the frame at `placement`."""
+    """Inverse of `to_link_frame`: the ten standard parameters (10,), SI, in the frame at `placement` (4, 4) [-, m]."""
     rotation, position = placement[:3, :3], placement[:3, 3]
     local = rotation.T @ (link.centre_of_mass - position)
     about_origin = rotation.T @ link.inertia @ rotation + link.mass * (
@@ -109,10 +109,14 @@ class AxisRow(Strict):
 
 
 AXIS_FIELDS = {
-    "IA": "rotor_inertia_kg_m2", "FV": "viscous_friction_nm_s_per_rad", "FC": "coulomb_friction_nm",
-    "OF": "friction_offset_nm", "FS": "stribeck_friction_nm", "FVM": "motor_viscous_friction_nm_s_per_rad",
+    "IA": "rotor_inertia_kg_m2",
+    "FV": "viscous_friction_nm_s_per_rad",
+    "FC": "coulomb_friction_nm",
+    "OF": "friction_offset_nm",
+    "FS": "stribeck_friction_nm",
+    "FVM": "motor_viscous_friction_nm_s_per_rad",
     "FCM": "motor_coulomb_friction_nm",
-}  # fmt: skip
+}
 
 
 class StandardFile(Strict):
@@ -175,8 +179,8 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
     foreign = [name for name, value in given.items() if name not in wanted and value]
     if foreign:
         raise DataError(
-            f"the standard parameters of '{content.robot}' have {', '.join(foreign)}, terms that the robot's structure "
-            "has not: add them to structure in robot.yaml, or remove them from the file"
+            f"the standard parameters of '{content.robot}' have {', '.join(foreign)}, which the robot's structure does "
+            "not include: add these terms to structure in robot.yaml, or remove them from the file"
         )
     parts = [
         from_link_frame(

@@ -71,8 +71,8 @@ class SymbolicArm:
     def _position(self, j: int) -> ca.SX:
         """Origin of frame j in frame j-1."""
         mdh = self.model.mdh
-        start, slide = mdh.relative_positions()[j], mdh.slides()[j]
-        return ca.SX(ca.DM([_clean(x) for x in start])) + ca.DM([_clean(x) for x in slide]) * self.q[j]
+        start, along = mdh.relative_positions()[j], mdh.prismatic_axes()[j]
+        return ca.SX(ca.DM([_clean(x) for x in start])) + ca.DM([_clean(x) for x in along]) * self.q[j]
 
     def _rotation(self, j: int) -> ca.SX:
         """Rotation of frame j in frame j-1."""
@@ -146,21 +146,21 @@ class SymbolicArm:
         """M(q; phi) by composite rigid bodies, (n, n)."""
         c, n = self.model.chain_size, self.model.axes
         M = ca.SX(self._rotors())
-        slides = self.model.mdh.prismatic
+        prismatic = self.model.mdh.prismatic
         composite = self.bodies[-1]
         z = ca.DM([0, 0, 1])
         for j in reversed(range(c)):
             if j < c - 1:
                 composite = self.bodies[j].plus(composite.moved(self.rotations[j + 1], self.positions[j + 1]))
-            if slides[j]:
+            if prismatic[j]:
                 force, torque = composite.mass * z, ca.cross(composite.moment, z)
             else:
                 force, torque = ca.cross(z, composite.moment), composite.inertia[:, 2]
-            M[j, j] += force[2] if slides[j] else torque[2]
+            M[j, j] += force[2] if prismatic[j] else torque[2]
             for i in reversed(range(j)):
                 force = self.rotations[i + 1] @ force
                 torque = self.rotations[i + 1] @ torque + ca.cross(self.positions[i + 1], force)
-                along = force[2] if slides[i] else torque[2]
+                along = force[2] if prismatic[i] else torque[2]
                 M[i, j], M[j, i] = M[i, j] + along, M[j, i] + along
         assert M.shape == (n, n)
         return M

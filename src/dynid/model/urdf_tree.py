@@ -69,7 +69,7 @@ class UrdfTree:
             joint = self.joint(name)
             if joint.kind not in MOVABLE:
                 raise ConfigurationError(
-                    f"joint {name} is {joint.kind}; expected {', '.join(MOVABLE)}: leave it out of the robot's joints"
+                    f"joint {name} is {joint.kind}; expected {', '.join(MOVABLE)}: remove it from the robot's joints"
                 )
             above = [one.name for one in self.path_to(joint.parent) if one.name in names]
             if above != list(names[: names.index(name)]):
@@ -77,7 +77,8 @@ class UrdfTree:
                 wanted = "first" if before is None else f"carried by {before}"
                 raise ConfigurationError(
                     f"the joints are not one serial chain: {name} {carried}, expected {wanted} in the order "
-                    f"{', '.join(names)}. A branch is no chain: choose one of its arms, or list the joint as decoupled"
+                    f"{', '.join(names)}. dynid handles serial chains only: choose one branch, or list the joint as "
+                    "decoupled"
                 )
 
 
@@ -102,8 +103,8 @@ def _joint(element: ElementTree.Element) -> UrdfJoint:
     return UrdfJoint(name, kind, parent.get("link") or "", child.get("link") or "", **values, mimics=mimics)
 
 
-def read_tree(urdf_text: str) -> UrdfTree:
-    """The tree of a URDF.
+def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
+    """The tree of a URDF; `file` names it in errors.
 
     Raises:
         ConfigurationError: not XML, no URDF, a link that is missing or twice, a closed loop, or several roots.
@@ -111,9 +112,11 @@ def read_tree(urdf_text: str) -> UrdfTree:
     try:
         element = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
     except ElementTree.ParseError as error:
-        raise ConfigurationError(f"not a valid URDF: {error}") from error
+        raise ConfigurationError(f"{file} is not a valid URDF: {error}") from error
     if element.tag != "robot":
-        raise ConfigurationError(f"not a valid URDF: the outermost element is <{element.tag}>, expected <robot>")
+        raise ConfigurationError(
+            f"{file} is not a valid URDF: the outermost element is <{element.tag}>, expected <robot>"
+        )
     links = tuple(link.get("name") or "" for link in element.findall("link"))
     # <joint> below <transmission> or <gazebo> names a joint and is none
     joints = tuple(_joint(one) for one in element.findall("joint"))
@@ -135,7 +138,9 @@ def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
     for joint in joints:
         for link in (joint.parent, joint.child):
             if link not in links:
-                raise ConfigurationError(f"joint {joint.name} of the URDF names the link '{link}', which is not there")
+                raise ConfigurationError(
+                    f"joint {joint.name} of the URDF names the link '{link}', which does not exist"
+                )
         if joint.child in carried:
             raise ConfigurationError(
                 f"the URDF has a closed loop: link {joint.child} is carried by the joints {carried[joint.child]} and "

@@ -62,13 +62,13 @@ class EmergencyStop:
         """Why torque cannot be switched on, '' if it can."""
         if not self.pressed:
             return ""
-        return f"the emergency stop is pressed (topic {ESTOP_TOPIC} is true): release it by false, then clear the fault"
+        return f"the emergency stop is active (topic {ESTOP_TOPIC} is true): publish false, then clear the fault"
 
 
 class OneCommander:
     """Subscribes to `joint_commands`, and sees to it that one node at a time publishes them.
 
-    The middleware tells of every publisher that comes or goes, so a second one is noticed before its first command.
+    The middleware reports every publisher that comes or goes, so a second one is noticed before its first command.
 
     Args:
         node: creates the subscription.
@@ -96,8 +96,8 @@ class OneCommander:
         """The finding in words, with the publishers' names."""
         return (
             f"{self.count} publishers command the arm on topic {COMMAND_TOPIC} "
-            f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed one is "
-            "forgotten after some 20 s)"
+            f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed publisher "
+            "disappears after about 20 s)"
         )
 
     @property
@@ -111,10 +111,10 @@ def publishers(node: LifecycleNode, topic: str) -> str:
     found = node.get_publishers_info_by_topic(topic)
     names = sorted(
         {
-            "a node that is only joining"
+            "a node that is still joining"
             if UNKNOWN in one.node_name
             else f"{one.node_namespace.rstrip('/')}/{one.node_name}"
             for one in found
         }
     )
-    return f"from {', '.join(names)}" if names else "its publisher is gone"
+    return f"from {', '.join(names)}" if names else "its publisher has left"

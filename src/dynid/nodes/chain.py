@@ -12,12 +12,11 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
 from dynid.nodes.processes import Process, ProcessGroup
-from dynid.nodes.realtime_layout import LOOP_PRIORITY, RealtimeLayout
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
 
@@ -26,6 +25,19 @@ STATES_TIMEOUT_S = 20.0
 # DDSI-RTPS 2.5, 9.6.2.4: which UDP ports a domain uses. Up to 101, they stay below those that Linux hands out.
 DDS_BASE_PORT, DDS_PORTS_PER_DOMAIN, DDS_FIRST_PARTICIPANT = 7400, 250, 10
 LARGEST_DOMAIN = 101
+
+
+class Layout(Protocol):
+    """Which processors the processes of a chain run on, and which of them goes first."""
+
+    @property
+    def driver_parameters(self) -> dict[str, str]:
+        """Parameters of the hardware node that belong to it."""
+        ...
+
+    def place(self, name: str, pid: int) -> None:
+        """Place a process that was only just started."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,15 +50,15 @@ class ChainOptions:
         mount: a mount of robot.yaml; None is its default.
         switched_off: nuisances of the simulated arm that are switched off.
         seed: of the simulated arm's noise.
+        friction: of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None is robot.yaml's choice.
         link: path of the simulated arm's port; None is whatever it gets.
         trace: new file for what the simulated arm really did.
         identification: whether the identification node is started.
-        driver: module of the hardware node.
-        realtime: take the real-time settings that this machine permits, see `RealtimeLayout`: they cost power, and
-            other programs wait.
+        driver: full name of the hardware node's module.
+        layout: places every process that is started, and has parameters for the driver; None leaves them alone.
         wire_time: have the simulated servos take a real line's time. Beside them the simulation computes on the same
             processors, and both together may be too long for a cycle.
-        held_time: a simulated arm's time is held while the host keeps the driver or the commander waiting; without
+        paused_clock: a simulated arm's time is held while the host keeps the driver or the commander waiting; without
             it, the arm moves on, as a real one.
     """
 
@@ -58,21 +70,22 @@ class ChainOptions:
     link: Path | None = None
     trace: Path | None = None
     identification: bool = True
-    driver: str = "hardware_node"
-    realtime: bool = False
+    driver: str = "dynid.nodes.hardware_node"
+    layout: Layout | None = None
     wire_time: bool = False
-    held_time: bool = True
+    paused_clock: bool = True
+    friction: str | None = None
 
 
 def private_domain() -> str:
-    """A ROS domain for one run, so that two runs on one machine do not hear each other; the user's choice wins."""
+    """A ROS domain for one run, so that two runs on one machine stay apart; the user's choice wins."""
     chosen = os.environ.get("ROS_DOMAIN_ID")
     domains = random.sample(range(1, LARGEST_DOMAIN + 1), LARGEST_DOMAIN)
     return chosen or str(next(filter(_is_free, domains), domains[0]))
 
 
 def _is_free(domain: int) -> bool:
-    """Whether no participant on this machine uses a domain, as far as its first discovery port tells."""
+    """Whether no participant on this machine uses a domain, as far as its first discovery port shows."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("", DDS_BASE_PORT + DDS_PORTS_PER_DOMAIN * domain + DDS_FIRST_PARTICIPANT))
@@ -88,9 +101,8 @@ class Chain:
         self.robot, self.options = robot, options
         # The supervisor in this process must be in the same domain as the nodes.
         os.environ["ROS_DOMAIN_ID"] = private_domain()
-        self.layout = RealtimeLayout() if options.realtime else None
-        self._group = ProcessGroup(logs, {}, self.layout.place if self.layout is not None else None)
-        held = options.held_time and options.real_port is None
+        self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
+        held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
         self.arm: Process | None = None
         self.hardware: Process | None = None
@@ -130,24 +142,32 @@ class Chain:
         port = self.options.real_port or self._simulated_port()
         parameters = {"robot": robot, "port_name": port, "mount": self.options.mount or self.robot.file.default_mount}
         if self.options.real_port is None:
-            parameters["baudrate"] = str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
+            parameters["baudrate"] = self._simulated_baudrate()
         else:
             parameters["allow_real_port"] = "true"
         if self._clock is not None:
             parameters["clock_file"] = str(self._clock)
-        if self.layout is not None:
-            parameters |= {"awake_processors": "true", "realtime_priority": str(LOOP_PRIORITY)}
-        self.hardware = self._group.start_node(self.options.driver, "hardware", parameters)
+        if self.options.layout is not None:
+            parameters |= self.options.layout.driver_parameters
+        self.hardware = self._group.start_module(self.options.driver, "hardware", parameters)
         self._supervisor = Supervisor(self._group.check)
 
     def _simulated_arm_arguments(self) -> list[str]:
         options = self.options
         arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
-        arguments += ["--wire-time" if options.wire_time else "--no-wire-time"]
+        arguments += [
+            "--wire-time" if options.wire_time else "--no-wire-time",
+            "--baudrate",
+            self._simulated_baudrate(),
+        ]
         named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
+        named |= {"--friction": options.friction}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
         return arguments + [text for name in options.switched_off for text in ("--without", name)]
+
+    def _simulated_baudrate(self) -> str:
+        return str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
 
     def _simulated_port(self) -> str:
         """Wait for the simulated arm to say its port: the first line it prints."""
@@ -218,6 +238,6 @@ class Chain:
     def arm_summary(self) -> dict[str, Any]:
         """What the simulated arm says at its end about torque, currents and time; after the chain has ended."""
         if self.arm is None:
-            raise NodeError("only the simulated arm tells of its currents")
+            raise NodeError("only the simulated arm reports its currents")
         lines = self.arm.log.read_text(encoding="utf-8").strip().splitlines()
         return dict(json.loads(lines[-1]))

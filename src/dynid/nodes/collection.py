@@ -1,19 +1,20 @@
 """A list of trajectories executed and recorded one after the other, one bag each, and resumed where it was left.
 
 Between two motions the arm is held at its rest posture, for without torque it would fall, and the next one waits until
-the warmest servo has cooled down; at the end it is brought down and torque goes off. What was asked for lies
-in `collection.json`, every finished motion in `done/`: the same call again goes on with what remains. A bag that was
-under way when the collection ended is kept under another name.
+the warmest servo has cooled down; at the end it is brought down and torque goes off. What was asked for lies in
+`collection.json`, every finished motion in `done/`: the same call resumes an interrupted collection. A bag that was
+unfinished then is kept under another name.
 """
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from dynid.errors import ConfigurationError
-from dynid.hardware.diagnostics import SERVOS, WARMEST
+from dynid.hardware.loop.diagnostics import SERVOS, WARMEST
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import Report
 from dynid.nodes.supervisor import Supervisor
@@ -36,7 +37,7 @@ class CollectionOptions:
         profile: excitation profile.
         chain: of the nodes.
         folder: of bags, logs and what is done.
-        cool_to_deg_c: no motion begins while a servo is warmer.
+        cool_to_deg_c: no motion starts while a servo is warmer.
     """
 
     names: tuple[str, ...]
@@ -50,9 +51,13 @@ class CollectionOptions:
         """What all bags of one collection have in common."""
         chain = self.chain
         return {
-            "robot": chain.robot, "profile": self.profile, "mount": chain.mount, "real_port": chain.real_port,
-            "without": list(chain.switched_off), "seed": chain.seed,
-        }  # fmt: skip
+            "robot": chain.robot,
+            "profile": self.profile,
+            "mount": chain.mount,
+            "real_port": chain.real_port,
+            "without": list(chain.switched_off),
+            "seed": chain.seed,
+        }
 
 
 class Collection:
@@ -73,7 +78,7 @@ class Collection:
         if other:
             differences = ", ".join(f"{name} {stored.get(name)!r}, not {options.setting[name]!r}" for name in other)
             raise ConfigurationError(
-                f"{self.folder} is a collection with {differences}; collect into another folder, or as it began"
+                f"{self.folder} is a collection with {differences}; choose another folder or use those settings"
             )
 
     def bag(self, name: str) -> Path:
@@ -97,20 +102,17 @@ class Collection:
     def put_aside(self, name: str) -> Path | None:
         """Rename what an interrupted run left of a bag; returns where it is now."""
         left = self.bag(name)
-        if not left.exists():
-            return None
-        count = 1
-        while (kept := left.with_name(f"{name}.unfinished-{count}")).exists():
-            count += 1
-        return left.rename(kept)
+        return left.rename(_new(left.with_name(f"{name}.unfinished"))) if left.exists() else None
 
     def finish(self, name: str, duration_s: float) -> None:
         """Note that a trajectory is done, and what its bag holds."""
         found = completeness(self.bag(name))
         facts = {
-            "duration_s": duration_s, "states": found.published, "lost": found.lost,
+            "duration_s": duration_s,
+            "states": found.published,
+            "lost": found.lost,
             "missed_fraction": found.missed_fraction,
-        }  # fmt: skip
+        }
         write_whole(self._done(name), json.dumps(facts))
 
 
@@ -118,14 +120,14 @@ def cool_down(call: Supervisor, limit_deg_c: float, report: Report) -> None:
     """Wait, the arm being held, until the warmest servo is at most as warm as the limit.
 
     Raises:
-        NodeError: the driver tells no temperatures, or it takes more than an hour.
+        NodeError: the driver reports no temperatures, or it takes more than an hour.
     """
 
     def warmest() -> str:
         return call.reported(SERVOS, WARMEST)
 
     def cool() -> bool:
-        report(f"cooling down: {warmest()} deg C, at most {limit_deg_c:g} to go on", 0.0, 0.0)
+        report(f"cooling down: {warmest()} deg C, resuming below {limit_deg_c:g}", 0.0, 0.0)
         return float(warmest()) <= limit_deg_c
 
     call.wait(lambda: bool(warmest()), REPORT_TIMEOUT_S, "a report of all servos' temperatures")
@@ -133,17 +135,21 @@ def cool_down(call: Supervisor, limit_deg_c: float, report: Report) -> None:
 
 
 def run_collection(
-    robot: Robot, options: CollectionOptions, durations: dict[str, float], report: Report,
-    tell: Callable[[str], None], make: Callable[[Robot, ChainOptions, Path], Chain] = Chain,
-) -> Collection:  # fmt: skip
+    robot: Robot,
+    options: CollectionOptions,
+    durations: dict[str, float],
+    report: Report,
+    tell: Callable[[str], None],
+    make: Callable[[Robot, ChainOptions, Path], Chain] = Chain,
+) -> Collection:
     """Execute and record what remains.
 
     Args:
         robot: the arm.
         options: what to collect.
         durations: of the trajectories [s].
-        report: told of the motion under way.
-        tell: told, in a sentence, of what was left aside and of every motion that begins, with the time that remains.
+        report: receives the progress of the motion under way.
+        tell: receives a sentence for what was put aside, and for every motion that starts, with the time that remains.
         make: makes the chain.
 
     Raises:
@@ -154,11 +160,11 @@ def run_collection(
     names = collection.remaining
     if not names:
         return collection
-    with make(robot, options.chain, _new_logs(options.folder)) as chain:
+    with make(robot, options.chain, _new(options.folder / "logs" / "run")) as chain:
         chain.bring_up()
         for place, name in enumerate(names):
             if (kept := collection.put_aside(name)) is not None:
-                tell(f"what an earlier run recorded of {name} is kept as {kept.name}")
+                tell(f"the incomplete recording of {name} is kept as {kept.name}")
             cool_down(chain.supervisor, options.cool_to_deg_c, report)
             left = sum(durations[one] + BETWEEN_S for one in names[place:])
             tell(f"{name}: {place + 1} of {len(names)}, about {left / 60:.0f} min remain")
@@ -170,9 +176,7 @@ def run_collection(
     return collection
 
 
-def _new_logs(folder: Path) -> Path:
-    """A folder for the logs of this run."""
-    count = 1
-    while (logs := folder / "logs" / f"run-{count}").exists():
-        count += 1
-    return logs
+def _new(path: Path) -> Path:
+    """The path with the first number appended that is not taken."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
+    return next(one for one in numbered if not one.exists())

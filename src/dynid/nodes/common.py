@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import rclpy
 from rcl_interfaces.msg import ParameterDescriptor
@@ -40,13 +40,6 @@ ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_serv
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
 TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
 LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
-
-
-class WorkingNode(Protocol):
-    """A node that `run_node` can run."""
-
-    def shut_down(self) -> None:
-        """End all work and release the hardware or files; called once, whatever happened."""
 
 
 class ManagedNode(LifecycleNode):
@@ -101,8 +94,8 @@ def set_middleware_defaults() -> None:
 
     Discovery on this machine only: an arm is not to be commanded by a neighbour. And no shared memory between
     processes: when Fast DDS opens a port of it, it may wait for 333 ms under the lock that every publisher of the
-    process needs (Fast-DDS issue 6535), and a driver that is held up for so long has lost its arm. ROS adds shared
-    memory to localhost discovery whatever its settings are, so a profile takes the place of both.
+    process needs (Fast-DDS issue 6535), and a driver that stalls for that long has lost its arm. ROS adds shared memory
+    to localhost discovery whatever its settings are, so a profile takes the place of both.
     """
     asked = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "LOCALHOST"
     profiles = {os.environ.get(name) for name in PROFILE_FILES} - {None, ""}

@@ -1,4 +1,4 @@
-"""Trigger services whose answer may come later, while the node goes on with its other work.
+"""Trigger services whose answer may come later, while the node continues its other work.
 
 Node processes run one single-threaded events executor, which knows no coroutines; so the answer is sent by hand.
 """

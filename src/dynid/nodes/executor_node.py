@@ -30,16 +30,16 @@ from dynid.control.plan import MotionPlan
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import DynidError, SafetyError
-from dynid.hardware.realtime import SWITCH_INTERVAL_S, prefer_latency
-from dynid.identification.model_file import load_model
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
+from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
+from dynid.model.model_file import load_model
+from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, serve_trigger, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
 from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests
 from dynid.nodes.outputs import declare_output
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
-from dynid.recording.settings import mount_told
+from dynid.recording.settings import reported_mount
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name
@@ -54,11 +54,15 @@ class ExecutorNode(Node):
     def __init__(self) -> None:
         super().__init__("executor")
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
-        declare(self, "trajectory", "", "what ~/execute runs: a name, a YAML file, or joint_excitation_<number>")
-        declare(self, "profile", "limited", "excitation profile: limited keeps the real joint limits")
-        declare(self, "return_to_rest", True, "whether ~/execute goes to the rest posture behind the trajectory")
+        declare(self, "trajectory", "", "motion for ~/execute: a name, a YAML file, or joint_excitation_<number>")
+        declare(self, "profile", "limited", "excitation profile: 'limited' keeps the joint limits of the real arm")
+        declare(self, "return_to_rest", True, "whether ~/execute returns to the rest posture after the trajectory")
         mount = declare(
-            self, "mount", "", "how the arm is mounted; '' is robot.yaml's default, or the hardware's", fixed=True
+            self,
+            "mount",
+            "",
+            "how the arm is mounted; '' takes the hardware node's, or robot.yaml's default",
+            fixed=True,
         )
         self._selection = ControllerSelection(self.robot, load_controller(self.robot), mount or None)
         excitation, names = load_excitation(self.robot), self.robot.joint_names
@@ -82,7 +86,7 @@ class ExecutorNode(Node):
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
-        self.create_service(Trigger, "~/hold", self._on_hold)
+        serve_trigger(self, "~/hold", self._hold)
         self.create_timer(POLL_S, self._poll)
         self.create_timer(1.0, self._publish_diagnostics)
 
@@ -95,13 +99,17 @@ class ExecutorNode(Node):
 
     def _declare_controller(self) -> None:
         """Parameters that choose law and model; what they are at the start is taken as if it were set then."""
-        declare(self, "controller", CONTROLLERS[0], f"which law runs: {', '.join(CONTROLLERS)}")
-        declare(self, "model_file", "", "model.yaml of an accepted model for the laws that need one")
+        declare(self, "controller", CONTROLLERS[0], f"active control law: {', '.join(CONTROLLERS)}")
+        declare(self, "model_file", "", "model.yaml of an accepted model, for laws that need one")
+        share = self._selection.friction_share
+        declare(
+            self, "friction_share", share, "how much of the friction gravity_compensation takes off the hand, 0 to 1"
+        )
         declare_model(self, self._selection.arm_model)
         path, name = string(self, "model_file"), string(self, "controller")
         model = self._read_model(path) if path else None
-        if model is not None or name != CONTROLLERS[0]:
-            self._exchange(name, model)
+        given = model is not None or name != CONTROLLERS[0]
+        self._exchange(name if given else None, model, self.get_parameter("friction_share").value)
         self.add_on_set_parameters_callback(self._on_set)
 
     def _read_model(self, path: str) -> ControlModel:
@@ -114,25 +122,25 @@ class ExecutorNode(Node):
             model = from_parameters(parameters, self._selection.arm_model)
             if given.get("model_file"):
                 if model is not None:
-                    raise SafetyError("a model comes by model_file or by model.*, not by both in one call")
+                    raise SafetyError("set either model_file or model.*, not both in one call")
                 model = self._read_model(str(given["model_file"]))
-            name = given.get("controller")
-            if model is not None or name is not None:
-                self._exchange(None if name is None else str(name), model)
+            name, share = given.get("controller"), given.get("friction_share")
+            if model is not None or name is not None or share is not None:
+                self._exchange(None if name is None else str(name), model, share)
         except DynidError as error:
             self.get_logger().error(f"refused: {error}")
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    def _exchange(self, name: str | None, model: ControlModel | None) -> None:
+    def _exchange(self, name: str | None, model: ControlModel | None, share: float | None) -> None:
         before = self._motion.controller.law
-        self._selection.exchange(name=name, model=model, switch=self._motion.switch_to)
+        self._selection.exchange(name=name, model=model, friction_share=share, switch=self._motion.switch_to)
         if model is not None:
             self._motion.check = self._check()
         law = self._motion.controller.law
         if law is not before:
             self._report.law_changed(law)
-            self.get_logger().info(f"controller {law.name}{' with another model' if model else ''}")
+            self.get_logger().info(f"controller {law.name}{' with a new model' if model else ''}")
 
     def _check(self) -> MotionCheck:
         """The check of motions: with the model that there is, else with the robot's nominal parameters."""
@@ -141,19 +149,19 @@ class ExecutorNode(Node):
             try:
                 torques: Torques | None = nominal_torques(self.robot, mount)
             except DynidError as error:
-                self.get_logger().warning(f"currents of motions are not predicted until there is a model: {error}")
+                self.get_logger().warning(f"currents of motions cannot be predicted without a model: {error}")
                 torques = None
         else:
-            torques = model_torques(self._selection.arm_model, model.phi, model.coulomb)
+            torques = model_torques(self._selection.arm_model, model.phi, model.friction)
         return MotionCheck(self.robot, self._limits, torques, self._collision)
 
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
         try:
-            mount = mount_told(message.data, self.robot)
+            mount = reported_mount(message.data, self.robot)
             if mount != self._selection.mount:
                 if self._motion.active:
-                    raise SafetyError(f"the mount became '{mount}' while the arm is commanded; release it first")
+                    raise SafetyError(f"the mount changed to '{mount}' while the arm is commanded; release it first")
                 self._selection.set_mount(mount)
                 self._motion.check = self._check()
         except DynidError as error:
@@ -201,7 +209,7 @@ class ExecutorNode(Node):
     def _refuse_stale(self) -> None:
         age = time.monotonic() - self._arrival_s
         if age > STALE_STATE_S:
-            since = "yet" if np.isinf(age) else f"for {age:.1f} s, at most {STALE_STATE_S} s are allowed"
+            since = "yet" if np.isinf(age) else f"for {age:.1f} s, allowed are {STALE_STATE_S} s"
             raise SafetyError(f"no joint_states {since}: is the arm active?")
 
     # -- motions -----------------------------------------------------------------------------------------------------
@@ -240,7 +248,7 @@ class ExecutorNode(Node):
 
     def _refuse_busy(self) -> None:
         if self._motion.moving:
-            raise SafetyError(f"a motion is under way (phase {self._motion.phase}); cancel it first")
+            raise SafetyError(f"a motion is running (phase {self._motion.phase}); cancel it first")
 
     def _begin(self, plan: MotionPlan | DynidError, origin: str, identifier: str) -> str:
         """Begin a checked motion; returns why it was refused, or ''."""
@@ -261,23 +269,18 @@ class ExecutorNode(Node):
         self._requests.preparation.withdraw(SafetyError("cancelled while it was being checked"))
         response.success = self._motion.moving or checked
         response.message = "braking, then holding" if self._motion.moving else "nothing is moving"
-        response.message += ", and what was being checked does not begin" if checked else ""
+        response.message += ", and the motion being checked does not start" if checked else ""
         self._motion.cancel(self._stamp_ns)
         return response
 
-    def _on_hold(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        try:
-            self._refuse_stale()
-            self._motion.hold(self._q, self._stamp_ns)
-        except DynidError as error:
-            response.message = str(error)
-            return response
-        response.success, response.message = True, f"holding with {self._motion.controller.law.name}"
-        return response
+    def _hold(self) -> str:
+        self._refuse_stale()
+        self._motion.hold(self._q, self._stamp_ns)
+        return f"holding with {self._motion.controller.law.name}"
 
     def _on_release(self, answer: Answer) -> None:
         if self._motion.moving and self._motion.phase != "cancelled":
-            answer.give(False, f"a motion is under way (phase {self._motion.phase}); cancel it first")
+            answer.give(False, f"a motion is running (phase {self._motion.phase}); cancel it first")
         elif self._requests.preparation.busy:
             answer.give(False, "a motion is being checked; cancel it first")
         elif self._motion.moving and self._fresh():
@@ -288,7 +291,7 @@ class ExecutorNode(Node):
     def _let_go(self, answer: Answer) -> None:
         self._motion.release()
         self._output.end()
-        answer.give(True, "no torque is commanded any more")
+        answer.give(True, "torque commands have stopped")
 
     def _publish_diagnostics(self) -> None:
         motion = self._motion

@@ -1,7 +1,7 @@
 """Lifecycle node that owns the servo bus: joint_states out and joint_commands in at 1 kHz, current mode.
 
 configure opens the port and checks every servo; activate starts the cycle (states flow, torque is off); `~/enable`
-switches torque on and off. Whatever ends the process, the arm is stopped, let down, and torque goes off first. The
+switches torque on and off. Whatever ends the process, the arm is first stopped and lowered, and torque goes off. The
 topic `estop` stops it, too, and so does a second publisher of `joint_commands`. `~/clear_fault` leaves a fault whose
 cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a cable again that was pulled.
 """
@@ -19,15 +19,15 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from dynid.errors import DynidError, SafetyError
-from dynid.hardware.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.cycle import ControlLoop
-from dynid.hardware.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
-from dynid.hardware.dynamixel_arm import ArmSample, DynamixelArm
-from dynid.hardware.handshake import StartOptions
-from dynid.hardware.held_clock import HeldClock, open_held_clock
-from dynid.hardware.port import is_pseudo_terminal
-from dynid.hardware.realtime import prefer_latency
-from dynid.hardware.safety import GuardState, SafetyGuard
+from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
+from dynid.hardware.bus.port import is_pseudo_terminal
+from dynid.hardware.loop.cycle import ControlLoop
+from dynid.hardware.loop.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
+from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
+from dynid.hardware.loop.realtime import prefer_latency
+from dynid.hardware.safety.guard import GuardState, SafetyGuard
+from dynid.hardware.startup.bring_up import StartOptions
 from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, serve_trigger, string
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
@@ -48,18 +48,23 @@ class HardwareNode(ManagedNode):
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         declare(self, "port_name", self.robot.file.bus.port, "serial port of the servo bus")
         declare(self, "baudrate", self.robot.file.bus.baudrate, "bit/s")
-        declare(self, "mount", self.robot.file.default_mount, "how the arm is mounted: which way gravity points")
-        declare(self, "allow_real_port", False, "must be true for a port behind which a real arm moves")
-        declare(self, "write_eeprom", False, "may write settings that differ into a real arm's servos")
-        declare(self, "take_over", False, "may start although torque is on; it goes off, the arm must be held")
-        declare(self, "reboot_servos", False, "may reboot servos that report a hardware error at the start")
-        declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 does not ask for one")
         declare(
-            self, "clock_file", "", "of a simulated arm whose time is held while this node or the commander is late"
+            self, "mount", self.robot.file.default_mount, "how the arm is mounted, which sets the direction of gravity"
         )
-        declare(self, "awake_processors", False, "idle processors wait awake while the arm is active, where permitted")
+        declare(self, "allow_real_port", False, "must be true for the port of a real arm")
+        declare(self, "write_eeprom", False, "allow writing settings that differ to a real arm's servos")
+        declare(self, "take_over", False, "allow a start with torque on; torque goes off, so support the arm")
+        declare(self, "reboot_servos", False, "allow rebooting servos that report a hardware error at startup")
+        declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 for none")
+        declare(
+            self,
+            "clock_file",
+            "",
+            "paused clock of a simulated arm, which stops while this node or the commander is late",
+        )
+        declare(self, "disable_cpu_idle", False, "disable CPU idle states while the arm is active, if permitted")
         self._arm: DynamixelArm | None = None
-        self._held_time: HeldClock | None = None
+        self._paused_clock: PausedClock | None = None
         self._loop: ControlLoop | None = None
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
         self._encode_state = JointStateEncoder(self.robot.joint_names)
@@ -146,8 +151,8 @@ class HardwareNode(ManagedNode):
 
     def _time_of(self, port: str) -> Clock:
         path, cycle_s = string(self, "clock_file"), self.robot.file.bus.cycle_s
-        self._held_time = open_held_clock(Path(path), port, cycle_s) if path else None
-        return self._held_time or SYSTEM_CLOCK
+        self._paused_clock = open_paused_clock(Path(path), port, cycle_s) if path else None
+        return self._paused_clock or SYSTEM_CLOCK
 
     def _start_loop(self, arm: DynamixelArm) -> None:
         self._loop = ControlLoop(
@@ -156,7 +161,7 @@ class HardwareNode(ManagedNode):
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
-            awake=bool(self.get_parameter("awake_processors").value),
+            disable_cpu_idle=bool(self.get_parameter("disable_cpu_idle").value),
         )
         self._loop.start()
         if self._emergency.pressed:
@@ -179,9 +184,9 @@ class HardwareNode(ManagedNode):
                 arm.close()
         except DynidError as error:
             self.get_logger().fatal(str(error))
-        if self._held_time is not None:
-            self._held_time.close()
-            self._held_time = None
+        if self._paused_clock is not None:
+            self._paused_clock.close()
+            self._paused_clock = None
 
     # -- the cycle's thread ------------------------------------------------------------------------------------
 
@@ -292,7 +297,7 @@ class HardwareNode(ManagedNode):
         return "the port is open again; torque is off"
 
     def _report_change(self) -> None:
-        """A new state is told at once."""
+        """A new state is reported immediately."""
         if self._loop is not None and state_text(self._loop) != self._reported:
             self._publish_diagnostics()
 

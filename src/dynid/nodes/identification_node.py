@@ -22,17 +22,17 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from dynid.control.control_model import ControlModel, whole_coulomb
+from dynid.control.control_model import ControlModel, friction_beside
 from dynid.errors import DynidError
-from dynid.hardware.realtime import prefer_throughput
-from dynid.identification.pipeline import Identification, identify, write_result
+from dynid.export.result_files import description
+from dynid.hardware.loop.realtime import prefer_throughput
+from dynid.identification.pipeline import Identification, identify
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
-from dynid.model.urdf import identified_urdf
 from dynid.nodes.common import LATCHED, declare, run_node, string
 from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
-from dynid.reporting.beside_result import Recorded, add_report
+from dynid.reporting.result_writer import write_result
 from dynid.robot import load_robot
 
 CONTROLLER_TIMEOUT_S = 5.0
@@ -52,7 +52,7 @@ class IdentificationNode(Node):
         declare(self, "output", "", "folder for the result; it must not exist")
         self._beside = ReentrantCallbackGroup()  # a call that waits must not keep timers and answers waiting
         self._controllers: dict[str, Client] = {}
-        self._know(declare(self, "controllers", ["executor"], "nodes that an accepted model is handed to if they run"))
+        self._know(declare(self, "controllers", ["executor"], "running nodes that receive an accepted model"))
         declare_model(self, self._model)
         self.add_on_set_parameters_callback(self._on_set)
         self._description = self.create_publisher(String, "robot_description", LATCHED)
@@ -92,7 +92,7 @@ class IdentificationNode(Node):
 
     async def _on_identify(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         if self._stage != "idle":
-            response.message = f"an identification is under way ({self._stage})"
+            response.message = f"an identification is running ({self._stage})"
             return response
         bags, validation, output = self._bags("bags"), self._bags("validation_bags"), string(self, "output")
         if not bags or not output:
@@ -111,7 +111,7 @@ class IdentificationNode(Node):
         response.message = f"result written to {output}"
         if not outcome.verdict.accepted:
             failed = "; ".join(check.sentence() for check in outcome.verdict.failed)
-            response.message += f"; not accepted, so not handed over: {failed}"
+            response.message += f"; not accepted and not handed over: {failed}"
             return response
         refusals = self._hand_over(outcome)
         if not refusals:
@@ -136,11 +136,9 @@ class IdentificationNode(Node):
             done.set_result(f"internal error: {error!r}")
 
     def _identify(self, bags: list[Path], validation: list[Path], output: Path) -> Identification:
-        result = identify(self.robot, bags, validation_bags=validation, progress=self._set_stage)
+        result = identify(self.robot, bags, validation=validation, progress=self._set_stage)
+        self._set_stage("writing the result")
         write_result(result, output)
-        self._set_stage("writing the report")
-        used = [Recorded(bag, "fitted") for bag in bags] + [Recorded(bag, "held out") for bag in validation]
-        add_report(self.robot, output, used)
         return result
 
     def _set_stage(self, stage: str) -> None:
@@ -156,7 +154,8 @@ class IdentificationNode(Node):
             self._handing_over = False
         if not outcome.successful:
             return [f"the parameters were refused: {outcome.reason}"]
-        text = identified_urdf(self.robot, result.model.mdh, result.standard)
+        standard, mount = result.consistent.standard, result.mount
+        text = description(self.robot, result.model.mdh, standard, mount, result.friction)
         self._description.publish(String(data=text))
         return []
 
@@ -168,7 +167,7 @@ class IdentificationNode(Node):
         for name in self.get_parameter("controllers").value or []:
             client = self._controllers[name]
             if not client.service_is_ready():
-                taken.append(f"{name} does not run")
+                taken.append(f"{name} is not running")
                 continue
             answer = client.call_async(request)
             timer = self.create_timer(CONTROLLER_TIMEOUT_S, answer.cancel)
@@ -177,7 +176,7 @@ class IdentificationNode(Node):
             if result is None:
                 refused.append(f"{name} did not answer within {CONTROLLER_TIMEOUT_S:.0f} s")
             elif result.result.successful:
-                taken.append(f"{name} took it")
+                taken.append(f"{name} accepted it")
             else:
                 refused.append(f"{name} refused it: {result.result.reason}")
         return taken, refused
@@ -189,8 +188,8 @@ class IdentificationNode(Node):
 
 def control_model(result: Identification) -> ControlModel:
     """What controllers get of an identification."""
-    coulomb = whole_coulomb(result.base, result.friction, result.model.axes)
-    return ControlModel(result.robot.name, result.model.structure_hash, result.base, coulomb, result.verdict.accepted)
+    friction = friction_beside(result.friction, result.model.axes)
+    return ControlModel(result.robot.name, result.model.structure_hash, result.base, friction, result.verdict.accepted)
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """A model as ROS parameters: the same names at the node that identified it and at those that use it.
 
-A model travels whole, in one atomic call: `model.phi.<NAME>` for every base parameter, `model.friction.FC<axis>` for
-the Coulomb friction of every axis, `model.robot`, `model.structure_hash` and `model.accepted`.
+A model travels whole, in one atomic call: `model.phi.<NAME>` for every base parameter, `model.friction.<NAME><axis>`
+for every term of the friction beside them (`dynid.model.friction.TERMS`) and every axis, `model.robot`,
+`model.structure_hash` and `model.accepted`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from rclpy.parameter import Parameter
 from dynid.control.control_model import ControlModel
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
+from dynid.model.friction import TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.nodes.common import declare
 
@@ -21,9 +23,9 @@ ROBOT, STRUCTURE, ACCEPTED = "model.robot", "model.structure_hash", "model.accep
 NOT_A_MODEL = float("nan")
 
 
-def friction_names(axes: int) -> tuple[str, ...]:
-    """FC1 ... FCn."""
-    return tuple(f"FC{axis + 1}" for axis in range(axes))
+def friction_names(axes: int) -> list[str]:
+    """FV1 ... FVn, FC1 ... FCn and so on, in the order of the law's values."""
+    return [f"{term.prefix}{axis + 1}" for term in TERMS for axis in range(axes)]
 
 
 def phi_name(name: str) -> str:
@@ -32,26 +34,29 @@ def phi_name(name: str) -> str:
 
 
 def friction_name(name: str) -> str:
-    """The parameter that holds the Coulomb friction of an axis, FC1 ... FCn."""
+    """The parameter that holds a term of the friction of an axis, such as FC1."""
     return f"model.friction.{name}"
 
 
 def declare_model(node: Node, model: ArmModel) -> None:
     """Declare the parameters of a model, none being there yet."""
-    declare(node, ROBOT, "", "which robot the model is of")
-    declare(node, STRUCTURE, "", "which model structure and geometry the parameters belong to")
+    declare(node, ROBOT, "", "robot of the model")
+    declare(node, STRUCTURE, "", "model structure and geometry of the parameters")
     declare(node, ACCEPTED, False, "whether every check of the verdict passed")
     for name in model.names:
         declare(node, phi_name(name), NOT_A_MODEL, model.regrouping.formula(name))
-    for axis, name in enumerate(friction_names(model.axes)):
-        declare(node, friction_name(name), NOT_A_MODEL, f"Coulomb friction of axis {axis + 1} [N m]")
+    for term in TERMS:
+        for axis in range(model.axes):
+            told = f"friction {term.symbol} of axis {axis + 1} in addition to model.phi [{term.unit}]"
+            declare(node, friction_name(f"{term.prefix}{axis + 1}"), NOT_A_MODEL, told)
 
 
 def as_values(content: ControlModel) -> dict[str, object]:
     """All parameters of a model with their values."""
-    phi, names = content.phi, friction_names(len(content.coulomb))
+    phi, law = content.phi, content.friction
     values: dict[str, object] = {phi_name(name): float(phi[name]) for name in phi.names}
-    values |= {friction_name(name): float(value) for name, value in zip(names, content.coulomb, strict=True)}
+    names = friction_names(law.axes)
+    values |= {friction_name(name): float(value) for name, value in zip(names, law.values.flat, strict=True)}
     return values | {ROBOT: content.robot, STRUCTURE: content.structure_hash, ACCEPTED: content.accepted}
 
 
@@ -60,6 +65,7 @@ def from_parameters(parameters: Iterable[Parameter], model: ArmModel) -> Control
 
     Raises:
         SafetyError: it holds a part of one, or values that are no finite numbers.
+        DataError: friction that no gear can have.
     """
     given: Mapping[str, object] = {one.name: one.value for one in parameters if one.name.startswith(PREFIX)}
     if not given:
@@ -69,13 +75,14 @@ def from_parameters(parameters: Iterable[Parameter], model: ArmModel) -> Control
     missing = sorted(needed - set(given))
     if missing:
         raise SafetyError(
-            f"a model comes whole, in one call: {len(missing)} of its {len(needed)} parameters are missing, "
-            f"{missing[0]} first"
+            f"set a complete model in one call: {len(missing)} of its {len(needed)} parameters are missing, first "
+            f"{missing[0]}"
         )
     phi = np.array([given[phi_name(name)] for name in model.names], dtype=float)
-    coulomb = np.array([given[friction_name(name)] for name in friction], dtype=float)
-    if not (np.isfinite(phi).all() and np.isfinite(coulomb).all()):
+    terms = np.array([given[friction_name(name)] for name in friction], dtype=float)
+    if not (np.isfinite(phi).all() and np.isfinite(terms).all()):
         raise SafetyError("the model's parameters are not all finite numbers")
+    law = FrictionLaw(terms.reshape(len(TERMS), model.axes))
     return ControlModel(
-        str(given[ROBOT]), str(given[STRUCTURE]), BaseParameters(model.names, phi), coulomb, given[ACCEPTED] is True
+        str(given[ROBOT]), str(given[STRUCTURE]), BaseParameters(model.names, phi), law, given[ACCEPTED] is True
     )

@@ -19,7 +19,7 @@ from dynid.nodes.preparation import Preparation
 from dynid.robot import FloatArray
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.files import is_file_name, load_trajectory_file, spread_points
-from dynid.trajectory.trajectory import Motion
+from dynid.trajectory.motion import Motion
 
 FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
 Outcome = Callable[[MotionPlan | DynidError], None]
@@ -63,7 +63,9 @@ class MotionRequests:
     def _excite(self, name: str, start: FloatArray) -> MotionPlan:
         robot, check = self._excitation.robot, self._motion.check
         if check.torques is None:
-            raise ConfigurationError(f"'{name}' needs the torques that carry the arm, and nothing predicts them here")
+            raise ConfigurationError(
+                f"'{name}' needs a prediction of the arm's gravity torques, which is not available here"
+            )
         joint = excited_joint(robot, name)
         return plan_excitation(robot, self._controller, joint, start, check, self._limits, check.torques)
 
@@ -90,7 +92,7 @@ def message_motion(name: str, message: JointTrajectory, joints: tuple[str, ...],
         raise ConfigurationError(f"trajectory '{name}' has no points")
     if any(len(point.effort) for point in points):
         raise ConfigurationError(
-            f"trajectory '{name}' has efforts; the controller decides about torques: leave them out"
+            f"trajectory '{name}' has efforts; remove them, because the controller determines the torques"
         )
     times = np.array([point.time_from_start.sec + point.time_from_start.nanosec * 1e-9 for point in points])
 

@@ -9,11 +9,11 @@ from std_msgs.msg import Float64MultiArray
 
 from dynid.errors import UnknownNameError
 from dynid.nodes.common import STREAM, declare, string
-from dynid.recording.hearing import BETWEEN
 from dynid.recording.messages import JointStateEncoder
 from dynid.robot import FloatArray
 
 HARDWARE, EFFORT_CONTROLLER = "joint_commands", "effort_controller"
+BETWEEN = ", "
 COMMANDED = "commanded"  # key of the executor's diagnostics: names of the nodes that commands reach
 OUTPUTS = (HARDWARE, EFFORT_CONTROLLER)
 
@@ -82,7 +82,7 @@ def declare_output(node: Node, joint_names: tuple[str, ...]) -> CommandOutput:
     Raises:
         UnknownNameError: no such output.
     """
-    kind = declare(node, "output", HARDWARE, f"where torques go: {' or '.join(OUTPUTS)}", fixed=True)
+    kind = declare(node, "output", HARDWARE, f"output of the torques: {' or '.join(OUTPUTS)}", fixed=True)
     declare(node, "effort_topic", "effort_controller/commands", "topic of the effort controller", fixed=True)
     if kind == HARDWARE:
         return HardwareOutput(node, joint_names)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from dynid.errors import DynidError, NodeError
-from dynid.hardware.realtime import leave_realtime
+from dynid.hardware.loop.realtime import leave_realtime
 
 Result = TypeVar("Result")
 

@@ -1,20 +1,21 @@
-"""Nodes as processes: started in sessions of their own, logged to files, ended by their id, none left behind."""
+"""Nodes as processes: started in sessions of their own, logged to files, ended by their id, none left running."""
 
 import contextlib
 import os
 import signal
 import subprocess  # nosec - argument lists only, no shell
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from dynid.errors import NodeError
-from dynid.nodes.signals import signals_handled
 from dynid.parent import PARENT_VARIABLE
 
 GRACE_S = 8.0
 LAST_LINES = 5
+Handler = Callable[[int, FrameType | None], object] | int
 
 
 class Process:
@@ -50,13 +51,13 @@ class Process:
     def last_words(self) -> str:
         """The end of its log, for a message about why it ended."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return " | ".join(lines[-LAST_LINES:]) or "it said nothing"
+        return " | ".join(lines[-LAST_LINES:]) or "it printed nothing"
 
     def last_error(self) -> str:
         """The last error that it logged, without time and name; '' if none."""
         for line in reversed(self.log.read_text(encoding="utf-8", errors="replace").splitlines()):
             if line.startswith(("[ERROR]", "[FATAL]")):
-                return line.rsplit("]: ", 1)[-1]
+                return line.split("]: ", 1)[-1]
             if line.startswith("error: "):
                 return line.removeprefix("error: ")
         return ""
@@ -85,8 +86,25 @@ class Process:
 
 
 @contextlib.contextmanager
+def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
+    """Handle signals, by number, like this while the block runs, and then as before.
+
+    Only the main thread may do that; in another the block runs with the handlers that there are.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, signal.SIG_DFL if former is None else former)  # None: not set by Python
+
+
+@contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """SIGINT and SIGTERM that come meanwhile are taken up at the end; the child begins with the usual handling."""
+    """SIGINT and SIGTERM that come meanwhile are taken up at the end; the child starts with the usual handling."""
     came: list[int] = []
     try:
         with signals_handled({number: lambda n, _: came.append(n) for number in (signal.SIGINT, signal.SIGTERM)}):
@@ -113,7 +131,7 @@ class ProcessGroup:
 
     def start(self, name: str, arguments: Sequence[str]) -> Process:
         """Start one; arguments are those of this Python."""
-        with _interrupts_held():  # a process that is not in the list yet would be left behind
+        with _interrupts_held():  # a process that is not in the list yet would be left running
             process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
             self.processes.append(process)
         if self._place is not None:
@@ -122,9 +140,13 @@ class ProcessGroup:
 
     def start_node(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
         """Start a node of dynid.nodes under its name with parameters."""
+        return self.start_module(f"dynid.nodes.{module}", name, parameters)
+
+    def start_module(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
+        """Start a node by its module's full name."""
         pairs = [text for key, value in (parameters or {}).items() for text in ("-p", f"{key}:={value}")]
         ros = ["--ros-args", *pairs] if pairs else []
-        return self.start(name, ["-m", f"dynid.nodes.{module}", *ros])
+        return self.start(name, ["-m", module, *ros])
 
     def check(self) -> None:
         """Raise NodeError if one has ended."""

@@ -1,7 +1,8 @@
 """Lifecycle node that records an experiment's topics, raw, to a rosbag2.
 
-Active, it subscribes; `~/start` opens a new bag at parameter `output`, `~/stop` closes it. Latched topics that were
-published before a bag was opened are written at its begin, so that every bag can be identified from on its own.
+Active, it subscribes; `~/start` opens a new bag at parameter `output`. `~/stop` closes it as soon as it holds its
+motion to the end, and answers whether the bag is whole; a second call closes it at once. Latched topics that were
+published before a bag was opened are written at its start, so that every bag can be identified from on its own.
 """
 
 import shutil
@@ -19,14 +20,16 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import DynidError
-from dynid.hardware.realtime import prefer_throughput
+from dynid.hardware.loop.diagnostics import LOOP
+from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
-from dynid.recording.bag_writer import BagWriter, Topic
-from dynid.recording.hearing import BAG, Hearing
+from dynid.nodes.deferred import Answer, DeferredTrigger
+from dynid.recording.bag_metadata import Topic
+from dynid.recording.bag_writer import BagWriter
+from dynid.recording.completeness import Discovery, MotionCompletion, reported_motion
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
-from dynid.recording.motion_end import GIVEN_UP, MotionEnd, ended_ns
-from dynid.recording.recording import DIAGNOSTICS, EXPERIMENT, STAMPED
+from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, HARDWARE_SETTINGS, STAMPED
 from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
@@ -38,9 +41,16 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
     "robot_description": (String, "std_msgs/msg/String", True),
     "hardware_settings": (String, "std_msgs/msg/String", True),
     "experiment": (String, "std_msgs/msg/String", True),
-    # the last one, see Hearing
+    # the last one, see Discovery
     DIAGNOSTICS: (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
 }
+# Who drives and who commands the arm: topics and reports without which a bag cannot be identified from
+ARM_TOPICS, ARM_REPORTS = (*STAMPED, HARDWARE_SETTINGS, EXPERIMENT), (LOOP, "executor")
+COMPLETION_TIMEOUT_S = 20.0
+# Keys of the diagnostics
+BAG = "bag"  # the folder that was opened last
+UNMATCHED = "unmatched"  # what of the above is missing
+GIVEN_UP = "given_up"  # why a recording was ended before its time
 
 
 class RecorderNode(ManagedNode):
@@ -50,19 +60,29 @@ class RecorderNode(ManagedNode):
         super().__init__("recorder")
         declare(self, "output", "", "folder of the next bag; it must not exist")
         declare(self, "storage", "mcap", "mcap or sqlite3")
-        declare(self, "minimum_free_mib", 500, "free disk space that a bag needs at its begin; half of it ends a bag")
+        declare(
+            self, "minimum_free_mib", 500, "free disk space required to start a bag; recording stops below half of it"
+        )
+        declare(
+            self,
+            "completion_timeout_s",
+            COMPLETION_TIMEOUT_S,
+            "how long stop waits for the end of a motion [s]; 0: do not wait",
+        )
         robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         # what the arm looked like when nobody published it; a publisher's description replaces it
         self._own_description = encode_string(read_urdf_text(robot.urdf_path))
         self._writer: BagWriter | None = None
-        self._hearing = Hearing()
-        self._end = self._new_end()
+        self._discovery = Discovery(ARM_TOPICS, ARM_REPORTS)
+        self._completion = self._new_completion()
         self._bag, self._given_up = "", ""
+        self._stops: list[Answer] = []
+        self._stop_until_s = 0.0
         self._latched: dict[str, bytes] = {}
         self._reports_topic = self.resolve_topic_name(DIAGNOSTICS)
         self._recorded: list[Any] = []
         self.create_service(Trigger, "~/start", self._on_start)
-        self.create_service(Trigger, "~/stop", self._on_stop)
+        DeferredTrigger(self, "~/stop", self._on_stop)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self.create_timer(1.0, self._publish_diagnostics)
 
@@ -95,50 +115,66 @@ class RecorderNode(ManagedNode):
         self._close()
         for subscription in self._recorded:
             self.destroy_subscription(subscription)
-        self._recorded, self._hearing = [], Hearing()
+        self._recorded, self._discovery = [], Discovery(ARM_TOPICS, ARM_REPORTS)
 
-    def _close(self) -> None:
-        """Finish the bag, if there is one; raises BagWriteError."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
+    def _close(self, problem: str = "") -> None:
+        """Finish the bag, if there is one, and answer who wants it stopped; `problem` is why it is incomplete."""
+        (writer, self._writer), (stops, self._stops) = (self._writer, None), (self._stops, [])
+        if writer is None:
+            return
+        message = f"bag {writer.folder} closed: {sum(writer.counts.values())} messages"
+        if missing := ", ".join(sorted(self._completion.missing)):
+            message += f", without {missing}"
+            if self._timeout_s:
+                problem = problem or f"the recorder still awaits {missing}; give it a less busy processor"
+        try:
             writer.close()
-            self.get_logger().info(f"bag {writer.folder} closed: {sum(writer.counts.values())} messages")
+            self.get_logger().info(message)
+        except DynidError as error:
+            problem = problem or str(error)
+            self.get_logger().error(f"{error}; the bag holds everything flushed before")
+        for answer in stops:
+            answer.give(not problem, f"the bag is incomplete: {problem}" if problem else message)
 
     def _give_up(self, reason: str) -> None:
         """End the recording for a reason, with as much of the bag as can be finished."""
         self._given_up = reason
         self.get_logger().error(reason)
-        try:
+        self._close(reason)
+
+    def _stop_if_complete(self) -> None:
+        """Close the bag that is to be stopped, when its motion is complete or has been waited for long enough."""
+        waiting = self._completion.missing and len(self._stops) == 1 and time.monotonic() < self._stop_until_s
+        if self._stops and not waiting:
             self._close()
-        except DynidError as error:
-            self.get_logger().error(f"{error}; what was flushed before is in the bag")
 
     def _on_matched(self, name: str, info: Any) -> None:
         assert isinstance(info, QoSSubscriptionMatchedInfo)
-        if self._hearing.matched(name, info.current_count, info.total_count - info.current_count):
+        if self._discovery.matched(name, info.current_count, info.total_count - info.current_count):
             self._publish_diagnostics()
 
     def _on_message(self, topic: str, latched: bool, raw: bytes) -> None:
         if latched:
             self._latched[topic] = raw
-        elif topic == self._reports_topic and self._hearing.heard(raw, time.monotonic()):
+        elif topic == self._reports_topic and self._discovery.reported(raw, time.monotonic()):
             self._publish_diagnostics()
         if self._writer is None:
             return
         try:
             self._writer.write(topic, time.time_ns(), raw)
-            if self._end.note(topic, raw):
-                self._publish_diagnostics()
+            if self._completion.note(topic, raw):
+                self._stop_if_complete()
         except DynidError as error:
             self._give_up(f"recording ended: {error}")
 
-    def _new_end(self) -> MotionEnd:
-        return MotionEnd(self.resolve_topic_name(EXPERIMENT), [self.resolve_topic_name(name) for name in STAMPED])
+    def _new_completion(self) -> MotionCompletion:
+        stamped = [self.resolve_topic_name(name) for name in STAMPED]
+        return MotionCompletion(self.resolve_topic_name(EXPERIMENT), stamped)
 
     def _on_start(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         output = string(self, "output")
         if self._writer is not None or not self._recorded or not output:
-            reason = "a bag is open already" if self._writer else "parameter 'output' is empty"
+            reason = "a bag is already open" if self._writer else "parameter 'output' is empty"
             response.message = reason if self._recorded else "the recorder is not active"
             return response
         topics = [
@@ -151,12 +187,13 @@ class RecorderNode(ManagedNode):
         try:
             writer = BagWriter(Path(output), topics, string(self, "storage"))  # type: ignore[arg-type]
             writer.open()
-            self._writer, self._end, self._given_up = writer, self._new_end(), ""
+            self._writer, self._completion, self._given_up = writer, self._new_completion(), ""
             self._bag = str(writer.folder)
             own = {self.resolve_topic_name("robot_description"): self._own_description}
             experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
-                if topic != experiment or ended_ns(raw) is None:  # one that is over belongs to an earlier bag
+                motion = reported_motion(raw) if topic == experiment else None
+                if motion is None or motion.ended_ns is None:  # one that is over belongs to an earlier bag
                     writer.write(topic, time.time_ns(), raw)
         except (DynidError, OSError) as error:  # also what the file system says about an impossible name
             response.message = str(error)
@@ -166,18 +203,18 @@ class RecorderNode(ManagedNode):
         response.success, response.message = True, f"recording to {output}"
         return response
 
-    def _on_stop(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _on_stop(self, answer: Answer) -> None:
         if self._writer is None:
-            response.message = "nothing is being recorded"
-            return response
-        folder = self._writer.folder
-        try:
-            self._close()
-        except DynidError as error:
-            response.message = str(error)
-            return response
-        response.success, response.message = True, f"bag {folder} closed"
-        return response
+            incomplete = f"the bag is incomplete: {self._given_up}" if self._given_up else ""
+            answer.give(False, incomplete or "nothing is being recorded")
+            return
+        self._stop_until_s = time.monotonic() + self._timeout_s
+        self._stops.append(answer)
+        self._stop_if_complete()
+
+    @property
+    def _timeout_s(self) -> float:
+        return float(self.get_parameter("completion_timeout_s").value or 0.0)
 
     def _disk_refusal(self, folder: Path, share: float) -> str:
         """Why a bag has no room on its disk, '' if it has; `share` is of the parameter."""
@@ -189,14 +226,17 @@ class RecorderNode(ManagedNode):
             return ""  # a place that cannot be looked at; the writer says what is wrong with it
         if free >= least:
             return ""
-        return f"no room for {folder}: {free:.0f} MiB are free, at least {least:.0f} are needed; see minimum_free_mib"
+        return (
+            f"no room for {folder}: {free:.0f} MiB are free, but at least {least:.0f} are needed; see minimum_free_mib"
+        )
 
     def _publish_diagnostics(self) -> None:
         if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
-            self._give_up(f"recording ended, the bag is whole: {full}")
-        values = self._hearing.report(time.monotonic()) | {BAG: self._bag}
+            self._give_up(f"recording ended, the bag is closed: {full}")
+        self._stop_if_complete()
+        values = {BAG: self._bag, UNMATCHED: ", ".join(self._discovery.unmatched(time.monotonic()))}
         if self._writer is not None:
-            values |= {topic: str(count) for topic, count in self._writer.counts.items()} | self._end.report()
+            values |= {topic: str(count) for topic, count in self._writer.counts.items()}
         if self._given_up:
             values[GIVEN_UP] = self._given_up
         status = DiagnosticStatus(

@@ -1,46 +1,34 @@
 """A client of the nodes: lifecycle transitions, services, parameters and the experiment's progress, with deadlines."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import rclpy
+import rclpy.logging
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
-from dynid.errors import NodeError
-from dynid.nodes.common import LATCHED, set_middleware_defaults
+from dynid.errors import DynidError, NodeError, SafetyError
+from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
-# A client knows its server before the server knows the client, and no event tells it; an answer sent within that time
-# is lost (the middleware waits a tenth of a second for the reader of an answer, then drops it). So a harmless question
+# A client knows its server before the server knows the client, and no event announces it; an answer sent meanwhile is
+# lost (the middleware waits a tenth of a second for the reader of an answer, then drops it). So a harmless question
 # is asked first, as often as it takes.
 QUESTION_S = 0.5
-
-
-def parameter_value(value: object) -> ParameterValue:
-    """A ROS parameter value from bool, int, float, str or a list of str or float."""
-    if isinstance(value, bool):
-        return ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=value)
-    if isinstance(value, int):
-        return ParameterValue(type=ParameterType.PARAMETER_INTEGER, integer_value=value)
-    if isinstance(value, float):
-        return ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=value)
-    if isinstance(value, str):
-        return ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
-    if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
-        return ParameterValue(type=ParameterType.PARAMETER_STRING_ARRAY, string_array_value=list(value))
-    raise NodeError(f"no ROS parameter can hold {value!r}")
 
 
 class Supervisor:
@@ -86,7 +74,7 @@ class Supervisor:
         """Spin until a condition holds.
 
         Raises:
-            NodeError: not within the time; `what` names the thing waited for, or `why` tells by then what is missing.
+            NodeError: not within the time; `what` names the thing waited for, or `why` says what is missing by then.
         """
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -98,7 +86,7 @@ class Supervisor:
     def _introduce(self, node: str) -> None:
         """Wait until a node knows every client that was created here before.
 
-        The middleware tells of them in their order; so once the node has answered a client that came later, an answer
+        The middleware announces them in their order; so once the node has answered a client that came later, an answer
         to any earlier one arrives, too.
 
         Raises:
@@ -116,7 +104,7 @@ class Supervisor:
             return bool(answers)
 
         try:
-            self.wait(answered, START_TIMEOUT_S, f"the answer of {node} to a first question")
+            self.wait(answered, START_TIMEOUT_S, f"the first answer of {node}")
         finally:
             self.node.destroy_client(client)
 
@@ -146,34 +134,31 @@ class Supervisor:
         Raises:
             NodeError: the answer was no; the message says why.
         """
-        response = self.call(Trigger, service, Trigger.Request(), timeout_s)
+        return self._agreed(service, self.call(Trigger, service, Trigger.Request(), timeout_s))
+
+    def set_enabled(self, node: str, enabled: bool) -> str:
+        """Call a node's ~/enable; raises NodeError where refused."""
+        service = f"{node}/enable"
+        return self._agreed(service, self.call(SetBool, service, SetBool.Request(data=enabled)))
+
+    @staticmethod
+    def _agreed(service: str, response: Any) -> str:
         if not response.success:
             raise NodeError(f"{service}: {response.message}")
         return str(response.message)
 
-    def set_enabled(self, node: str, enabled: bool) -> str:
-        """Call a node's ~/enable; raises NodeError where refused."""
-        response = self.call(SetBool, f"{node}/enable", SetBool.Request(data=enabled))
-        if not response.success:
-            raise NodeError(f"{node}/enable: {response.message}")
-        return str(response.message)
-
     def transition(self, node: str, name: str) -> None:
         """Lifecycle transition "configure", "activate", "deactivate" or "cleanup"; raises NodeError where it fails."""
-        identifier = {
-            "configure": Transition.TRANSITION_CONFIGURE,
-            "activate": Transition.TRANSITION_ACTIVATE,
-            "deactivate": Transition.TRANSITION_DEACTIVATE,
-            "cleanup": Transition.TRANSITION_CLEANUP,
-        }[name]
+        identifier = getattr(Transition, f"TRANSITION_{name.upper()}")
         request = ChangeState.Request(transition=Transition(id=identifier))
         if not self.call(ChangeState, f"{node}/change_state", request).success:
-            raise NodeError(f"{node} refused to {name}; its log says why")
+            raise NodeError(f"{node} refused to {name}; see its log")
 
     def set_parameters(self, node: str, values: Mapping[str, object]) -> None:
         """Set parameters in one atomic call; raises NodeError where refused."""
-        parameters = [Parameter(name=key, value=parameter_value(value)) for key, value in values.items()]
-        request = SetParametersAtomically.Request(parameters=parameters)
+        strings = Parameter.Type.STRING_ARRAY  # which rclpy cannot know of an empty list
+        parameters = [Parameter(key, strings if value == [] else None, value) for key, value in values.items()]
+        request = SetParametersAtomically.Request(parameters=[one.to_parameter_msg() for one in parameters])
         result = self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
         if not result.successful:
             raise NodeError(f"{node} refused the parameters {', '.join(values)}: {result.reason}")
@@ -195,3 +180,22 @@ class Supervisor:
         finally:
             self.node.destroy_subscription(subscription)
         return texts[-1]
+
+
+def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
+    """The main function of a client: log what its work comes to; where it fails, one sentence and exit code 1."""
+    end_with_expected_parent()
+    stop = StopFlag()
+
+    def watch() -> None:
+        if stop.stopped:
+            stop.stopped = False  # once: what follows still has to clean up
+            raise SafetyError("interrupted")
+
+    logger = rclpy.logging.get_logger(name)
+    try:
+        with Supervisor(watch) as call:
+            logger.info(work(call))
+    except DynidError as error:
+        logger.error(str(error))
+        sys.exit(1)

@@ -1,7 +1,7 @@
 """Node that offers control_msgs/FollowJointTrajectory (what MoveIt speaks) in front of the executor.
 
-A goal becomes a message on `joint_trajectory`, named by the goal's id; what becomes of it is read from `motion_status`.
-A cancelled goal calls `executor/cancel`. It needs control_msgs, which comes with an installed ROS and not with wheels.
+A goal becomes a message on `joint_trajectory`, named by the goal's id; its outcome is read from `motion_status`. A
+cancelled goal calls `executor/cancel`. It needs control_msgs, which comes with an installed ROS and not with wheels.
 """
 
 import json
@@ -65,14 +65,14 @@ class GoalWatch:
         """A message of `motion_status`."""
         status = json.loads(text)
         if self._heard and status.get("id") != self.identifier and self.outcome is None:
-            self.outcome = Outcome("lost", f"another motion took its place: {status.get('trajectory')}")
+            self.outcome = Outcome("lost", f"another motion replaced it: {status.get('trajectory')}")
         self._heard |= status.get("id") == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
 
     def tick(self) -> None:
         """Time passes: an executor that says nothing does not run."""
         if not self._heard and self.outcome is None and self._now() - self._began > UNHEARD_S:
-            self.outcome = Outcome("refused", f"the executor said nothing within {UNHEARD_S:.0f} s: does it run?")
+            self.outcome = Outcome("refused", f"the executor did not answer within {UNHEARD_S:.0f} s: is it running?")
 
 
 class TrajectoryActionNode(Node):
@@ -101,9 +101,14 @@ class TrajectoryActionNode(Node):
         self.create_subscription(String, "motion_status", self._on_status, LATCHED, callback_group=beside)
         self._cancel = self.create_client(Trigger, "executor/cancel", callback_group=beside)
         self._server = ActionServer(
-            self, FollowJointTrajectory, name, self._on_goal, callback_group=beside,
-            goal_callback=self._on_request, cancel_callback=lambda _: CancelResponse.ACCEPT,
-        )  # fmt: skip
+            self,
+            FollowJointTrajectory,
+            name,
+            self._on_goal,
+            callback_group=beside,
+            goal_callback=self._on_request,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
+        )
 
     def shut_down(self) -> None:
         """Nothing to release: the executor holds the arm."""

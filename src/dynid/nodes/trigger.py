@@ -3,35 +3,20 @@
 Exit code 0 only if the service succeeded.
 """
 
-import contextlib
-import sys
+from dynid.nodes.common import declare
+from dynid.nodes.supervisor import Supervisor, run_client
 
-import rclpy.logging
 
-from dynid.errors import DynidError, NodeError
-from dynid.nodes.common import StopFlag, declare, end_with_expected_parent
-from dynid.nodes.supervisor import Supervisor
+def trigger(call: Supervisor) -> str:
+    """Call the service; returns its answer."""
+    service = declare(call.node, "service", "", "name of the service, relative or absolute")
+    timeout_s = declare(call.node, "timeout_s", 20.0, "how long to wait for the answer [s]")
+    return f"{service}: {call.trigger(service, timeout_s)}"
 
 
 def main() -> None:
-    """Call the service."""
-    end_with_expected_parent()
-    stop = StopFlag()
-
-    def watch() -> None:
-        if stop.stopped:
-            raise NodeError("interrupted")
-
-    logger = rclpy.logging.get_logger("trigger")
-    with contextlib.ExitStack() as stack:
-        try:
-            call = stack.enter_context(Supervisor(watch))
-            service = declare(call.node, "service", "", "name of the service, relative or absolute")
-            timeout_s = declare(call.node, "timeout_s", 20.0, "how long to wait for the answer [s]")
-            logger.info(f"{service}: {call.trigger(service, timeout_s)}")
-        except DynidError as error:
-            logger.error(str(error))
-            sys.exit(1)
+    """Call the service and end."""
+    run_client("trigger", trigger)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag, sha256_of
-from dynid.recording.beginnings import missing_beginnings
-from dynid.recording.recording import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
+from dynid.recording.completeness import late_starts
 from dynid.recording.series import joint_series, strings
 from dynid.recording.settings import HardwareSettings, parse_settings
+from dynid.recording.topics import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
 
 DRIFT_BLOCK = 1000
 JUDGED_UNTIL_S = 1.0  # before its end: a driver that is late there may still catch up
@@ -118,10 +118,8 @@ def bag_info(path: Path | str) -> BagInfo:
     for name, topic in bag.topics.items():
         if name.split("/")[-1] == EXPERIMENT:
             beside = [name[: -len(EXPERIMENT)] + stamped for stamped in STAMPED]
-            findings += missing_beginnings(topic, [bag[other] for other in beside if other in bag.topics])
-    logs = [topic.messages.log_ns for topic in bag.topics.values() if len(topic.messages)]
-    start = min((int(log[0]) for log in logs), default=None)
-    end = max((int(log[-1]) for log in logs), default=None)
+            findings += late_starts(topic, [bag[other] for other in beside if other in bag.topics])
+    start, end = bag.span_ns or (None, None)
     duration = 0.0 if start is None or end is None else (end - start) / 1e9
     files = tuple(FileSummary(file.name, file.stat().st_size, sha256_of([file])) for file in bag.files)
     return BagInfo(str(bag.path), bag.storage, start, duration, files, topics, tuple(findings))
@@ -152,5 +150,5 @@ def _drops(states: TopicContent, bag: Bag) -> Drops:
     else:
         cycle = float(np.median(np.diff(series.stamp_ns))) / 1e9
     if cycle <= 0:
-        raise DataError(f"topic '{states.name}': its stamps do not advance, so dropped cycles cannot be counted")
+        raise DataError(f"topic '{states.name}': its stamps do not advance, so missed cycles cannot be counted")
     return missed_cycles(series.stamp_ns, cycle)

@@ -1,36 +1,33 @@
-"""Reads rosbag2 bags in bulk: a folder, MCAP or sqlite3, split or not, finished or left behind by a killed recorder."""
+"""Reads rosbag2 bags in bulk: a folder, MCAP or sqlite3, split or not, also of a recorder that was killed."""
 
 import hashlib
 import shutil
 import sqlite3
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rosbags.interfaces import ConnectionExtRosbag2, Qos
 from rosbags.rosbag2 import Reader, ReaderError
-from rosbags.rosbag2.metadata import parse_qos
 
 from dynid.errors import DataError, InputNotFoundError, UnknownNameError
-from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, read_metadata
-from dynid.recording.mcap_scan import McapScan, scan_mcap
+from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata, topic_of
+from dynid.recording.mcap_reader import read_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
-
-TORN_READS, TORN_PAUSE_S = 3, 0.02  # of a file that is being written: so often, and so long apart
 
 
 @dataclass(frozen=True)
-class TopicContent:
-    """One topic of a bag: its type, the quality of service it was offered with, and its messages."""
+class TopicContent(Topic):
+    """One topic of a bag and its messages."""
 
-    name: str
-    message_type: str
-    qos: tuple[Qos, ...]
-    messages: RawMessages
+    messages: RawMessages = field(kw_only=True)
+
+    @classmethod
+    def of(cls, topic: Topic, messages: RawMessages) -> "TopicContent":
+        """A topic with messages."""
+        return cls(topic.name, topic.message_type, topic.qos, topic.depth, messages=messages)
 
 
 @dataclass(frozen=True)
@@ -62,13 +59,19 @@ class Bag:
         """Messages per topic."""
         return {name: len(topic.messages) for name, topic in self.topics.items()}
 
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """First and last log time [ns]; None without messages."""
+        logs = [topic.messages.log_ns for topic in self.topics.values() if len(topic.messages)]
+        return (min(int(log[0]) for log in logs), max(int(log[-1]) for log in logs)) if logs else None
+
     def sha256(self) -> str:
-        """SHA-256 of the data files' bytes, one behind the other, in hexadecimal."""
+        """SHA-256 of the data files' concatenated bytes, in hexadecimal."""
         return sha256_of(self.files)
 
 
 def sha256_of(files: Sequence[Path]) -> str:
-    """SHA-256 of the bytes of files, one behind the other, in hexadecimal."""
+    """SHA-256 of the concatenated bytes of files, in hexadecimal."""
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as stream:
@@ -77,10 +80,7 @@ def sha256_of(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class _FileContent:
-    topics: tuple[TopicContent, ...]
-    finding: str | None = None
+_FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and what a reader should know
 
 
 def read_bag(path: Path | str) -> Bag:
@@ -95,14 +95,13 @@ def read_bag(path: Path | str) -> Bag:
     if compressed:
         contents = [_read_with_rosbags(path)]
     elif storage == "mcap":
-        scan = _scan_growing if _may_grow(files[0].parent) else scan_mcap
-        contents = [_mcap_content(file, scan(file)) for file in files]
+        contents = [_read_mcap(file) for file in files]
     else:
         contents = [_read_sqlite(file) for file in files]
-    findings += [content.finding for content in contents if content.finding]
     groups: dict[str, list[TopicContent]] = defaultdict(list)
-    for content in contents:
-        for topic in content.topics:
+    for topics_of_file, finding in contents:
+        findings += [finding] if finding else []
+        for topic in topics_of_file:
             groups[topic.name].append(topic)
     topics = {name: _merged(groups[name], path) for name in sorted(groups)}
     return Bag(path, storage, files, topics, tuple(findings))
@@ -144,53 +143,26 @@ def _merged(pieces: list[TopicContent], path: Path) -> TopicContent:
     types = sorted({piece.message_type for piece in pieces})
     if len(types) > 1:
         raise DataError(f"topic '{first.name}' has several types in the bag {path}: {', '.join(types)}")
-    return TopicContent(first.name, first.message_type, first.qos, joined([piece.messages for piece in pieces]))
+    return TopicContent.of(first, joined([piece.messages for piece in pieces]))
 
 
-def _may_grow(folder: Path) -> bool:
-    """Whether a recorder may still be writing the data files of a folder: its metadata is not final."""
-    try:
-        metadata = read_metadata(folder)
-    except DataError:
-        return True
-    return metadata is None or metadata.provisional
-
-
-def _scan_growing(path: Path) -> McapScan:
-    """A scan of what a recorder has written so far; it may replace the end of the file while it is read."""
-    for _ in range(TORN_READS):
-        with suppress(DataError):
-            scan = scan_mcap(path, growing=True)
-            if not scan.lost_bytes:
-                return scan
-        time.sleep(TORN_PAUSE_S)
-    return scan_mcap(path, growing=True)
-
-
-def _mcap_content(path: Path, scan: McapScan) -> _FileContent:
-    topics = tuple(
-        TopicContent(channel.topic, channel.message_type, channel.qos, from_blocks(scan.blocks.get(identifier, [])))
-        for identifier, channel in scan.channels.items()
-    )
-    if scan.complete:
-        return _FileContent(topics)
-    if scan.lost_bytes or scan.indexed is None:
-        cut = f"is cut off: no index at its end, {scan.lost_bytes} bytes of an unfinished record not used"
-    else:
-        cut = "was left while its index was being replaced"
-    return _FileContent(topics, f"{path.name} {cut}")
+def _read_mcap(path: Path) -> _FileContent:
+    found = read_mcap(path)
+    topics = [TopicContent.of(topic, from_blocks(found.blocks.get(key, []))) for key, topic in found.topics.items()]
+    lost = f"{found.lost_bytes} bytes of an unfinished record were ignored"
+    return topics, None if found.complete else f"{path.name} is truncated: no index at its end, {lost}"
 
 
 def _read_sqlite(path: Path) -> _FileContent:
     journal = path.with_name(path.name + "-journal")
     if not journal.is_file() or not journal.stat().st_size:
-        return _FileContent(_query(path, immutable=True))
+        return _query(path, immutable=True), None
     # Opening the file for reading would roll it back in place; a reader does not change a bag.
     with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
         for file in (path, journal):
             shutil.copy(file, folder)
         topics = _query(Path(folder) / path.name, immutable=False)
-    return _FileContent(topics, f"{path.name} has an unfinished transaction, which was not used")
+    return topics, f"{path.name} has an unfinished transaction, which was ignored"
 
 
 def _query(path: Path, *, immutable: bool) -> tuple[TopicContent, ...]:
@@ -209,7 +181,7 @@ def _query(path: Path, *, immutable: bool) -> tuple[TopicContent, ...]:
     if others := sorted({f"{name} ({form})" for _, name, _, form, _ in topics if form != "cdr"}):
         raise DataError(f"topics that are not encoded as cdr: {', '.join(others)}")
     return tuple(
-        TopicContent(name, kind, tuple(parse_qos(qos)), from_list(log_ns[identifier], data[identifier]))
+        TopicContent.of(topic_of(name, kind, qos), from_list(log_ns[identifier], data[identifier]))
         for identifier, name, kind, _, qos in topics
     )
 
@@ -220,17 +192,11 @@ def _read_with_rosbags(path: Path) -> _FileContent:
     data: dict[str, list[bytes]] = defaultdict(list)
     try:
         with Reader(path) as reader:
-            connections = list(reader.connections)
+            types = {connection.topic: connection.msgtype for connection in reader.connections}
             for connection, stamp, raw in reader.messages():
                 log_ns[connection.topic].append(stamp)
                 data[connection.topic].append(raw)
     except (ReaderError, OSError) as error:
         raise DataError(f"the compressed bag {path} cannot be read: {error}") from error
-    topics = []
-    for connection in connections:
-        assert isinstance(connection.ext, ConnectionExtRosbag2)
-        messages = from_list(log_ns[connection.topic], data[connection.topic])
-        topics.append(
-            TopicContent(connection.topic, connection.msgtype, tuple(connection.ext.offered_qos_profiles), messages)
-        )
-    return _FileContent(tuple(topics))
+    found = (TopicContent(name, kind, messages=from_list(log_ns[name], data[name])) for name, kind in types.items())
+    return tuple(found), None

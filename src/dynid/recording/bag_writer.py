@@ -1,70 +1,32 @@
 """Writes rosbag2 bags (version 9, as of ROS 2 Jazzy) from serialized messages, without ROS.
 
-A process that is killed loses at most the last `flush_interval_s`: until then data, index and metadata.yaml are in the
-files. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
+A process that is killed loses at most the last `flush_interval_s`: until then data and metadata.yaml are in the files,
+and `repair_bag` finishes them. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
 """
 
 import fcntl
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
-from rosbags.interfaces import (
-    Connection,
-    Qos,
-    QosDurability,
-    QosHistory,
-    QosLiveliness,
-    QosReliability,
-    QosTime,
-)
-from rosbags.rosbag2 import StoragePlugin
+from numpy.typing import NDArray
 
 from dynid.errors import BagWriteError, ConfigurationError, UnknownNameError
-from dynid.recording.bag_metadata import BAG_VERSION, bag_information, dump_information, write_metadata
-from dynid.recording.bag_storage import Rows, Stamps, SurvivingWriter
-from dynid.recording.mcap_file import give_way
+from dynid.recording.bag_metadata import STORAGE_SUFFIXES, Topic, metadata_text, write_metadata
+from dynid.recording.bag_storage import DataFile, McapFile, SqliteFile, give_way
 from dynid.recording.messages import type_store
 from dynid.resources import refuse_existing
 
 Storage = Literal["mcap", "sqlite3"]
-Reliability = Literal["reliable", "best_effort", "latched"]
+Stamps = NDArray[np.int64]
+Rows = NDArray[np.uint8]
 Batch = tuple[Stamps, Rows | Callable[[slice], Rows]]
-_STORAGES = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
+_FILES: dict[str, Callable[[Path], DataFile]] = {"mcap": McapFile, "sqlite3": SqliteFile}
 _SLICE_NS = 200_000_000  # of topics written in bulk
-_FOREVER = QosTime(9223372036, 854775807)  # rmw's infinite duration
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic to record: name, message type ("sensor_msgs/msg/JointState"), quality of service.
-
-    "latched" is reliable and transient local: late subscribers get the last message, also when a bag is played.
-    """
-
-    name: str
-    message_type: str
-    qos: Reliability = "reliable"
-    depth: int = 10
-
-    def offered_qos(self) -> Qos:
-        """The quality of service as rosbag2 stores it."""
-        best_effort = self.qos == "best_effort"
-        return Qos(
-            history=QosHistory.KEEP_LAST,
-            depth=self.depth,
-            reliability=QosReliability.BEST_EFFORT if best_effort else QosReliability.RELIABLE,
-            durability=QosDurability.TRANSIENT_LOCAL if self.qos == "latched" else QosDurability.VOLATILE,
-            deadline=_FOREVER,
-            lifespan=_FOREVER,
-            liveliness=QosLiveliness.AUTOMATIC,
-            liveliness_lease_duration=_FOREVER,
-            avoid_ros_namespace_conventions=False,
-        )
 
 
 def lock_folder(folder: Path) -> int | None:
@@ -87,6 +49,9 @@ class BagWriter:
         storage: "mcap" (Jazzy's default) or "sqlite3".
         flush_interval_s: how often everything is brought to the files [s].
 
+    Attributes:
+        counts: messages written per topic, also after closing.
+
     Raises:
         OutputExistsError: the folder exists.
         ConfigurationError: unknown storage, or a topic twice.
@@ -94,36 +59,27 @@ class BagWriter:
     """
 
     def __init__(
-        self,
-        folder: Path | str,
-        topics: Iterable[Topic] = (),
-        storage: Storage = "mcap",
-        flush_interval_s: float = 0.5,
+        self, folder: Path | str, topics: Iterable[Topic] = (), storage: Storage = "mcap", flush_interval_s: float = 0.5
     ) -> None:
-        if storage not in _STORAGES:
-            raise ConfigurationError(f"unknown bag storage '{storage}'; expected one of {', '.join(_STORAGES)}")
-        self.folder = Path(folder)
+        if storage not in _FILES:
+            raise ConfigurationError(f"unknown bag storage '{storage}'; expected one of {', '.join(_FILES)}")
+        self.folder, self.storage = Path(folder), storage
         refuse_existing(self.folder)
-        self.storage = storage
         self._planned = tuple(topics)
         for index, topic in enumerate(self._planned):
             self._check(topic, {earlier.name for earlier in self._planned[:index]})
-        self._flush_interval_s = flush_interval_s
-        self._writer: SurvivingWriter | None = None
-        self._connections: dict[str, Connection] = {}
-        self._counts: dict[str, int] = {}
-        self._next_flush = 0.0
+        self.counts: dict[str, int] = {}
+        self._topics: list[Topic] = []
+        self._ids: dict[str, int] = {}
+        self._first_ns, self._last_ns = 2**63 - 1, 0
+        self._file: DataFile | None = None
         self._lock: int | None = None
+        self._flush_interval_s, self._next_flush = flush_interval_s, 0.0
 
     @property
     def is_open(self) -> bool:
         """Whether messages can be written."""
-        return self._writer is not None
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Messages written per topic, also after closing."""
-        return dict(self._counts)
+        return self._file is not None
 
     def open(self) -> None:
         """Create the folder, register the topics, write the provisional metadata.yaml.
@@ -132,15 +88,13 @@ class BagWriter:
             OutputExistsError: the folder came into existence meanwhile.
             BagWriteError: the folder cannot be written.
         """
-        if self._writer is not None:
+        if self._file is not None:
             raise BagWriteError(f"the bag {self.folder} is open already")
         refuse_existing(self.folder)
-        writer = SurvivingWriter(self.folder, version=BAG_VERSION, storage_plugin=_STORAGES[self.storage])
-        try:
-            writer.open()
-        except OSError as error:
-            raise BagWriteError(f"cannot write a bag to {self.folder}: {error}") from error
-        self._writer, self._lock = writer, lock_folder(self.folder)
+        with self._failures("write a bag to"):
+            self.folder.mkdir(parents=True)
+            self._file = _FILES[self.storage](self.folder / self._file_name)
+        self._lock = lock_folder(self.folder)
         for topic in self._planned:
             self.add_topic(topic)
         self.flush()
@@ -152,13 +106,10 @@ class BagWriter:
             UnknownNameError: the message type is not one of ROS 2 Jazzy.
             ConfigurationError: the topic is registered already.
         """
-        writer = self._opened()
-        self._check(topic, self._connections)
-        connection = writer.add_connection(
-            topic.name, topic.message_type, typestore=type_store(), offered_qos_profiles=[topic.offered_qos()]
-        )
-        self._connections[topic.name] = connection
-        self._counts[topic.name] = 0
+        file = self._opened()
+        self._check(topic, self._ids)
+        self._ids[topic.name], self.counts[topic.name] = file.add_topic(topic), 0
+        self._topics.append(topic)
 
     def write(self, topic: str, stamp_ns: int, raw: bytes | memoryview) -> None:
         """Write one serialized message as it is.
@@ -172,82 +123,86 @@ class BagWriter:
             UnknownNameError: the topic is not registered.
             BagWriteError: the bag is not open, or the disk refuses.
         """
-        writer = self._opened()
+        file = self._opened()
+        if topic not in self._ids:
+            raise UnknownNameError("topic", topic, tuple(self._ids))
         try:
-            connection = self._connections[topic]
-        except KeyError:
-            raise UnknownNameError("topic", topic, tuple(self._connections)) from None
-        try:
-            writer.write(connection, stamp_ns, raw)
-        except Exception as error:  # sqlite3.Error and OSError alike, whatever a storage raises
+            file.write(self._ids[topic], stamp_ns, raw)
+        except Exception as error:  # as in _failures, whose context costs a microsecond
             raise BagWriteError(f"cannot write '{topic}' to the bag {self.folder}: {error}") from error
-        self._counts[topic] += 1
+        self.counts[topic] += 1
+        self._first_ns, self._last_ns = min(self._first_ns, stamp_ns), max(self._last_ns, stamp_ns)
         if time.monotonic() >= self._next_flush:
             self.flush()
 
     def write_many(self, batches: Mapping[str, Batch]) -> None:
-        """Write many messages at once, several times faster than one by one.
+        """Write many messages at once, topics interleaved in slices of time.
 
         Args:
             batches: by topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such as
                 `JointStateEncoder.encode_many` gives them, or a function that gives those of a slice: a few at a time
-                they never leave the processor's cache. Topics are interleaved in slices of time.
+                they never leave the processor's cache.
 
         Raises:
             UnknownNameError: a topic is not registered.
             BagWriteError: the bag is not open, or the disk refuses.
         """
-        writer = self._opened()
-        for topic in batches:
-            if topic not in self._connections:
-                raise UnknownNameError("topic", topic, tuple(self._connections))
+        file = self._opened()
+        if unknown := [topic for topic in batches if topic not in self._ids]:
+            raise UnknownNameError("topic", unknown[0], tuple(self._ids))
         filled = {topic: batch for topic, batch in batches.items() if len(batch[0])}
         if not filled:
             return
-        edges = np.arange(
-            min(stamps[0] for stamps, _ in filled.values()),
-            max(stamps[-1] for stamps, _ in filled.values()) + _SLICE_NS,
-            _SLICE_NS,
-        )
-        cuts = {topic: [*np.searchsorted(batch[0], edges), len(batch[0])] for topic, batch in filled.items()}
-        try:
+        first, last = min(log[0] for log, _ in filled.values()), max(log[-1] for log, _ in filled.values())
+        edges = np.arange(first, last + _SLICE_NS, _SLICE_NS)
+        cuts = {topic: [*np.searchsorted(log, edges), len(log)] for topic, (log, _) in filled.items()}
+        with self._failures("write to"):
             for index in range(len(edges)):
-                for topic, (stamps, rows) in filled.items():
+                for topic, (log, rows) in filled.items():
                     part = slice(cuts[topic][index], cuts[topic][index + 1])
-                    if part.start < part.stop:
-                        content = rows(part) if callable(rows) else rows[part]
-                        writer.write_rows(self._connections[topic], stamps[part], content)
-                        self._counts[topic] += part.stop - part.start
-        except Exception as error:  # as in write
-            raise BagWriteError(f"cannot write to the bag {self.folder}: {error}") from error
+                    content, identifier = rows(part) if callable(rows) else rows[part], self._ids[topic]
+                    for stamp_ns, row in zip(log[part].tolist(), content, strict=True):
+                        file.write(identifier, stamp_ns, row.data)
+                    self.counts[topic] += len(content)
+                file.flush()
+        self._first_ns, self._last_ns = min(self._first_ns, int(first)), max(self._last_ns, int(last))
         self.flush()
 
     def flush(self) -> None:
         """Bring everything written so far to the files, so that it survives a kill; raises BagWriteError."""
-        writer = self._opened()
-        try:
-            information = dump_information(self._information(writer, provisional=True))
+        file = self._opened()
+        with self._failures("flush"):
             give_way()
-            writer.flush(information)
+            file.flush()
             give_way()
-            write_metadata(self.folder, information)
-        except Exception as error:  # as in write
-            raise BagWriteError(f"cannot flush the bag {self.folder}: {error}") from error
+            write_metadata(self.folder, self._metadata(provisional=True))
         self._next_flush = time.monotonic() + self._flush_interval_s
 
     def close(self) -> None:
         """Finish the bag: final index and metadata.yaml; raises BagWriteError. A second call does nothing."""
-        writer, self._writer = self._writer, None
-        if writer is None:
+        file, self._file = self._file, None
+        if file is None:
             return
         try:
-            writer.close()
-        except Exception as error:  # as in write
-            raise BagWriteError(f"cannot finish the bag {self.folder}: {error}") from error
+            with self._failures("finish"):
+                metadata = self._metadata(provisional=False)
+                file.close(metadata)
+                write_metadata(self.folder, metadata)
         finally:
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
+
+    @property
+    def _file_name(self) -> str:
+        return f"{self.folder.name}{STORAGE_SUFFIXES[self.storage]}"
+
+    @contextmanager
+    def _failures(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # sqlite3.Error and OSError alike, whatever a storage raises
+            raise BagWriteError(f"cannot {doing} the bag {self.folder}: {error}") from error
 
     def _check(self, topic: Topic, present: Container[str]) -> None:
         if topic.name in present:
@@ -257,18 +212,11 @@ class BagWriter:
             known = tuple(sorted(name for name in type_store().types if name.startswith(package)))
             raise UnknownNameError("message type", topic.message_type, known)
 
-    def _opened(self) -> SurvivingWriter:
-        if self._writer is None:
+    def _opened(self) -> DataFile:
+        if self._file is None:
             raise BagWriteError(f"the bag {self.folder} is not open; call open() first")
-        return self._writer
+        return self._file
 
-    def _information(self, writer: SurvivingWriter, *, provisional: bool) -> dict[str, Any]:
-        span = (writer.min_timestamp, writer.max_timestamp) if sum(writer.counts.values()) else None
-        return bag_information(
-            cast(str, self.storage),
-            writer.data_file.name,
-            writer.connections,
-            writer.counts,
-            span,
-            provisional=provisional,
-        )
+    def _metadata(self, *, provisional: bool) -> str:
+        span_ns = (self._first_ns, self._last_ns) if any(self.counts.values()) else None
+        return metadata_text(self.storage, self._file_name, self._topics, self.counts, span_ns, provisional=provisional)

@@ -3,9 +3,10 @@
 A publisher of joint data sends the same names, frame and lengths every cycle, so all its messages differ only in
 stamps and numbers. A `Layout` holds the constant bytes as a template with a mask (padding bytes are not constant:
 DDS implementations leave whatever was in the buffer there) and the variable fields as a structured numpy type.
-Encoding rules: OMG CDR, little endian, alignment counted from behind the 4-byte encapsulation header.
+Encoding rules: OMG CDR, little endian, alignment counted from the end of the 4-byte encapsulation header.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,7 @@ class Layout:
         return np.ascontiguousarray(rows[:, : self.size]).view(self.fields)[:, 0]
 
     def vector_offsets(self) -> dict[str, tuple[int, int]]:
-        """Of every float64 vector: where it begins in a message [bytes], and its length."""
+        """Of every float64 vector: where it starts in a message [bytes], and its length."""
         table: Any = self.fields.fields
         return {name: (table[name][1], table[name][0].shape[0]) for name in self.vector_names()}
 
@@ -74,81 +75,35 @@ class Layout:
 
 def stamps_of(values: np.ndarray) -> NDArray[np.int64]:
     """Header stamps of a structured array from `Layout.view`, (N,) [ns]."""
-    return values["sec"].astype(np.int64) * _SECONDS_TO_NANOSECONDS + values["nanosec"]
+    return np.asarray(values["sec"].astype(np.int64) * _SECONDS_TO_NANOSECONDS + values["nanosec"])
 
 
-class LayoutBuilder:
-    """Builds a Layout field by field, in the message's order."""
+Part = int | str | tuple[str, int]
+"""A constant uint32, a constant string, or a float64 sequence: its name, and its constant length."""
 
-    def __init__(self) -> None:
-        self._template = bytearray(ENCAPSULATION)
-        self._mask = bytearray(b"\xff\xff\x00\x00")  # the two option bytes are free
-        self._names: list[str] = []
-        self._formats: list[object] = []
-        self._offsets: list[int] = []
 
-    def _align(self, size: int) -> None:
-        gap = -(len(self._template) - len(ENCAPSULATION)) % size
-        self._template += bytes(gap)
-        self._mask += bytes(gap)
+def _layout(frame_id: str, parts: Iterable[Part]) -> Layout:
+    """A layout of a std_msgs/Header with variable stamp and constant frame, and what follows it."""
+    template, mask = bytearray(ENCAPSULATION), bytearray(b"\xff\xff\x00\x00")  # the two option bytes are free
+    names, formats, offsets = ["sec", "nanosec"], ["<i4", "<u4"], [len(template), len(template) + 4]
 
-    def _constant(self, data: bytes) -> None:
-        self._template += data
-        self._mask += b"\xff" * len(data)
+    def put(content: bytes, alignment: int, *, constant: bool = True) -> None:
+        gap = bytes(-(len(template) - len(ENCAPSULATION)) % alignment)
+        template.extend(gap + content)
+        mask.extend(gap + (b"\xff" if constant else b"\x00") * len(content))
 
-    def _variable(self, name: str, form: object, size: int) -> None:
-        self._names.append(name)
-        self._formats.append(form)
-        self._offsets.append(len(self._template))
-        self._template += bytes(size)
-        self._mask += bytes(size)
-
-    def count(self, value: int) -> "LayoutBuilder":
-        """A constant uint32, such as a sequence's length."""
-        self._align(4)
-        self._constant(value.to_bytes(4, "little"))
-        return self
-
-    def string(self, text: str) -> "LayoutBuilder":
-        """A constant string."""
-        data = text.encode() + b"\0"
-        self.count(len(data))
-        self._constant(data)
-        return self
-
-    def strings(self, texts: tuple[str, ...]) -> "LayoutBuilder":
-        """A constant sequence of strings."""
-        self.count(len(texts))
-        for text in texts:
-            self.string(text)
-        return self
-
-    def header(self, frame_id: str) -> "LayoutBuilder":
-        """A std_msgs/Header with variable stamp and constant frame."""
-        self._align(4)
-        self._variable("sec", "<i4", 4)
-        self._variable("nanosec", "<u4", 4)
-        return self.string(frame_id)
-
-    def doubles(self, name: str, length: int) -> "LayoutBuilder":
-        """A float64 sequence of constant length and variable values."""
-        self.count(length)
-        if length:  # an empty sequence is not followed by padding
-            self._align(8)
-            self._variable(name, ("<f8", (length,)), 8 * length)
-        return self
-
-    def build(self) -> Layout:
-        """The finished layout."""
-        template = np.frombuffer(bytes(self._template), dtype=np.uint8)
-        mask = np.frombuffer(bytes(self._mask), dtype=np.uint8)
-        specification = {
-            "names": self._names,
-            "formats": self._formats,
-            "offsets": self._offsets,
-            "itemsize": len(template),
-        }
-        return Layout(template, mask, np.dtype(specification))  # type: ignore[call-overload]
+    put(bytes(8), 4, constant=False)
+    for part in (frame_id, *parts):
+        text = part.encode() + b"\0" if isinstance(part, str) else b""
+        length = part[1] if isinstance(part, tuple) else part if isinstance(part, int) else len(text)
+        put(length.to_bytes(4, "little") + text, 4)
+        if isinstance(part, tuple) and length:  # an empty sequence is not followed by padding
+            put(bytes(8 * length), 8, constant=False)
+            names.append(part[0])
+            formats.append(f"({length},)<f8")
+            offsets.append(len(template) - 8 * length)
+    fields = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": len(template)})
+    return Layout(np.frombuffer(bytes(template), dtype=np.uint8), np.frombuffer(bytes(mask), dtype=np.uint8), fields)
 
 
 def joint_state_layout(
@@ -161,15 +116,12 @@ def joint_state_layout(
         frame_id: the header's frame.
         lengths: of position, velocity and effort; None is one value per joint each.
     """
-    n = len(names)
-    position, velocity, effort = lengths or (n, n, n)
-    builder = LayoutBuilder().header(frame_id).strings(names)
-    return builder.doubles("position", position).doubles("velocity", velocity).doubles("effort", effort).build()
+    vectors = zip(("position", "velocity", "effort"), lengths or (len(names),) * 3, strict=True)
+    return _layout(frame_id, (len(names), *names, *vectors))
 
 
 def reference_layout(names: tuple[str, ...], frame_id: str = "") -> Layout:
     """Layout of a trajectory_msgs/JointTrajectory with one point: positions, velocities, accelerations, time 0."""
     n = len(names)
-    builder = LayoutBuilder().header(frame_id).strings(names).count(1)
-    builder.doubles("positions", n).doubles("velocities", n).doubles("accelerations", n).doubles("effort", 0)
-    return builder.count(0).count(0).build()
+    vectors = (("positions", n), ("velocities", n), ("accelerations", n), ("effort", 0))
+    return _layout(frame_id, (n, *names, 1, *vectors, 0, 0))

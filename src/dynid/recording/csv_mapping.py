@@ -19,18 +19,18 @@ from dynid.resources import load_validated
 from dynid.robot import FloatArray, Positive, Robot, Strict
 
 Column = str | Annotated[int, Field(ge=1)]
+Units = dict[str, float]
 PerJoint = float | tuple[float, ...]
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 TURNING = {"rad": 1.0, "deg": np.pi / 180.0, "rev": 2.0 * np.pi}
 SLIDING = {"m": 1.0, "mm": 1e-3}
-RATES = {f"{unit}/s": factor for unit, factor in (TURNING | SLIDING).items()} | {"rpm": 2.0 * np.pi / 60.0}
 TORQUES = {"N m": 1.0, "mN m": 1e-3}
 FORCES = {"N": 1.0}
 CURRENTS = {"A": 1.0, "mA": 1e-3}
 
 
 class TimeColumn(Strict):
-    """The column that holds time; it begins anywhere and grows with every row."""
+    """The column that holds time; it starts anywhere and grows with every row."""
 
     column: Column
     unit: Literal["s", "ms", "us", "ns"] = "s"
@@ -107,14 +107,20 @@ class CsvMapping(Strict):
     torque: ColumnGroup
     velocity: ColumnGroup | None = None
 
+    @property
+    def groups(self) -> dict[str, ColumnGroup]:
+        """What is measured, by name."""
+        found = {"position": self.position, "torque": self.torque, "velocity": self.velocity}
+        return {name: group for name, group in found.items() if group is not None}
+
     @model_validator(mode="after")
     def _time(self) -> "CsvMapping":
         if (self.rate_hz is None) == (self.time is None):
-            raise ValueError("give either rate_hz or time, so that rows have instants")
+            raise ValueError("give either rate_hz or time, so that rows have times")
         if self.decimal == "," and self.delimiter == ",":
             raise ValueError("the decimal sign and the delimiter cannot both be a comma")
         if self.rows is not None and self.rows[1] is not None and self.rows[1] <= self.rows[0]:
-            raise ValueError(f"rows {list(self.rows)} hold none; the second number is the row after the last")
+            raise ValueError(f"rows {list(self.rows)} is an empty range; the second number is the row after the last")
         return self
 
 
@@ -123,10 +129,16 @@ def load_mapping(path: Path) -> CsvMapping:
     return load_validated(path, CsvMapping)
 
 
-def _known(unit: str, table: dict[str, float], what: str, joint: str) -> float:
-    if unit not in table:
-        raise ConfigurationError(f"the mapping gives {what} of joint {joint} in '{unit}'; expected {', '.join(table)}")
-    return table[unit]
+def _factors(group: ColumnGroup, robot: Robot, what: str, turning: Units, sliding: Units) -> FloatArray:
+    """Factors of all columns from their units, where joints that slide have others, and from sign and ratio, (n,)."""
+    factors = []
+    for unit, joint in zip(group.units, robot.file.joints, strict=True):
+        table = sliding if joint.prismatic and group.side == "joint" else turning
+        if unit not in table:
+            known = ", ".join(table)
+            raise ConfigurationError(f"the mapping gives {what} of joint {joint.name} in '{unit}'; expected {known}")
+        factors.append(table[unit])
+    return np.array(factors) * group.factors()
 
 
 def length_factors(group: ColumnGroup, robot: Robot, *, rate: bool = False) -> FloatArray:
@@ -135,16 +147,13 @@ def length_factors(group: ColumnGroup, robot: Robot, *, rate: bool = False) -> F
     Raises:
         ConfigurationError: a unit that is not known, or does not fit to the kind of joint.
     """
-    factors = []
-    for unit, joint in zip(group.units, robot.file.joints, strict=True):
-        slides = joint.prismatic and group.side == "joint"
-        table = dict(SLIDING if slides else TURNING)
-        if not slides and group.counts_per_turn is not None:
-            table["count"] = 2.0 * np.pi / group.counts_per_turn
-        if rate:
-            table = {f"{key}/s": value for key, value in table.items()} | ({} if slides else {"rpm": RATES["rpm"]})
-        factors.append(_known(unit, table, "velocity" if rate else "position", joint.name))
-    return np.array(factors) * group.factors()
+    turning, sliding = TURNING, SLIDING
+    if group.counts_per_turn is not None:
+        turning = turning | {"count": 2.0 * np.pi / group.counts_per_turn}
+    if rate:
+        turning, sliding = ({f"{unit}/s": factor for unit, factor in table.items()} for table in (turning, sliding))
+        turning["rpm"] = 2.0 * np.pi / 60.0
+    return _factors(group, robot, "velocity" if rate else "position", turning, sliding)
 
 
 def torque_factors(group: ColumnGroup, robot: Robot) -> tuple[FloatArray, bool]:
@@ -154,12 +163,8 @@ def torque_factors(group: ColumnGroup, robot: Robot) -> tuple[FloatArray, bool]:
         ConfigurationError: a unit that is not known or does not fit; currents beside torques; no torque constant.
     """
     currents = [unit in CURRENTS for unit in group.units]
+    if all(currents):
+        return _factors(group, robot, "torque", CURRENTS, CURRENTS) * robot.torque_constants, True
     if any(currents):
-        if not all(currents):
-            raise ConfigurationError("the mapping gives some torques as currents and some not; expected one kind")
-        return np.array([CURRENTS[unit] for unit in group.units]) * robot.torque_constants * group.factors(), True
-    factors = []
-    for unit, joint in zip(group.units, robot.file.joints, strict=True):
-        table = FORCES if joint.prismatic and group.side == "joint" else TORQUES
-        factors.append(_known(unit, table | CURRENTS, "torque", joint.name))
-    return np.array(factors) * group.factors(), False
+        raise ConfigurationError("the mapping gives some torques as currents and some not; expected one kind")
+    return _factors(group, robot, "torque", TORQUES | CURRENTS, FORCES | CURRENTS), False

@@ -71,23 +71,14 @@ class _Content:
     files: tuple[Path, ...]
 
 
-def _files(path: Path, mapping: CsvMapping) -> dict[str, Path]:
-    groups = {"position": mapping.position, "torque": mapping.torque, "velocity": mapping.velocity}
-    return {
-        name: path if group.file is None else path.parent / group.file
-        for name, group in groups.items()
-        if group is not None
-    }
-
-
 def _read(path: Path, mapping: CsvMapping) -> _Content:
     """All columns of all files, bad rows refused or left out."""
-    files = _files(path, mapping)
     wanted: dict[Path, list[tuple[str, Sequence[str | int]]]] = {path: []}
     if mapping.time is not None:
         wanted[path].append(("time", [mapping.time.column]))
-    for name, file in files.items():
-        wanted.setdefault(file, []).append((name, getattr(mapping, name).columns))
+    for name, group in mapping.groups.items():
+        file = path if group.file is None else path.parent / group.file
+        wanted.setdefault(file, []).append((name, group.columns))
     found: dict[str, FloatArray] = {}
     tables = []
     for file, groups in wanted.items():
@@ -127,10 +118,10 @@ def _usable_rows(tables: list[CsvTable], mapping: CsvMapping) -> tuple[FloatArra
         listed = _listing(table.bad)
         if not mapping.skip_corrupt_rows:
             raise DataError(
-                f"{table.path} has {len(table.bad)} corrupt rows: {listed}. Repair them, or leave them out with "
+                f"{table.path} has {len(table.bad)} corrupt rows: {listed}. Repair them, or skip them with "
                 "skip_corrupt_rows: true in the mapping (--skip-corrupt-rows)"
             )
-        notes.append(f"{table.path.name}: {len(table.bad)} corrupt rows left out: {listed}")
+        notes.append(f"{table.path.name}: {len(table.bad)} corrupt rows skipped: {listed}")
     return keep, notes
 
 
@@ -160,9 +151,8 @@ def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, 
 
 
 def _check_groups(path: Path, mapping: CsvMapping, robot: Robot) -> None:
-    for name in ("position", "torque", "velocity"):
-        group: ColumnGroup | None = getattr(mapping, name)
-        if group is not None and len(group.columns) != robot.size:
+    for name, group in mapping.groups.items():
+        if len(group.columns) != robot.size:
             raise DataError(
                 f"the mapping for {path} gives {len(group.columns)} {name} columns; robot '{robot.name}' has "
                 f"{robot.size} axes: {', '.join(robot.joint_names)}"
@@ -205,11 +195,18 @@ def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
         dq = read_only(_joint_side(rates, mapping.velocity, robot))
     _refuse_beyond_limits(q, robot, path)
     return CsvRecording(
-        source=path, joint_names=robot.joint_names, time=read_only(content.time), q=read_only(q), tau=read_only(tau),
-        dq=dq, mount=mount, torque_delay_s=mapping.torque_delay_s,
+        source=path,
+        joint_names=robot.joint_names,
+        time=read_only(content.time),
+        q=read_only(q),
+        tau=read_only(tau),
+        dq=dq,
+        mount=mount,
+        torque_delay_s=mapping.torque_delay_s,
         torque_constants=tuple(robot.torque_constants.tolist()) if currents else (),
-        sha256=sha256_of(content.files), notes=tuple(content.notes),
-    )  # fmt: skip
+        sha256=sha256_of(content.files),
+        notes=tuple(content.notes),
+    )
 
 
 def _refuse_beyond_limits(q: FloatArray, robot: Robot, path: Path) -> None:

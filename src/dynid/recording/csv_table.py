@@ -59,9 +59,9 @@ def read_text(path: Path) -> str:
     except (FileNotFoundError, IsADirectoryError):
         raise InputNotFoundError(f"no such CSV file: {path}") from None
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is no UTF-8 text (byte {error.start}); expected a CSV file") from error
+        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); expected a CSV file") from error
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is a damaged archive: {error}; fetch it again") from error
+        raise DataError(f"{path} is a damaged archive: {error}; download it again") from error
 
 
 class _Lines:
@@ -69,30 +69,24 @@ class _Lines:
 
     def __init__(self, path: Path, text: str, delimiter: str, decimal: str) -> None:
         self.path, self.separator = path, SEPARATORS[delimiter]
-        lines = text.splitlines()
-        if decimal == ",":
-            lines = [line.replace(",", ".") for line in lines]
-        while lines and not lines[-1].strip():
-            lines.pop()
-        kept = [(k + 1, line) for k, line in enumerate(lines) if not line.startswith(COMMENT)]
-        while kept and not kept[0][1].strip():
-            kept.pop(0)
-        if not kept:
-            raise DataError(f"{path} holds no rows")
-        self.header = self.split(kept[0][1]) if not self._is_data(kept[0][1]) else None
-        kept = kept[1:] if self.header else kept
-        self.numbers = np.array([number for number, _ in kept], dtype=np.int64)
-        self.data = [line for _, line in kept]
         self.ended = text.endswith(("\n", "\r"))
-        if not self.data:
-            raise DataError(f"{path} holds a header and no rows")
-        self.width = len(self.header) if self.header else len(self.split(self.data[0]))
+        lines = (text.replace(",", ".") if decimal == "," else text).splitlines()
+        numbered = [(number, line) for number, line in enumerate(lines, 1) if not line.startswith(COMMENT)]
+        filled = [place for place, (_, line) in enumerate(numbered) if line.strip()]
+        if not filled:
+            raise DataError(f"{path} holds no rows")
+        numbered = numbered[filled[0] : filled[-1] + 1]
+        first = self.split(numbered[0][1])
+        self.width = len(first)
+        self.header = None if any(_number(field) is not None for field in first) else first
+        rows = numbered[self.header is not None :]
+        if not rows:
+            raise DataError(f"{path} holds a header but no rows")
+        self.numbers = np.array([number for number, _ in rows], dtype=np.int64)
+        self.data = [line for _, line in rows]
 
     def split(self, line: str) -> list[str]:
         return [field.strip().strip('"') for field in line.split(self.separator)]
-
-    def _is_data(self, line: str) -> bool:
-        return any(_number(field) is not None for field in self.split(line))
 
     def place(self, column: str | int) -> int:
         """Index of a column."""
@@ -104,8 +98,8 @@ class _Lines:
             raise DataError(f"{self.path} has no header, so no column '{column}'; name columns by number, from 1")
         places = [k for k, name in enumerate(self.header) if name == column]
         if len(places) != 1:
-            how = "twice" if places else "not"
-            raise DataError(f"{self.path} has the column '{column}' {how}; its columns are: {', '.join(self.header)}")
+            fault = f"has the column '{column}' twice" if places else f"has no column '{column}'"
+            raise DataError(f"{self.path} {fault}; its columns are: {', '.join(self.header)}")
         return places[0]
 
     def name(self, place: int) -> str:
@@ -121,9 +115,13 @@ def _number(field: str) -> float | None:
 
 
 def read_table(
-    path: Path, columns: Sequence[str | int], *, delimiter: str = ",", decimal: str = ".",
+    path: Path,
+    columns: Sequence[str | int],
+    *,
+    delimiter: str = ",",
+    decimal: str = ".",
     rows: tuple[int, int | None] | None = None,
-) -> CsvTable:  # fmt: skip
+) -> CsvTable:
     """Read columns of a CSV file.
 
     Args:
@@ -147,7 +145,7 @@ def read_table(
     values, bad = _parse(lines, places, chosen)
     notes: list[str] = []
     if not lines.ended and end == len(lines.data) and not (bad and bad[-1].row == len(lines.data) - 1):
-        notes.append(f"{path.name}: the last line has no end, so its last number may be cut")
+        notes.append(f"{path.name}: the last line has no newline, so its last number may be truncated")
     return CsvTable(path, values, lines.numbers[first:end], tuple(bad), lines.width, tuple(notes))
 
 
@@ -165,30 +163,24 @@ def _parse(lines: _Lines, places: list[int], chosen: range) -> tuple[FloatArray,
             pass  # row by row below, to say where
     values, bad = np.full((len(text), len(places)), np.nan), []
     for k, line in enumerate(text):
-        row, reason = _parse_row(lines, places, line)
-        if reason:
-            cut = (
-                " (cut off: the file ends within this line)"
-                if chosen[k] + 1 == len(lines.data) and not lines.ended
-                else ""
-            )
-            bad.append(BadRow(chosen[k], int(lines.numbers[chosen[k]]), reason + cut))
-        else:
-            values[k] = row
+        if reason := _parse_row(lines, places, line, values[k]):
+            cut = chosen[k] + 1 == len(lines.data) and not lines.ended
+            reason += " (truncated: the file ends within this line)" if cut else ""
+            bad.append(BadRow(chosen[k], int(lines.numbers[chosen[k]]), reason))
+    values[[one.row - chosen.start for one in bad]] = np.nan
     return values, bad
 
 
-def _parse_row(lines: _Lines, places: list[int], line: str) -> tuple[list[float], str]:
-    """The numbers of one row, or why there are none."""
+def _parse_row(lines: _Lines, places: list[int], line: str, row: FloatArray) -> str:
+    """Put the numbers of one line into a row, or say why it has none."""
     fields = lines.split(line)
     if len(fields) != lines.width:
-        return [], "empty" if not line.strip() else f"{len(fields)} fields, expected {lines.width}"
-    row = []
-    for place in places:
+        return "empty" if not line.strip() else f"{len(fields)} fields, expected {lines.width}"
+    for k, place in enumerate(places):
         number = _number(fields[place])
         if number is None:
-            return [], f"'{fields[place]}' in column {lines.name(place)} is no number"
+            return f"'{fields[place]}' in column {lines.name(place)} is not a number"
         if not np.isfinite(number):
-            return [], f"{fields[place]} in column {lines.name(place)} is not finite"
-        row.append(number)
-    return row, ""
+            return f"{fields[place]} in column {lines.name(place)} is not finite"
+        row[k] = number
+    return ""

@@ -1,12 +1,10 @@
 """The serialized messages of one topic, in the order of their log times, ready for bulk decoding."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-
-from dynid.recording.mcap_scan import Block
 
 
 @dataclass(frozen=True)
@@ -15,8 +13,8 @@ class RawMessages:
 
     Attributes:
         log_ns: (N,) log times [ns], ascending.
-        data: all messages one behind the other, uint8.
-        offsets: (N + 1,) where each message begins in data.
+        data: all messages concatenated, uint8.
+        offsets: (N + 1,) where each message starts in data.
     """
 
     log_ns: NDArray[np.int64]
@@ -32,21 +30,26 @@ class RawMessages:
     def __iter__(self) -> Iterator[bytes]:
         return (self[k] for k in range(len(self)))
 
-    def sizes(self) -> NDArray[np.int64]:
-        """Bytes of each message, (N,)."""
-        return np.diff(self.offsets)
-
     def rows(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """The messages of exactly `size` bytes: their indices (K,) and bytes (K, size)."""
-        sizes = self.sizes()
-        chosen = np.flatnonzero(sizes == size)
+        chosen = np.flatnonzero(np.diff(self.offsets) == size)
         if len(chosen) == len(self):
             return chosen, self.data.reshape(-1, size)
-        return chosen, gather(self.data, self.offsets[chosen], size)
+        return chosen, _slices(self.data, self.offsets[chosen], size)
 
 
-def gather(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """Copy slices of `size` bytes that begin at `starts` (K,), as (K, size)."""
+@dataclass
+class Block:
+    """Messages of one topic inside one buffer: when each was logged, and where it lies."""
+
+    buffer: bytes
+    log_ns: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+
+def _slices(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    """Copy slices of `size` bytes that start at `starts` (K,), as (K, size)."""
     if not len(starts):
         return np.empty((0, size), dtype=np.uint8)
     return np.lib.stride_tricks.sliding_window_view(data, size)[starts]
@@ -59,35 +62,26 @@ def from_list(log_ns: Sequence[int], messages: Sequence[bytes]) -> RawMessages:
 
 
 def from_blocks(blocks: Sequence[Block]) -> RawMessages:
-    """Messages from the blocks of an MCAP scan."""
-    log_ns = np.concatenate([np.array(block.log_ns, dtype=np.int64) for block in blocks] or [np.empty(0, np.int64)])
-    sizes = np.empty(len(log_ns), dtype=np.int64)
-    data = np.empty(sum(sum(block.ends) - sum(block.starts) for block in blocks), dtype=np.uint8)
-    first = position = 0
+    """Messages of all blocks of one topic."""
+    log_ns: list[int] = []
+    sizes, data = [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
     for block in blocks:
-        starts = np.array(block.starts, dtype=np.int64)
-        lengths = np.array(block.ends, dtype=np.int64) - starts
-        sizes[first : first + len(starts)] = lengths
-        first += len(starts)
-        end = position + int(lengths.sum())
-        if (lengths == lengths[0]).all():
-            data[position:end].reshape(len(starts), -1)[:] = gather(block.buffer, starts, int(lengths[0]))
+        log_ns += block.log_ns
+        buffer, starts = np.frombuffer(block.buffer, dtype=np.uint8), np.array(block.starts, dtype=np.int64)
+        sizes.append(np.array(block.ends, dtype=np.int64) - starts)
+        if (sizes[-1] == sizes[-1][0]).all():
+            data.append(_slices(buffer, starts, int(sizes[-1][0])).ravel())
         else:
-            pieces = [block.buffer[a:b] for a, b in zip(block.starts, block.ends, strict=True)]
-            np.concatenate(pieces, out=data[position:end])
-        position = end
-    return _ordered(log_ns, data, sizes)
+            data += [buffer[a:b] for a, b in zip(block.starts, block.ends, strict=True)]
+    return _ordered(np.array(log_ns, dtype=np.int64), np.concatenate(data), np.concatenate(sizes))
 
 
 def joined(pieces: Sequence[RawMessages]) -> RawMessages:
     """Messages of a bag that is split into several files."""
     if len(pieces) == 1:
         return pieces[0]
-    if not pieces:
-        return from_list([], [])
-    log_ns = np.concatenate([piece.log_ns for piece in pieces])
-    data = np.concatenate([piece.data for piece in pieces])
-    return _ordered(log_ns, data, np.concatenate([piece.sizes() for piece in pieces]))
+    log_ns, data = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("log_ns", "data"))
+    return _ordered(log_ns, data, np.concatenate([np.diff(piece.offsets) for piece in pieces]))
 
 
 def _ordered(log_ns: NDArray[np.int64], data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> RawMessages:

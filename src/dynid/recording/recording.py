@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag
-from dynid.recording.beginnings import missing_beginnings
+from dynid.recording.completeness import late_starts
 from dynid.recording.series import JointSeries, joint_series, strings
 from dynid.recording.settings import (
     ExperimentSettings,
@@ -18,14 +19,19 @@ from dynid.recording.settings import (
     parse_settings,
     refuse_other_gravity,
 )
+from dynid.recording.topics import (
+    APPLIED_COMMANDS,
+    EXPERIMENT,
+    HARDWARE_SETTINGS,
+    JOINT_COMMANDS,
+    JOINT_STATES,
+    NEEDED,
+    REFERENCE,
+    ROBOT_DESCRIPTION,
+    STAMPED,
+    find_topics,
+)
 from dynid.robot import FloatArray, Robot, read_only
-
-JOINT_STATES, HARDWARE_SETTINGS = "joint_states", "hardware_settings"
-JOINT_COMMANDS, APPLIED_COMMANDS = "joint_commands", "applied_commands"
-REFERENCE, EXPERIMENT = "reference", "experiment"
-ROBOT_DESCRIPTION, DIAGNOSTICS = "robot_description", "diagnostics"
-NEEDED = (JOINT_STATES, HARDWARE_SETTINGS)
-STAMPED = (JOINT_STATES, JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE)  # topics with a header
 
 
 @dataclass(frozen=True)
@@ -103,17 +109,19 @@ class Recording:
         return (stamp_ns - self.stamp0_ns) / 1e9
 
     def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
-        """Begin and end [s] of an experiment's trajectory motion; of the last experiment if none is given.
+        """Start and end [s] of an experiment's trajectory motion; of the last experiment if none is given.
 
         Raises:
-            DataError: no experiment was recorded, or its trajectory never began.
+            DataError: no experiment was recorded, or its trajectory never started.
         """
         chosen = experiment or self.experiment
         if chosen is None:
-            raise DataError(f"{self.source} holds no topic '{EXPERIMENT}': when the trajectory ran is not known")
+            raise DataError(f"{self.source} holds no topic '{EXPERIMENT}', so the time of the trajectory is unknown")
         span = chosen.trajectory_span_ns()
         if span is None:
-            raise DataError(f"{self.source}: the trajectory '{chosen.trajectory}' never began (state: {chosen.state})")
+            raise DataError(
+                f"{self.source}: the trajectory '{chosen.trajectory}' never started (state: {chosen.state})"
+            )
         return self.seconds(span[0]), self.seconds(span[1])
 
     def window(self, start: float, end: float) -> "Recording":
@@ -125,21 +133,12 @@ class Recording:
         inside = _slice(self.time, start, end)
         if inside.start >= inside.stop:
             span = f"{self.time[0]:.3f} s to {self.time[-1]:.3f} s"
-            raise DataError(f"{self.source}: no joint state from {start:.3f} s to {end:.3f} s; recorded is {span}")
-        reference = self.reference
-        if reference is not None:
-            part = _slice(reference.time, start, end)
-            reference = ReferenceSeries(*(getattr(reference, name)[part] for name in ("time", "q", "dq", "ddq")))
-        return replace(
-            self,
-            time=self.time[inside],
-            q=self.q[inside],
-            dq=self.dq[inside],
-            tau_present=self.tau_present[inside],
-            commands=_cut_torque(self.commands, start, end),
-            applied=_cut_torque(self.applied, start, end),
-            reference=reference,
-        )
+            raise DataError(
+                f"{self.source}: no joint states from {start:.3f} s to {end:.3f} s; the recording covers {span}"
+            )
+        own = {name: getattr(self, name)[inside] for name in ("time", "q", "dq", "tau_present")}
+        series = {name: _cut(getattr(self, name), start, end) for name in ("commands", "applied", "reference")}
+        return replace(self, **own, **series)
 
 
 def _slice(time: FloatArray, start: float, end: float) -> slice:
@@ -148,19 +147,15 @@ def _slice(time: FloatArray, start: float, end: float) -> slice:
     return slice(int(first), int(last))
 
 
-def _cut_torque(series: TorqueSeries | None, start: float, end: float) -> TorqueSeries | None:
+def _cut(series: TorqueSeries | ReferenceSeries | None, start: float, end: float) -> Any:
     if series is None:
         return None
     part = _slice(series.time, start, end)
-    return TorqueSeries(series.time[part], series.tau[part])
+    return replace(series, **{name: values[part] for name, values in vars(series).items()})
 
 
 def load_recording(
-    path: Path | str,
-    robot: Robot | None = None,
-    *,
-    namespace: str | None = None,
-    needed: Sequence[str] = NEEDED,
+    path: Path | str, robot: Robot | None = None, *, namespace: str | None = None, needed: Sequence[str] = NEEDED
 ) -> Recording:
     """Read a bag into a Recording.
 
@@ -190,8 +185,10 @@ def load_recording(
     for one in (states, *series.values()):
         if one.singly_decoded:
             total = len(one.stamp_ns)
-            notes.append(f"{one.singly_decoded} of {total} messages of '{one.topic}' differ in layout; decoded singly")
-    notes += missing_beginnings(topics.get(EXPERIMENT), [topics[name] for name in STAMPED if name in topics])
+            notes.append(
+                f"{one.singly_decoded} of {total} messages of '{one.topic}' differ in layout; decoded one by one"
+            )
+    notes += late_starts(topics.get(EXPERIMENT), [topics[name] for name in STAMPED if name in topics])
     return Recording(
         robot_name=hardware.robot,
         joint_names=names,
@@ -213,33 +210,6 @@ def load_recording(
     )
 
 
-def find_topics(bag: Bag, namespace: str | None, needed: Sequence[str] = ()) -> dict[str, TopicContent]:
-    """The experiment's topics of one arm, by their relative names.
-
-    Raises:
-        DataError: a needed topic is missing, or several namespaces hold one and none was chosen.
-    """
-    names = (*NEEDED, JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE, EXPERIMENT, ROBOT_DESCRIPTION, DIAGNOSTICS)
-    found: dict[str, TopicContent] = {}
-    for name in dict.fromkeys((*names, *needed)):
-        if namespace is None:
-            candidates = [topic for topic in bag.topics if topic.split("/")[-len(name.split("/")) :] == name.split("/")]
-        else:
-            absolute = f"/{namespace.strip('/')}/{name}".replace("//", "/")
-            candidates = [topic for topic in bag.topics if topic.strip("/") == absolute.strip("/")]
-        if len(candidates) > 1:
-            listed = ", ".join(candidates)
-            raise DataError(f"the bag {bag.path} holds '{name}' more than once ({listed}); choose one by its namespace")
-        if candidates:
-            found[name] = bag.topics[candidates[0]]
-    missing = [name for name in dict.fromkeys(needed) if name not in found]
-    if missing:
-        where = f" in namespace '{namespace}'" if namespace is not None else ""
-        present = ", ".join(bag.topics) or "none"
-        raise DataError(f"the bag {bag.path} lacks the topic {', '.join(missing)}{where}; its topics are: {present}")
-    return found
-
-
 def _hardware(content: TopicContent, robot: Robot | None, bag: Bag) -> HardwareSettings:
     texts = strings(content)
     if not texts:
@@ -249,12 +219,12 @@ def _hardware(content: TopicContent, robot: Robot | None, bag: Bag) -> HardwareS
         if parse_settings(content.name, text, HardwareSettings) != settings:
             raise DataError(f"the bag {bag.path}: '{content.name}' changes within the bag; record one bag per setting")
     if robot is not None and settings.robot != robot.name:
-        raise DataError(f"the bag {bag.path} is of robot '{settings.robot}', expected '{robot.name}'")
+        raise DataError(f"the bag {bag.path} is from robot '{settings.robot}', expected '{robot.name}'")
     if robot is not None and settings.joint_names != robot.joint_names:
         got, want = ", ".join(settings.joint_names), ", ".join(robot.joint_names)
         raise DataError(f"the bag {bag.path} has the joints {got}; robot '{robot.name}' has {want}")
     if robot is not None:
-        refuse_other_gravity(settings, robot, bag.path)
+        refuse_other_gravity(settings, robot, f"the bag {bag.path} was recorded with")
     return settings
 
 
@@ -288,7 +258,9 @@ def _torques(series: JointSeries | None, stamp0: int, bag: Bag, notes: list[str]
         return None
     empty = np.isnan(series.field("effort")).all(axis=1)  # ros2_control: NaN is no command
     if empty.any():
-        notes.append(f"{empty.sum()} of {empty.size} messages of '{series.topic}' hold no command (NaN); left out")
+        notes.append(
+            f"{empty.sum()} of {empty.size} messages of '{series.topic}' hold no command (NaN) and were skipped"
+        )
         kept = read_only(series.field("effort")[~empty])
         series = replace(series, stamp_ns=series.stamp_ns[~empty], values={"effort": kept})
     _check(series, ("effort",), bag)

@@ -1,6 +1,5 @@
 """What is published as JSON in std_msgs/String so that a bag can be identified from later, on its own."""
 
-from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import numpy as np
@@ -38,7 +37,7 @@ class HardwareSettings(Strict):
 
 
 class Phase(Strict):
-    """A phase of an experiment and the time at which it began [ns, the clock of the joint states' stamps]."""
+    """A phase of an experiment and the time at which it started [ns, the clock of the joint states' stamps]."""
 
     name: PhaseName
     stamp_ns: Annotated[int, Field(ge=0)]
@@ -85,9 +84,9 @@ class ExperimentSettings(Strict):
         return self.model_copy(update={"phases": kept}) == earlier
 
     def trajectory_span_ns(self) -> tuple[int, int] | None:
-        """Begin and end of the trajectory motion [ns]; None if it never began.
+        """Start and end of the trajectory motion [ns]; None if it never started.
 
-        The end is where the next phase began, at the latest `duration_s` after the begin.
+        The end is where the next phase started, at the latest `duration_s` after the start.
         """
         for index, phase in enumerate(self.phases):
             if phase.name == "trajectory":
@@ -97,8 +96,8 @@ class ExperimentSettings(Strict):
         return None
 
 
-def mount_told(text: str, robot: Robot) -> str:
-    """The mount that a driver tells in `hardware_settings`.
+def reported_mount(text: str, robot: Robot) -> str:
+    """The mount that a driver reports in `hardware_settings`.
 
     Raises:
         DataError: not valid, of another robot, or with a gravity that is not the mount's in robot.yaml.
@@ -106,21 +105,18 @@ def mount_told(text: str, robot: Robot) -> str:
     """
     settings = parse_settings("hardware_settings", text, HardwareSettings)
     if settings.robot != robot.name:
-        raise DataError(f"hardware_settings are of robot '{settings.robot}', this one is '{robot.name}'")
-    if not np.allclose(robot.gravity(settings.mount), settings.gravity_m_s2, atol=1e-6):
-        raise DataError(
-            f"the driver's gravity {settings.gravity_m_s2} is not that of mount '{settings.mount}' in robot.yaml"
-        )
+        raise DataError(f"hardware_settings are from robot '{settings.robot}', but this robot is '{robot.name}'")
+    refuse_other_gravity(settings, robot, "the driver states")
     return settings.mount
 
 
-def refuse_other_gravity(settings: HardwareSettings, robot: Robot, bag: Path) -> None:
-    """Raise DataError where a mount of robot.yaml is not any more what it was when a bag was recorded."""
+def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> None:
+    """Raise DataError where a mount of robot.yaml is not what it was for the driver, or when a bag was recorded."""
     today = robot.gravity(settings.mount)
     if not np.allclose(today, settings.gravity_m_s2, atol=1e-6):
         raise DataError(
-            f"the bag {bag} was recorded with gravity {settings.gravity_m_s2} for mount '{settings.mount}', but "
-            f"robot.yaml now says {today.tolist()}: restore that mount, or name the new one differently"
+            f"{who} gravity {settings.gravity_m_s2} for mount '{settings.mount}', but robot.yaml now says "
+            f"{today.tolist()}: restore that mount, or give the new one another name"
         )
 
 

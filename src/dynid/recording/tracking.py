@@ -13,16 +13,16 @@ def tracking_rms(recording: Recording) -> FloatArray:
     Every state belongs to the reference that answered it, which carries its stamp.
 
     Raises:
-        DataError: no reference or no trajectory was recorded, or no reference has the stamp of a state.
+        DataError: no reference or no trajectory was recorded, or no reference has the same stamp as a state.
     """
     if recording.reference is None:
-        raise DataError(f"{recording.source} holds no topic 'reference': what the arm was to follow is not known")
-    begin, end = recording.trajectory_span()
-    inside = (recording.time >= begin) & (recording.time <= end)
+        raise DataError(f"{recording.source} holds no topic 'reference', so the tracking error cannot be computed")
+    start, end = recording.trajectory_span()
+    inside = (recording.time >= start) & (recording.time <= end)
     time, reference = recording.time[inside], recording.reference
     place = np.clip(np.searchsorted(reference.time, time), 0, len(reference.time) - 1)
     same = np.abs(reference.time[place] - time) < 1e-6
     if not same.any():
-        raise DataError(f"{recording.source}: no reference has the stamp of a state")
+        raise DataError(f"{recording.source}: no reference has the same stamp as a state")
     error = recording.q[inside][same] - reference.q[place[same]]
     return np.asarray(np.sqrt(np.mean(error**2, axis=0)))

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.identification.model_file import ModelFile
-from dynid.identification.quick_audit import quick_audit
+from dynid.identification.feasibility.quick_audit import quick_audit
 from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile
 from dynid.model.standard import from_file, pseudo_inertia
 from dynid.robot import FloatArray, Robot
 
@@ -38,16 +38,17 @@ class WorstPose:
 
 
 def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPose:
-    """Look for the pose again: random poses in the robot's audit domain, then downhill searches from the lowest.
+    """The pose that the audit of the result found; where the file does not say it, the worst that a new look finds.
 
     Raises:
         DataError: the model is of another robot or structure.
     """
     model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
     phi = content.base_parameters(model)
-    found = quick_audit(model, phi, robot.audit_lower, robot.audit_upper, poses=poses)
-    _, vectors = np.linalg.eigh(model.inertia_matrix(found.pose, phi).reshape(robot.size, robot.size))
-    placements = SerialChain.from_robot(robot).placements(found.pose[: robot.chain_size])
+    if (q := np.array(content.provenance.get("worst_pose_rad", ()))).shape != (robot.size,):
+        q = quick_audit(model, phi, robot.audit_lower, robot.audit_upper, poses=poses).pose
+    values, vectors = np.linalg.eigh(model.inertia_matrix(q, phi).reshape(robot.size, robot.size))
+    placements = SerialChain.from_robot(robot).placements(q[: robot.chain_size])
     points = [np.zeros(3), *placements[:, :3, 3]]
     centres, masses = np.zeros((0, 3)), np.zeros(0)
     if content.standard is not None:
@@ -58,7 +59,7 @@ def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPos
         points.append(centres[-1])
     strength = float(np.linalg.norm(model.gravity))
     gravity = np.asarray(model.gravity) / strength if strength else np.zeros(3)
-    return WorstPose(found.lambda_min, found.pose, vectors[:, 0], np.array(points), centres, masses, gravity)
+    return WorstPose(float(values[0]), q, vectors[:, 0], np.array(points), centres, masses, gravity)
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,15 @@ def link_margins(robot: Robot, content: ModelFile) -> list[LinkMargin]:
     if content.standard is None:
         return []
     model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
-    standard, bounds = from_file(content.standard, model.mdh), robot.file.physical_bounds
-    rows = zip(content.standard.links, bounds.links, robot.joint_names, strict=False)
+    standard, limits = from_file(content.standard, model.mdh), model.limits(robot.file.physical_bounds)
+    rows = zip(content.standard.links, limits.links, robot.joint_names, strict=False)
     return [
         LinkMargin(
-            joint, row.mass_kg, *bound.mass_kg, float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]),
-            bounds.pseudo_inertia_margin,
+            joint,
+            row.mass_kg,
+            *bound.mass,
+            float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]),
+            limits.margin,
         )
         for j, (row, bound, joint) in enumerate(rows)
-    ]  # fmt: skip
+    ]

@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
-import yaml
 
 from dynid import __version__
 from dynid.errors import DataError
-from dynid.reporting.arm_view import worst_pose
+from dynid.reporting.arm_view import link_margins, worst_pose
+from dynid.reporting.friction_curves import drawings
 from dynid.reporting.report_comparison import comparison
 from dynid.reporting.report_series import MOST_MOTIONS, chart_data
 from dynid.reporting.report_tables import (
     check_rows,
+    digits,
     friction_rows,
-    margin_rows,
+    ladder_rows,
     parameter_rows,
     projection_sentence,
-    residual_rows,
     set_rows,
     spread_rows,
     tiles,
     used_stages,
 )
+from dynid.reporting.residuals import residuals
 from dynid.reporting.result_folder import Result
 from dynid.reporting.tracking_table import tracking_rows
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
-from dynid.resources import write_whole
+from dynid.resources import write_whole, yaml_text
 
 FILE_NAME = "report.html"
 LARGEST_BYTES = 5_000_000
@@ -47,7 +47,7 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
     """The report of a result as HTML, beside other results where there are any.
 
     Args:
-        result: of which it tells.
+        result: the result that it describes.
         others: to compare it with.
         tracked: bags that say how well motions followed their references.
 
@@ -56,15 +56,18 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
     """
     context = _context(result, others) | {"tracking": tracking_rows(result.robot, tracked)}
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters["percent"] = percent
+    )
+    environment.filters |= {"percent": percent, "digits": digits, "residuals": residuals}
     text = environment.get_template("report.html").render(context)
     if len(text.encode()) > LARGEST_BYTES:
         raise DataError(
-            f"the report of {result.folder} would have {len(text.encode()) / 1e6:.1f} MB, at most "
-            f"{LARGEST_BYTES / 1e6:.0f} are allowed: compare fewer results at once"
+            f"the report of {result.folder} would have {len(text.encode()) / 1e6:.1f} MB, more than the "
+            f"{LARGEST_BYTES / 1e6:.0f} MB allowed: compare fewer results at once"
         )
     return text
 
@@ -93,26 +96,41 @@ def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
         },
     }
     motions, sets = set_rows(result)
-    turning = ~np.array(result.robot.prismatic)
     return {
-        "title": result.robot.file.title, "name": result.name, "words": in_words(result), "tiles": tiles(result),
-        "checks": check_rows(result), "labels": labels, "content": content, "campaign": result.campaign,
-        "motion_errors": result.motion_errors(), "motions": result.motions, "shown": MOST_MOTIONS,
-        "residuals": residual_rows(result), "parameters": rows, "stages": stages, "stage_names": names,
-        "data_cloud": data["cloud"], "data_conditioning": data["conditioning"],
-        "frictions": friction_rows(result), "margins": margin_rows(result), "pose": pose,
-        "angles": [
-            f"{np.rad2deg(x):.1f}°" if turns else f"{1e3 * x:.1f} mm" for x, turns in zip(pose.q, turning, strict=True)
-        ],
-        "directions": [f"{x:.2f}" for x in np.round(pose.direction, 2) + 0.0],
-        "held_motions": motions, "sets": sets, "projection": projection_sentence(result),
+        "title": result.robot.file.title,
+        "name": result.name,
+        "words": in_words(result),
+        "tiles": tiles(result),
+        "checks": check_rows(result),
+        "labels": labels,
+        "content": content,
+        "campaign": result.campaign,
+        "motion_errors": result.motion_errors(),
+        "motions": result.motions,
+        "shown": MOST_MOTIONS,
+        "parameters": rows,
+        "stages": stages,
+        "stage_names": names,
+        "data_cloud": data["cloud"],
+        "data_conditioning": data["conditioning"],
+        "frictions": friction_rows(result),
+        "friction_curves": drawings(result, labels),
+        "ladder": ladder_rows(result),
+        "margins": link_margins(result.robot, content),
+        "slides": result.robot.prismatic,
+        "pose": pose,
+        "held_motions": motions,
+        "sets": sets,
+        "projection": projection_sentence(result),
         "spreads": spread_rows(result),
-        "settings": yaml.safe_dump(content.provenance.get("settings", {}), sort_keys=False),
+        "settings": yaml_text(content.provenance.get("settings", {})),
         "versions": {"dynid (this report)": __version__, "Python": platform.python_version()}
         | {name: version(name) for name in LIBRARIES},
-        "comparison": compared, "data": embedded(data), "style": _asset("report.css"),
+        "comparison": compared,
+        "data": embedded(data),
+        "style": _asset("report.css"),
         "scripts": [_asset("charts.js"), _asset("report.js")],
-    }  # fmt: skip
+    }
 
 
 def _asset(name: str) -> str:

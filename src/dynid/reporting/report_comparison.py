@@ -26,8 +26,8 @@ def comparison(results: Sequence[Result]) -> dict[str, Any]:
     for other in results[1:]:
         if [row.name for row in other.content.parameters] != names:
             raise DataError(
-                f"{other.folder} is a model of '{other.content.robot}' with other parameters than {first.folder} "
-                f"('{first.content.robot}'): only models of one structure can be compared"
+                f"{other.folder} (robot '{other.content.robot}') has other parameters than {first.folder} "
+                f"('{first.content.robot}'): compare only models with the same structure"
             )
     titles = _titles(results)
     return {
@@ -38,11 +38,14 @@ def comparison(results: Sequence[Result]) -> dict[str, Any]:
         "parameters": _parameters(results),
         "setting_rows": _settings(results),
         "charts": {
-            "titles": titles, "joints": list(joint_labels(first)), "errors": _joint_errors(results),
-            "names": names, "differences": [_differences(first, other) for other in results[1:]],
+            "titles": titles,
+            "joints": list(joint_labels(first)),
+            "errors": _joint_errors(results),
+            "names": names,
+            "differences": [_differences(first, other) for other in results[1:]],
             "curves": [_curves(first, other) for other in results[1:]],
         },
-    }  # fmt: skip
+    }
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
@@ -113,11 +116,13 @@ def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
         z = [_z(row.value, one.value, row.standard_deviation, one.standard_deviation) for one in ones[1:]]
         rows.append(
             {
-                "name": row.name, "unit": pretty_unit(row.unit), "values": [f"{one.value:.5g}" for one in ones],
+                "name": row.name,
+                "unit": pretty_unit(row.unit),
+                "values": [f"{one.value:.5g}" for one in ones],
                 "z": ["–" if one is None else f"{one:+.1f}" for one in z],
                 "notable": any(one is not None and abs(one) > NOTABLE for one in z),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -125,9 +130,13 @@ def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Settings and origins in which the results differ."""
     flat = [_flat(one.content.provenance.get("settings", {})) for one in results]
     for values, one in zip(flat, results, strict=True):
-        values |= {"robot": one.content.robot, "mount": one.content.mount, "made by": one.content.source,
-                   "dynid": one.content.provenance.get("dynid_version"),
-                   "torque constants [N m/A]": list(one.content.torque_constants_nm_per_a)}  # fmt: skip
+        values |= {
+            "robot": one.content.robot,
+            "mount": one.content.mount,
+            "made by": one.content.source,
+            "dynid": one.content.provenance.get("dynid_version"),
+            "torque constants [N m/A]": list(one.content.torque_constants_nm_per_a),
+        }
     names = list(dict.fromkeys(name for values in flat for name in values))
     rows = [{"name": name, "values": [str(values.get(name, "–")) for values in flat]} for name in names]
     return [row for row in rows if len(set(row["values"])) > 1]

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from dynid.identification.prediction import Motion
 from dynid.reporting.arm_view import WorstPose
-from dynid.reporting.predictions import Motion
-from dynid.reporting.residuals import joint_residual
+from dynid.reporting.residuals import residuals
 from dynid.reporting.result_folder import Result
 from dynid.robot import FloatArray
 
@@ -39,7 +39,6 @@ def motion_data(motion: Motion) -> dict[str, Any]:
     """One motion for its charts."""
     every = thinning(motion)
     n = motion.measured.shape[1]
-    residuals = [joint_residual(motion, j) for j in range(n)]
     return {
         "name": motion.name,
         "kind": motion.kind,
@@ -51,22 +50,29 @@ def motion_data(motion: Motion) -> dict[str, Any]:
         "relative": [one if np.isfinite(one) else None for one in rounded(motion.errors.relative_per_axis, 3)],
         "residuals": [
             {
-                "edges": rounded(one.edges), "density": rounded(one.density), "mean": one.mean, "sd": one.deviation,
-                "acf": rounded(one.autocorrelation, 4), "band": one.band, "lag": one.interval_s,
+                "edges": rounded(one.edges),
+                "density": rounded(one.density),
+                "mean": one.mean,
+                "sd": one.deviation,
+                "acf": rounded(one.autocorrelation, 4),
+                "band": one.band,
+                "lag": one.interval_s,
                 "friction": None if np.isnan(one.friction) else one.friction,
                 "slope": None if np.isnan(one.slope) else one.slope,
             }
-            for one in residuals
+            for one in residuals(motion)
         ],
-    }  # fmt: skip
+    }
 
 
 def pose_data(pose: WorstPose) -> dict[str, Any]:
     """The arm at its worst pose."""
     return {
-        "points": [rounded(point) for point in pose.points], "centres": [rounded(point) for point in pose.centres],
-        "masses": rounded(pose.masses), "gravity": rounded(pose.gravity),
-    }  # fmt: skip
+        "points": [rounded(point) for point in pose.points],
+        "centres": [rounded(point) for point in pose.centres],
+        "masses": rounded(pose.masses),
+        "gravity": rounded(pose.gravity),
+    }
 
 
 def cloud_data(result: Result) -> dict[str, Any] | None:

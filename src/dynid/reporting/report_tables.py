@@ -4,19 +4,23 @@ from typing import Any
 
 import numpy as np
 
-from dynid.reporting.arm_view import link_margins
-from dynid.reporting.residuals import joint_residual
+from dynid.model.friction import TERMS
 from dynid.reporting.result_folder import Result
 from dynid.reporting.tables import number
-from dynid.reporting.verdict_words import check_group, joint_labels, percent, used
+from dynid.reporting.verdict_words import VAGUE, joint_labels, percent, used
 
 _SIGNS = {"at most": "≤", "at least": "≥", "equals": "="}
 STAGES = ("ols", "sdp", "clie", "final")
 
 
 def pretty_unit(unit: str) -> str:
-    """A unit as people write it: kg m² for kg*m^2."""
+    """A unit in print: kg m² for kg*m^2."""
     return unit.replace("*", " ").replace("^2", "²")
+
+
+def digits(value: float | None, count: int) -> str:
+    """A number with so many significant digits; a dash for None and NaN."""
+    return "–" if value is None or np.isnan(value) else f"{value:.{count}g}"
 
 
 def check_rows(result: Result) -> list[dict[str, Any]]:
@@ -27,17 +31,21 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
         unit = f" {pretty_unit(check.unit)}" if check.unit else ""
         rows.append(
             {
-                "group": check_group(check) if check in result.content.verdict else "Campaign", "name": check.name,
-                "value": f"{number(check.value)}{unit}", "limit": f"{_SIGNS[check.sense]} {number(check.limit)}{unit}",
-                "share": None if np.isnan(share) else share, "passed": check.passed, "detail": check.detail,
+                "group": check.group or "Other",
+                "name": check.name,
+                "value": f"{number(check.value)}{unit}",
+                "limit": f"{_SIGNS[check.sense]} {number(check.limit)}{unit}",
+                "share": None if np.isnan(share) else share,
+                "passed": check.passed,
+                "detail": check.detail,
             }
-        )  # fmt: skip
+        )
     order = ["Prediction", "Physics", "Estimation", "Data", "Campaign", "Other"]
     return sorted(rows, key=lambda row: (bool(row["passed"]), order.index(str(row["group"]))))
 
 
 def tiles(result: Result) -> list[dict[str, str]]:
-    """The few figures that people ask for first."""
+    """The key figures."""
     pooled, labels = result.pooled(), joint_labels(result)
     found = []
     if pooled is not None:
@@ -50,37 +58,15 @@ def tiles(result: Result) -> list[dict[str, str]]:
         if errors:
             found.append({"value": percent(max(errors)), "name": "torque error on the worst held-out motion"})
     wanted = {
-        "smallest eigenvalue of M": "smallest eigenvalue of the inertia matrix",
-        "condition number": "condition number of the regressor",
+        "inertia_eigenvalue": "smallest eigenvalue of the inertia matrix",
+        "condition_number": "condition number of the regressor",
     }
-    for begin, name in wanted.items():
-        check = next((one for one in result.content.verdict if one.name.startswith(begin)), None)
-        if check is not None:
+    for key, name in wanted.items():
+        if (check := result.check(key)) is not None:
             found.append({"value": f"{check.value:.3g} {pretty_unit(check.unit)}".strip(), "name": name})
     checks = result.content.verdict
     found.append({"value": f"{sum(one.passed for one in checks)} of {len(checks)}", "name": "checks passed"})
     return found
-
-
-def residual_rows(result: Result) -> list[dict[str, str]]:
-    """Residuals of every motion and joint in figures."""
-    labels = joint_labels(result)
-    rows = []
-    for motion in result.motions:
-        for j, label in enumerate(labels):
-            one = joint_residual(motion, j)
-            rows.append(
-                {
-                    "motion": motion.name, "joint": label, "sd": f"{one.deviation:.3g}", "mean": f"{one.mean:.2g}",
-                    "friction": _or_dash(one.friction), "slope": _or_dash(one.slope),
-                    "outside": percent(one.outside),
-                }
-            )  # fmt: skip
-    return rows
-
-
-def _or_dash(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2g}"
 
 
 def parameter_rows(result: Result) -> list[dict[str, Any]]:
@@ -94,15 +80,9 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
         if row.name in before:
             stages["ols"] = before[row.name]
         relative = None if sd is None or not row.value else sd / abs(row.value)
-        rows.append(
-            {
-                "name": row.name, "unit": pretty_unit(row.unit), "grouping": row.grouping,
-                "value": f"{row.value:.5g}", "sd": None if sd is None else f"{sd:.2g}",
-                "relative": None if relative is None else percent(relative), "vague": (relative or 0.0) > 0.3,
-                "stages": {k: None if v is None else f"{v:.5g}" for k, v in stages.items()},
-                "moved": {k: (v - row.value) / sd for k, v in stages.items() if v is not None and sd},
-            }
-        )  # fmt: skip
+        own = {"name": row.name, "unit": pretty_unit(row.unit), "grouping": row.grouping, "value": row.value, "sd": sd}
+        moved = {k: (v - row.value) / sd for k, v in stages.items() if v is not None and sd}
+        rows.append(own | {"relative": relative, "vague": (relative or 0.0) > VAGUE, "stages": stages, "moved": moved})
     return rows
 
 
@@ -112,30 +92,39 @@ def used_stages(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Coulomb friction beside the base parameters."""
-    block = result.content.coulomb_friction
-    if block is None:
+    """Friction beside the base parameters: every term that an axis has."""
+    law = result.content.friction()
+    if law is None:
         return []
-    labels = joint_labels(result)
-    return [
-        {
-            "name": row.name, "joint": labels[j], "value": f"{row.value:.4g}",
-            "sd": "–" if row.standard_deviation is None else f"{row.standard_deviation:.2g}",
-        }
-        for j, row in enumerate(block.axes_nm)
-    ]  # fmt: skip
+    labels, rows = joint_labels(result), []
+    for term, values in zip(TERMS, law.values, strict=True):
+        for j in np.flatnonzero(values):
+            deviation = np.nan if law.deviations is None else law.deviations[TERMS.index(term)][j]
+            rows.append(
+                {
+                    "name": f"{term.prefix}{j + 1}",
+                    "joint": labels[j],
+                    "value": f"{values[j]:.4g}",
+                    "unit": term.unit,
+                    "sd": "–" if np.isnan(deviation) else f"{deviation:.2g}",
+                }
+            )
+    return rows
 
 
-def margin_rows(result: Result) -> list[dict[str, Any]]:
-    """Margins of every link against what is physically possible."""
-    labels = joint_labels(result)
+def ladder_rows(result: Result) -> list[dict[str, Any]]:
+    """Structures of friction that were compared on blocks of time that the fit had not seen."""
+    block = result.content.friction_law
     return [
         {
-            "joint": label, "mass": f"{one.mass:.4g}", "bounds": f"{one.lowest:g} to {one.highest:g}",
-            "at_bound": one.at_bound, "eigenvalue": f"{one.eigenvalue:.3g}", "required": f"{one.required:.3g}",
+            "name": one.name,
+            "parameters": one.parameters,
+            "error": f"{100 * one.held_out:.2f} %",
+            "excess": f"{100 * one.excess:.2g} ± {100 * one.standard_error:.2g} %",
+            "chosen": one.chosen,
         }
-        for one, label in zip(link_margins(result.robot, result.content), labels, strict=False)
-    ]  # fmt: skip
+        for one in (() if block is None else block.ladder)
+    ]
 
 
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
@@ -143,15 +132,18 @@ def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))
     names = {
-        "CLIE": "closed-loop refinement (CLIE)", "path CLIE": "CLIE that looks at the path alone (the paper's)",
-        "rescue": "the paper's CLIE, rescued", "result": "consistent model: the result",
-        "direct fit": "fit to all held-out motions themselves: the least that is possible over all of them",
-        "direct fit of base parameters": "the same without Coulomb friction",
-    }  # fmt: skip
+        "CLIE": "closed-loop refinement (CLIE)",
+        "path CLIE": "CLIE constrained along the path only (the paper's)",
+        "rescue": "the paper's CLIE after the rescue",
+        "result": "consistent model (the result)",
+        "direct fit": "direct fit to all held-out motions (lower bound of the error)",
+        "direct fit of base parameters": "direct fit without Coulomb friction",
+    }
     rows = [
-        {"name": names.get(key, key), "own": key == "result", "errors": [percent(sets[m]["relative"]) for m in motions]}
-        for key, sets in stored.items() if sets
-    ]  # fmt: skip
+        {"name": names.get(key, key), "own": key == "result", "errors": [sets[m]["relative"] for m in motions]}
+        for key, sets in stored.items()
+        if sets
+    ]
     return motions, rows
 
 
@@ -163,16 +155,17 @@ def spread_rows(result: Result) -> dict[str, Any]:
     runs = {row["sampling_ms"]: row["runs"] for row in table}
     rows = [
         {
-            "name": "all" if name == "all" else f"{float(name):g} ms", "runs": count,
+            "name": "all" if name == "all" else f"{float(name):g} ms",
+            "runs": count,
             "traces": [traces.get((name, stage), "–") for stage in stages],
         }
         for name, count in runs.items()
-    ]  # fmt: skip
+    ]
     return {"stages": stages, "rows": rows}
 
 
 def projection_sentence(result: Result) -> str:
-    """What it cost to make the parameters those of a physical arm."""
+    """What the projection to physically consistent parameters changed, in a sentence."""
     stored = result.campaign.get("held_out", {})
     if stored.get("CLIE") and stored.get("result"):
         changes = [stored["result"][name]["relative"] - errors["relative"] for name, errors in stored["CLIE"].items()]
@@ -184,7 +177,7 @@ def projection_sentence(result: Result) -> str:
     if moved:
         value, name = max(moved)
         return (
-            f"The consistent projection moved the predicted torques by at most {percent(value)} of the measured ones "
+            f"The consistent projection changed the predicted torques by at most {percent(value)} of the measured ones "
             f"({name})."
         )
     return ""

@@ -1,10 +1,11 @@
 """What a model leaves unexplained: distribution, autocorrelation, and what of it goes with the direction of motion."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from dynid.reporting.predictions import Motion
+from dynid.identification.prediction import Motion
 from dynid.robot import FloatArray
 
 BINS = 41
@@ -49,8 +50,14 @@ def autocorrelation(values: FloatArray, lags: int = LAGS) -> FloatArray:
     power = float(x @ x)
     count = min(lags, len(x) // 2)
     if power == 0.0:
-        return np.r_[1.0, np.zeros(count)]
+        return np.concatenate([[1.0], np.zeros(count)])
     return np.array([float(x[: len(x) - k] @ x[k:]) / power for k in range(count + 1)])
+
+
+@lru_cache(maxsize=16)
+def residuals(motion: Motion) -> tuple[JointResidual, ...]:
+    """The residuals of all joints of one motion."""
+    return tuple(joint_residual(motion, j) for j in range(motion.measured.shape[1]))
 
 
 def joint_residual(motion: Motion, joint: int) -> JointResidual:
@@ -63,9 +70,16 @@ def joint_residual(motion: Motion, joint: int) -> JointResidual:
     )
     friction, slope = _with_velocity(left, dq)
     return JointResidual(
-        mean, deviation, edges, density, autocorrelation(left), 1.96 / np.sqrt(len(left)),
-        float(np.median(np.diff(motion.time))), friction, slope,
-    )  # fmt: skip
+        mean,
+        deviation,
+        edges,
+        density,
+        autocorrelation(left),
+        1.96 / np.sqrt(len(left)),
+        float(np.median(np.diff(motion.time))),
+        friction,
+        slope,
+    )
 
 
 def _with_velocity(left: FloatArray, dq: FloatArray) -> tuple[float, float]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from dynid.errors import DataError, InputNotFoundError
-from dynid.identification.held_out import Validation, pooled_relative_errors
-from dynid.identification.model_file import ModelFile, load_model
-from dynid.identification.verdict import Check
+from dynid.identification.prediction import Motion, pooled_errors, relative_errors
+from dynid.model.model_file import ModelFile, load_model
 from dynid.recording.csv_mapping import CsvMapping
-from dynid.reporting.predictions import Motion, Predictor, load_predictions, recorded_bags
+from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
 from dynid.robot import Robot, load_robot
+from dynid.verdict import Check
 
 Row = dict[str, str]
 
@@ -55,38 +55,50 @@ class Result:
         rows = self.campaign.get("processing", [])
         return [Check.model_validate({k: v for k, v in row.items() if k != "passed"}) for row in rows]
 
+    def check(self, key: str) -> Check | None:
+        """The check of the model with this id; None without, or where the file is older than the ids."""
+        return next((one for one in self.content.verdict if one.id == key), None)
+
     def motion_errors(self) -> list[dict[str, Any]]:
         """Name, kind, relative error and RMSE [N m] in all, and relative errors per joint, of every motion."""
         rows = [
             {
-                "name": one.name, "kind": one.kind, "relative": one.errors.relative, "rmse": one.errors.rmse,
-                "joints": one.errors.relative_per_axis.tolist(), "samples": len(one.time),
+                "name": one.name,
+                "kind": one.kind,
+                "relative": one.errors.relative,
+                "rmse": one.errors.rmse,
+                "joints": one.errors.relative_per_axis.tolist(),
+                "samples": len(one),
             }
             for one in self.motions
-        ]  # fmt: skip
+        ]
         stored = self.campaign.get("held_out", {}).get("result", {})
         known = {one.name for one in self.motions}
         return rows + [
             {
-                "name": name, "kind": "held out", "relative": errors["relative"], "rmse": errors["rmse_nm"],
+                "name": name,
+                "kind": "held out",
+                "relative": errors["relative"],
+                "rmse": errors["rmse_nm"],
                 "joints": [errors["axes"][joint]["relative"] for joint in self.robot.joint_names],
                 "samples": errors["samples"],
             }
-            for name, errors in stored.items() if name not in known
-        ]  # fmt: skip
+            for name, errors in stored.items()
+            if name not in known
+        ]
 
     def pooled(self) -> dict[str, Any] | None:
         """Relative torque error over all held-out motions at hand, in all and per joint; None without any."""
-        if not self.held_out:
-            return None
-        ones = [Validation(one.name, one.errors, len(one.time)) for one in self.held_out]
-        return pooled_relative_errors(ones, self.robot.joint_names)
+        return relative_errors(pooled_errors(self.held_out), self.robot.joint_names) if self.held_out else None
 
 
 def open_result(
-    folder: Path, robot: str | Path | Robot | None = None, *, recordings: Sequence[Path] = (),
+    folder: Path,
+    robot: str | Path | Robot | None = None,
+    *,
+    recordings: Sequence[Path] = (),
     mapping: CsvMapping | None = None,
-) -> Result:  # fmt: skip
+) -> Result:
     """Read a result folder.
 
     Args:
@@ -102,13 +114,18 @@ def open_result(
     place = next((one for one in (folder, folder / "model") if (one / "model.yaml").is_file()), None)
     if place is None:
         raise InputNotFoundError(
-            f"{folder} holds no model.yaml: name the folder that identify, campaign or demo wrote (--out)"
+            f"{folder} holds no model.yaml: name a result folder of identify, campaign or demo (--out)"
         )
     content = load_model(place / "model.yaml")
     loaded = robot if isinstance(robot, Robot) else load_robot(robot or content.robot)
     tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
-    motions = _motions(place, loaded, content, recordings, mapping)
-    return Result(place, loaded, content, _summary(place / "campaign.json"), tables, motions)
+    stored = load_predictions(place)
+    motions = list(stored) or predicted_again(loaded, content, recorded_bags(content))
+    for one in predicted_again(loaded, content, [(path, "held out") for path in recordings], mapping):
+        if one.sha256 not in {other.sha256 for other in motions}:
+            motions.append(one)
+    motions.sort(key=lambda one: one.kind != "held out")
+    return Result(place, loaded, content, _summary(place / "campaign.json"), tables, tuple(motions))
 
 
 def _summary(path: Path) -> dict[str, Any]:
@@ -123,17 +140,3 @@ def _summary(path: Path) -> dict[str, Any]:
 def _rows(path: Path) -> list[Row]:
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
-
-
-def _motions(
-    folder: Path, robot: Robot, content: ModelFile, recordings: Sequence[Path], mapping: CsvMapping | None
-) -> tuple[Motion, ...]:
-    """What is stored, else what can be predicted again from the provenance's bags, and what was named besides."""
-    found, predictor = list(load_predictions(folder)), Predictor(robot, content)
-    if not found:
-        found = [one for path, kind in recorded_bags(content) for one in predictor.motions(path, kind)]
-    for path in recordings:
-        for one in predictor.motions(path, "held out", mapping=mapping):
-            if one.sha256 not in {other.sha256 for other in found}:
-                found.append(one)
-    return tuple(sorted(found, key=lambda one: one.kind != "held out"))

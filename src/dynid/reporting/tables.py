@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dynid.identification.verdict import Verdict
+from dynid.verdict import Verdict
 
 _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
 

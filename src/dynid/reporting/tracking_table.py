@@ -28,8 +28,10 @@ def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
         controller = "" if recording.experiment is None else recording.experiment.controller
         rows.append(
             {
-                "name": bag.name, "controller": WORDS.get(controller, controller),
-                "all": f"{float(np.sqrt(np.mean(shown[turning] ** 2))):.3g}", "joints": [f"{one:.3g}" for one in shown],
+                "name": bag.name,
+                "controller": WORDS.get(controller, controller),
+                "all": f"{float(np.sqrt(np.mean(shown[turning] ** 2))):.3g}",
+                "joints": [f"{one:.3g}" for one in shown],
             }
-        )  # fmt: skip
+        )
     return rows

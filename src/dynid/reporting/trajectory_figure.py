@@ -1,7 +1,6 @@
 """A trajectory as a figure: position, velocity and acceleration of every joint, with the limits that hold for them."""
 
 from io import BytesIO
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dynid.errors import UnknownNameError
+from dynid.reporting.joint_names import short_names
 from dynid.resources import refuse_existing, write_whole
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import Excitation
@@ -28,20 +28,6 @@ BEYOND: dict[str, Any] = {"color": ARM, "alpha": 0.08, "linewidth": 0}
 # Without the time of writing and with fixed identifiers, equal motions give equal files.
 METADATA = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 STYLE = {"svg.hashsalt": "dynid", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
-
-
-def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Joint names without the words at the beginning and the end that all of them share."""
-    words = [name.split("_") for name in names]
-    first = _shared(words)
-    last = _shared([row[first:][::-1] for row in words])
-    shortened = ["_".join(row[first : len(row) - last]) for row in words]
-    return tuple(shortened) if all(shortened) else names
-
-
-def _shared(words: list[list[str]]) -> int:
-    """How many words all rows begin with."""
-    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False)))
 
 
 def check_output(path: Path) -> None:
@@ -91,8 +77,11 @@ def trajectory_figure(robot: Robot, excitation: Excitation, trajectory: Trajecto
     figure.align_ylabels()
     figure.suptitle(
         f"{trajectory.name}, profile '{profile}': {robot.file.title}, {trajectory.duration:.1f} s",
-        y=1.0 - 0.15 / height, va="top", fontsize=14, fontweight="bold",
-    )  # fmt: skip
+        y=1.0 - 0.15 / height,
+        va="top",
+        fontsize=14,
+        fontweight="bold",
+    )
     _legend(figure, profile)
     return figure
 
@@ -123,9 +112,9 @@ def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
 def _legend(figure: Figure, profile: str) -> None:
     handles = [
         Line2D([], [], color=CURVE, label="reference"),
-        Line2D([], [], color=PROFILE, linestyle="--", label=f"limit of profile '{profile}' and its time law"),
+        Line2D([], [], color=PROFILE, linestyle="--", label=f"limit of profile '{profile}'"),
         Line2D([], [], color=ARM, label="limit of the arm"),
-        Patch(**BEYOND, label="beyond it"),
+        Patch(**BEYOND, label="beyond the limit"),
     ]
     figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=10)
 

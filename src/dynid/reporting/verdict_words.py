@@ -1,45 +1,32 @@
-"""A verdict in plain words: whether to trust the model, what for, and what to look at first."""
+"""A verdict in plain words: whether to trust the model, and what to check first."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from dynid.identification.verdict import Check
+from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
-from dynid.reporting.trajectory_figure import short_names
+from dynid.verdict import Check
 
 CLOSE = 0.8  # a check that uses more of its limit than this is named
 VAGUE = 0.3  # a deviation above this part of the value
 FEW = 6
-_GROUPS = (
-    ("Data", ("missed cycles", "stamp jitter", "samples dropped", "smallest joint motion", "largest torque of its",
-              "saturated", "recorded over derived", "states published", "shortest time at speed")),
-    ("Estimation", ("condition number", "closed-loop refinement", "parameters from", "viscous friction that")),
-    ("Physics", ("smallest eigenvalue", "smallest pseudo-inertia")),
-    ("Prediction", ("relative torque error", "held-out torque error")),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Words:
-    """What the top of a report says.
+    """The text at the top of a report.
 
     Attributes:
         accepted: the verdict; None where the model has none.
         headline: one short sentence.
         sentences: what that rests on.
-        cautions: what to look at before the model is used.
+        cautions: what to check before using the model.
     """
 
     accepted: bool | None
     headline: str
     sentences: tuple[str, ...]
     cautions: tuple[str, ...]
-
-
-def check_group(check: Check) -> str:
-    """Which question a check answers: Data, Estimation, Physics, Prediction or Other."""
-    return next((group for group, begins in _GROUPS if check.name.startswith(begins)), "Other")
 
 
 def used(check: Check) -> float:
@@ -56,7 +43,7 @@ def failure(check: Check) -> str:
     unit = f" {check.unit}" if check.unit else ""
     asked = {"at most": "at most ", "at least": "at least ", "equals": ""}[check.sense]
     detail = f" ({check.detail})" if check.detail else ""
-    return f"{check.name} is {check.value:.4g}{unit}, {asked}{check.limit:.4g}{unit} is asked for{detail}"
+    return f"{check.name} is {check.value:.4g}{unit}, required {asked}{check.limit:.4g}{unit}{detail}"
 
 
 def percent(value: float) -> str:
@@ -75,11 +62,11 @@ def in_words(result: Result) -> Words:
     checks = result.content.verdict
     failed = [check for check in checks if not check.passed]
     if not checks:
-        headline, accepted = "This model has no verdict: nothing was checked when it was made.", None
+        headline, accepted = "This model has no verdict: it was written without checks.", None
     elif result.content.accepted:
-        headline, accepted = f"This model passed every one of its {len(checks)} checks.", True
+        headline, accepted = f"This model passed all {len(checks)} checks.", True
         if not all(check.passed for check in result.processing):
-            headline = f"{headline[:-1]}; the campaign that it comes from did not pass all of its own."
+            headline = f"{headline[:-1]}, but its campaign did not pass all of its own."
     else:
         count = "one check" if len(failed) == 1 else f"{len(failed)} of {len(checks)} checks"
         headline, accepted = f"Do not use this model: it failed {count}.", False
@@ -95,15 +82,15 @@ def _prediction(result: Result) -> str:
         worst = max(range(len(joints)), key=lambda j: joints[j])
         names = _counted([one.name for one in result.held_out], "motion")
         return (
-            f"On {names} that the identification has not seen, predicted torques differ from measured ones by "
-            f"{percent(pooled['all'])} of the torque; most at joint {labels[worst]}, by {percent(joints[worst])}."
+            f"On {names} that the identification has not seen, predicted torques differ from measured torques by "
+            f"{percent(pooled['all'])}; the worst joint is {labels[worst]} with {percent(joints[worst])}."
         )
     rows = [row for row in result.motion_errors() if row["kind"] == "held out"]
     if rows:
         worst_row = max(rows, key=lambda row: row["relative"])
         return (
             f"On {_counted([row['name'] for row in rows], 'motion')} that the identification has not seen, predicted "
-            f"torques differ from measured ones by at most {percent(worst_row['relative'])} ({worst_row['name']})."
+            f"torques differ from measured torques by at most {percent(worst_row['relative'])} ({worst_row['name']})."
         )
     return ""
 
@@ -113,19 +100,17 @@ def _counted(names: list[str], what: str) -> str:
 
 
 def _physics(result: Result) -> str:
-    """What is known of the inertia matrix."""
-    checks = [one for one in result.content.verdict if one.name.startswith("smallest eigenvalue of M")]
-    if not checks:
+    """The audit of the inertia matrix in words."""
+    check = result.check("inertia_eigenvalue")
+    if check is None:
         return ""
-    poses = re.search(r"over (\d+)", checks[0].name)
-    where = f" {int(poses[1]):,} poses and searches from the worst of them" if poses else " the audit"
-    says = f"In{where}, the inertia matrix never had an eigenvalue below {checks[0].value:.3g} kg m²"
-    if result.content.feasibility == "consistent" and checks[0].passed:
+    says = f"The {check.name} and after searches from the worst ones is {check.value:.3g} kg m²"
+    if result.content.feasibility == "consistent" and check.passed:
         return (
-            f"Some physical arm has exactly these parameters: every link's mass, centre of mass and inertia fit "
-            f"together. {says}, so a simulation with it cannot explode for want of inertia."
+            "The model is physically consistent: a real arm could have exactly these masses, centres of mass and "
+            f"inertias. {says}: M(q) stays positive definite, so the model can be simulated."
         )
-    return f"{says}; {checks[0].limit:.3g} is asked for."
+    return f"{says}; required is {check.limit:.3g}."
 
 
 def _origin(result: Result) -> str:
@@ -133,7 +118,7 @@ def _origin(result: Result) -> str:
         one = result.campaign["representative"]
         ended = result.campaign["outcomes"]
         return (
-            f"It was chosen from {result.campaign['runs']} runs, {ended['feasible'] + ended['rescued']} of which ended "
+            f"It was selected from {result.campaign['runs']} runs, {ended['feasible'] + ended['rescued']} of them "
             f"feasible ({ended['rescued']} after a rescue): {one['run']}, route {one['route']}."
         )
     fitted = [one.name for one in result.motions if one.kind == "fitted"]
@@ -141,29 +126,32 @@ def _origin(result: Result) -> str:
 
 
 def _cautions(result: Result) -> list[str]:
-    """What a careful reader would point at."""
+    """What a user should check first."""
     content, found = result.content, []
     if not any(row["kind"] == "held out" for row in result.motion_errors()):
         found.append(
-            "No motion was held out: nothing says how the model does on data that it was not fitted to. "
-            "Validate it on another motion (dynid validate)."
+            "No motion was held out, so the error on unseen data is unknown. Validate the model on another motion "
+            "(dynid validate)."
         )
     close = [check for check in content.verdict if check.passed and CLOSE < used(check) < 1.0]
-    if close := [one for one in close if not one.name.startswith("smallest pseudo-inertia")]:
-        found.append(f"Close to their limits: {_listed([f'{one.name} ({percent(used(one))})' for one in close])}.")
+    if close := [one for one in close if one.id != "pseudo_inertia"]:
+        found.append(
+            f"Checks close to their limits: {_listed([f'{one.name} ({percent(used(one))})' for one in close])}."
+        )
     vague = [
-        row.name for row in content.parameters
+        row.name
+        for row in content.parameters
         if row.standard_deviation is not None and row.standard_deviation > VAGUE * abs(row.value)
-    ]  # fmt: skip
+    ]
     if vague:
         found.append(
-            f"{len(vague)} of {len(content.parameters)} parameters are known to worse than {percent(VAGUE)} "
-            f"of their value, such as {_listed(vague)}: they matter little for these motions, and may for others."
+            f"{len(vague)} of {len(content.parameters)} parameters have a standard deviation above {percent(VAGUE)} of "
+            f"their value, such as {_listed(vague)}: they matter little for these motions, but may matter for others."
         )
     if result.campaign.get("failures"):
-        found.append(f"Bags that could not be used: {_listed(list(result.campaign['failures']))}.")
+        found.append(f"Unusable bags: {_listed(list(result.campaign['failures']))}.")
     missed = [failure(check) for check in result.processing if not check.passed]
-    found += [f"Not passed by the campaign as a whole: {'; '.join(missed)}."] if missed else []
+    found += [f"The campaign as a whole failed: {'; '.join(missed)}."] if missed else []
     provenance: dict[str, Any] = content.provenance
     found += [str(provenance["torques"])] if provenance.get("torques") else []
     return found + [str(note) for note in provenance.get("notes", [])]

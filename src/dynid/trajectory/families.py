@@ -12,15 +12,7 @@ import numpy as np
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
-from dynid.trajectory.excitation_schema import (
-    WRIST_SUFFIX,
-    Amplitude,
-    Concatenation,
-    ExcitationFile,
-    PatternMotion,
-    Profile,
-    WaypointMotion,
-)
+from dynid.trajectory import excitation_schema as schema
 from dynid.trajectory.primitives import primitive
 from dynid.trajectory.trajectory import Trajectory, concatenate, through
 
@@ -33,7 +25,7 @@ JOINING_FACTOR = 0.3
 class Excitation:
     """The trajectories of one robot by name, each checked against its profile's limits before it is handed out."""
 
-    def __init__(self, file: ExcitationFile, robot: Robot) -> None:
+    def __init__(self, file: schema.ExcitationFile, robot: Robot) -> None:
         self.file = file
         self.robot = robot
         if len(file.velocity_rad_s) != robot.size:
@@ -86,7 +78,7 @@ class Excitation:
         trajectory.check_limits(lower, upper, self.robot.velocity_limits)
         return trajectory
 
-    def _profile(self, name: str) -> Profile:
+    def _profile(self, name: str) -> schema.Profile:
         if name not in self.file.profiles:
             raise UnknownNameError("trajectory profile", name, self.profiles)
         return self.file.profiles[name]
@@ -96,17 +88,17 @@ class Excitation:
         if name not in self.file.trajectories:
             raise UnknownNameError("trajectory", name, self.names)
         motion = self.file.trajectories[name]
-        if isinstance(motion, Concatenation):
+        if isinstance(motion, schema.Concatenation):
             parts = [
                 self._build(part, profile) if isinstance(part, str) else self._pattern(name, part, profile)
                 for part in motion.concatenate
             ]
             return concatenate(name, parts, JOINING_FACTOR * self._velocity, JOINING_FACTOR * self._acceleration)
-        if isinstance(motion, WaypointMotion):
+        if isinstance(motion, schema.WaypointMotion):
             return self.through_waypoints(name, motion)
         return self._pattern(name, motion, profile)
 
-    def through_waypoints(self, name: str, motion: WaypointMotion) -> Trajectory:
+    def through_waypoints(self, name: str, motion: schema.WaypointMotion) -> Trajectory:
         """A multi-axis motion, not yet checked against any limit.
 
         Raises:
@@ -121,7 +113,7 @@ class Excitation:
         points = np.deg2rad(motion.waypoints_deg)
         return self._through(name, points, [motion.speed_factor] * (len(points) - 1), motion.dwell_s)
 
-    def _pattern(self, name: str, motion: PatternMotion, profile: str) -> Trajectory:
+    def _pattern(self, name: str, motion: schema.PatternMotion, profile: str) -> Trajectory:
         settings = self._profile(profile)
         level = self.file.levels.index(motion.level)
         nominal = np.deg2rad(self.file.postures_deg[motion.posture])
@@ -130,7 +122,7 @@ class Excitation:
             posture, row = nominal.copy(), motion.posture
             if step.wrist:
                 posture[self.file.wrist_variant.joint - 1] += np.deg2rad(settings.wrist_offset_deg)
-                row += WRIST_SUFFIX
+                row += schema.WRIST_SUFFIX
             amplitudes = _both_sides(settings.amplitudes_deg[row])
             corners = primitive(posture, [j - 1 for j in step.joints], amplitudes, step.signs)
             points.extend(corners)
@@ -144,7 +136,7 @@ class Excitation:
         return through(name, self.robot.joint_names, points, self._velocity, self._acceleration, factors, dwell)
 
 
-def _both_sides(row: tuple[Amplitude, ...]) -> FloatArray:
+def _both_sides(row: tuple[schema.Amplitude, ...]) -> FloatArray:
     """Amplitudes (n, 2) [rad] towards minus and plus."""
     return np.deg2rad([pair if isinstance(pair, tuple) else (pair, pair) for pair in row])
 
@@ -156,4 +148,4 @@ def load_excitation(robot: Robot, path: Path | None = None) -> Excitation:
         InputNotFoundError: no such file.
         ConfigurationError: not valid, or not for this robot's number of axes.
     """
-    return Excitation(load_validated(path or robot.folder / "excitation.yaml", ExcitationFile), robot)
+    return Excitation(load_validated(path or robot.folder / "excitation.yaml", schema.ExcitationFile), robot)

@@ -11,8 +11,8 @@ from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Strict
 from dynid.trajectory.excitation_schema import WaypointMotion
 from dynid.trajectory.families import Excitation
+from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
-from dynid.trajectory.trajectory import Motion
 
 SUFFIXES = (".yaml", ".yml")
 Row = tuple[float, ...]
@@ -98,17 +98,26 @@ def spread(
 
 
 def spread_points(
-    name: str, all_joints: tuple[str, ...], hold: FloatArray, joints: tuple[str, ...], times: FloatArray,
-    positions: FloatArray, velocities: FloatArray | None = None, accelerations: FloatArray | None = None,
-) -> PolynomialTrajectory:  # fmt: skip
-    """`through_points` of all n joints from points (K, m) of some; others stay at `hold` (n,); errors as of both."""
+    name: str,
+    all_joints: tuple[str, ...],
+    hold: FloatArray,
+    joints: tuple[str, ...],
+    times: FloatArray,
+    positions: FloatArray,
+    velocities: FloatArray | None = None,
+    accelerations: FloatArray | None = None,
+) -> PolynomialTrajectory:
+    """`through_points` of all n joints from points (K, m) of some; others stay at `hold` (n,) [rad]. Errors as both."""
     q = spread(all_joints, hold, joints, positions, still=False)
     assert q is not None
     return through_points(
-        name, all_joints, times, q,
+        name,
+        all_joints,
+        times,
+        q,
         spread(all_joints, hold, joints, velocities, still=True),
         spread(all_joints, hold, joints, accelerations, still=True),
-    )  # fmt: skip
+    )
 
 
 def _array(file: Path, rows: list[Row | None], key: str) -> FloatArray | None:
@@ -140,8 +149,12 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
         return excitation.through_waypoints(name, content)
     points = content.points
     return spread_points(
-        name, excitation.robot.joint_names, hold, content.joint_names, np.array([point.time_s for point in points]),
+        name,
+        excitation.robot.joint_names,
+        hold,
+        content.joint_names,
+        np.array([point.time_s for point in points]),
         np.array(_array(path, [point.positions_rad for point in points], "positions_rad")),
         _array(path, [point.velocities_rad_s for point in points], "velocities_rad_s"),
         _array(path, [point.accelerations_rad_s2 for point in points], "accelerations_rad_s2"),
-    )  # fmt: skip
+    )

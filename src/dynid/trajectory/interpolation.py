@@ -72,34 +72,3 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
         return TimeLaw(rate, 1.0 / rate, 0.0)
     ramp = rate_limit / slope
     return TimeLaw(rate_limit, ramp, 1.0 / rate_limit - ramp)
-
-
-def evaluate(law: TimeLaw, t: float) -> tuple[float, float, float]:
-    """s [1], ds/dt [1/s] and d2s/dt2 [1/s^2] at time t [s] within [0, duration]."""
-    rate, ramp, cruise = law
-    left = 2.0 * ramp + cruise - t
-    rising = t <= left
-    u = t if rising else left  # the falling half mirrors the rising one
-    if u >= ramp:
-        s, ds, dds = rate * (u - 0.5 * ramp), rate, 0.0
-    else:
-        x = u / ramp
-        s = rate * ramp * x * x * x * (1.0 - 0.5 * x)
-        ds = rate * x * x * (3.0 - 2.0 * x)
-        dds = 6.0 * rate * x * (1.0 - x) / ramp
-    return (s, ds, dds) if rising else (1.0 - s, ds, -dds)
-
-
-def evaluate_all(
-    rate: FloatArray, ramp: FloatArray, cruise: FloatArray, t: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """`evaluate` for many samples: the law's values and the time within the segment per sample, all (N,)."""
-    left = 2.0 * ramp + cruise - t
-    rising = t <= left
-    u = np.where(rising, t, left)
-    ramping = u < ramp
-    x = np.divide(u, ramp, out=np.ones_like(u), where=ramping)
-    s = np.where(ramping, rate * ramp * x**3 * (1.0 - 0.5 * x), rate * (u - 0.5 * ramp))
-    ds = rate * x * x * (3.0 - 2.0 * x)
-    dds = np.divide(6.0 * rate * x * (1.0 - x), ramp, out=np.zeros_like(u), where=ramping)
-    return np.where(rising, s, 1.0 - s), ds, np.where(rising, dds, -dds)

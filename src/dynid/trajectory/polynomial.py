@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.interpolate import BPoly, CubicSpline, PPoly
+from scipy.interpolate import CubicSpline
 
-from dynid.errors import ConfigurationError, DataError
+from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, read_only
-from dynid.trajectory.sampling import sample_polynomials
-from dynid.trajectory.trajectory import Sample
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.sampling import sample_polynomials, sample_polynomials_rows
 
 POWERS = 6
 AT_REST_RAD_S = 1e-6
@@ -24,7 +24,7 @@ PEAK_SAMPLES = 32  # per piece
 
 
 @dataclass(frozen=True, eq=False)
-class PolynomialTrajectory:
+class PolynomialTrajectory(Motion):
     """Pieces between `knots` (k,) [s] (the first is 0), as polynomials of the time since each piece began.
 
     Make one with `through_points`.
@@ -43,21 +43,6 @@ class PolynomialTrajectory:
     coefficients: FloatArray
     ends: FloatArray
 
-    @property
-    def duration(self) -> float:
-        """Time from start to end [s]."""
-        return float(self.knots[-1])
-
-    @property
-    def start(self) -> FloatArray:
-        """First posture, (n,) [rad]."""
-        return self.ends[0]
-
-    @property
-    def end(self) -> FloatArray:
-        """Last posture, (n,) [rad]."""
-        return self.ends[1]
-
     @cached_property
     def peak_velocities(self) -> FloatArray:
         """Largest |dq| per joint, (n,) [rad/s]: of `PEAK_SAMPLES` instants per piece."""
@@ -66,29 +51,17 @@ class PolynomialTrajectory:
         return read_only(np.abs(self.sample_all(times)[1]).max(axis=0))
 
     @cached_property
-    def _compiled(self) -> bool:
-        sample_polynomials(-1.0, self.knots, self.coefficients, self.ends, *np.zeros((3, len(self.joint_names))))
-        return True
+    def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        tables = self.knots, self.coefficients, self.ends
+        sample_polynomials(-1.0, *tables, *np.zeros((3, len(self.joint_names))))  # compiled now
+        return tables
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into (n,) buffers; allocates nothing after the first
-        call."""
-        assert self._compiled
-        sample_polynomials(t, self.knots, self.coefficients, self.ends, q, dq, ddq)
+        """As of `Motion`, (n,)."""
+        sample_polynomials(t, *self._tables, q, dq, ddq)
 
-    def sample_all(self, times: FloatArray) -> Sample:
-        """q, dq and ddq at many times (N,) [s]: three (N, n) arrays; at rest before the start and after the end.
-
-        Raises:
-            DataError: a time is not finite.
-        """
-        times = np.asarray(times, dtype=np.float64)
-        if times.ndim != 1 or not np.isfinite(times).all():
-            raise DataError(f"trajectory '{self.name}': times must be finite and of shape (N,), got {times.shape}")
-        q, dq, ddq = np.empty((3, len(times), len(self.joint_names)))
-        for k, t in enumerate(times.tolist()):
-            self.sample_into(t, q[k], dq[k], ddq[k])
-        return q, dq, ddq
+    def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        sample_polynomials_rows(times, *self._tables, q, dq, ddq)
 
 
 def through_points(
@@ -129,7 +102,7 @@ def through_points(
     for label, row in (("begins", 0), ("ends", -1)):
         speed = np.abs(given["velocities"][row]).max() if velocities is not None else 0.0
         if speed > AT_REST_RAD_S:
-            raise ConfigurationError(f"{where} {label} at {speed:.4g} rad/s; it must begin and end at rest")
+            raise ConfigurationError(f"{where} {label} at {speed:.4g} rad/s; it must start and end at rest")
     ends = read_only(given["positions"][[0, -1]])
     knots = read_only(times - times[0])
     return PolynomialTrajectory(
@@ -142,10 +115,26 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
     size = rows[0].shape[1]
     if len(knots) == 1:
         return np.zeros((0, POWERS, size))
-    if len(rows) == 1:
-        pieces = CubicSpline(knots, rows[0], bc_type="clamped").c
-    else:
-        pieces = PPoly.from_bernstein_basis(BPoly.from_derivatives(knots, np.stack(rows, axis=1))).c
     filled = np.zeros((len(knots) - 1, POWERS, size))
-    filled[:, : len(pieces)] = np.moveaxis(pieces[::-1], 0, 1)
+    if len(rows) == 1:
+        filled[:, :4] = np.moveaxis(CubicSpline(knots, rows[0], bc_type="clamped").c[::-1], 0, 1)
+    else:
+        filled[:, : 2 * len(rows)] = _hermite(np.diff(knots)[:, None], rows)
     return filled
+
+
+def _hermite(h: FloatArray, rows: list[FloatArray]) -> FloatArray:
+    """Segments of lengths h (k - 1, 1) that take positions and velocities, or accelerations as well, at both ends.
+
+    The lower half of the powers is the start's Taylor series; the upper half takes up what it leaves at the end:
+    d of the position, e of the velocity, f of the acceleration.
+    """
+    p, v = rows[:2]
+    if len(rows) == 2:
+        d, e = p[1:] - p[:-1] - h * v[:-1], np.diff(v, axis=0)
+        return np.stack([p[:-1], v[:-1], (3.0 * d - h * e) / h**2, (h * e - 2.0 * d) / h**3], axis=1)
+    a = rows[2]
+    d = p[1:] - p[:-1] - h * (v[:-1] + 0.5 * h * a[:-1])
+    e, f = h * (v[1:] - v[:-1] - h * a[:-1]), 0.5 * h**2 * np.diff(a, axis=0)
+    upper = (10.0 * d - 4.0 * e + f) / h**3, (7.0 * e - 15.0 * d - 2.0 * f) / h**4, (6.0 * d - 3.0 * e + f) / h**5
+    return np.stack([p[:-1], v[:-1], 0.5 * a[:-1], *upper], axis=1)

@@ -7,7 +7,7 @@ from dynid.robot import FloatArray
 
 @numba.njit(cache=True)
 def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-    """Stand at `posture` (n,)."""
+    """Stand at `posture` (n,) [rad]."""
     for j in range(len(q)):
         q[j], dq[j], ddq[j] = posture[j], 0.0, 0.0
 
@@ -16,7 +16,7 @@ def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray)
 def sample_brake(
     t: float, duration: float, origin: FloatArray, speed: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """From `origin` (n,) at `speed` (n,) linearly to rest within `duration`, at 0 <= t < duration."""
+    """From `origin` (n,) [rad] at `speed` (n,) [rad/s] linearly to rest within `duration`, at 0 <= t < duration."""
     for j in range(len(q)):
         ddq[j] = -speed[j] / duration
         dq[j] = speed[j] + ddq[j] * t
@@ -24,16 +24,16 @@ def sample_brake(
 
 
 @numba.njit(cache=True)
-def pace_reference(pace: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-    """Velocities and accelerations by path time (n,) as those by time, in place; see `dynid.control.pace`."""
+def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
+    """Rates by path time, (n,) [rad/s, rad/s^2], as those by time, in place; see `path_time_scaling`."""
     for j in range(len(dq)):
-        ddq[j] = pace * pace * ddq[j] + slope * dq[j]
-        dq[j] *= pace
+        ddq[j] = rate * rate * ddq[j] + slope * dq[j]
+        dq[j] *= rate
 
 
 @numba.njit(cache=True)
 def segment_at(knots: FloatArray, t: float) -> int:
-    """The segment that holds time t, knots (k,) with k >= 2 and knots[0] <= t < knots[-1]."""
+    """The segment that holds time t [s], knots (k,) [s] with k >= 2 and knots[0] <= t < knots[-1]."""
     low, high = 0, len(knots) - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -48,7 +48,7 @@ def segment_at(knots: FloatArray, t: float) -> int:
 def sample_laws(
     t: float, knots: FloatArray, laws: FloatArray, waypoints: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """The point-to-point law of `dynid.trajectory.interpolation.evaluate`.
+    """The point-to-point laws of `dynid.trajectory.interpolation`; the falling half mirrors the rising one.
 
     Args:
         t: time [s].
@@ -81,10 +81,30 @@ def sample_laws(
 
 
 @numba.njit(cache=True)
-def sample_polynomials(
-    t: float, knots: FloatArray, coefficients: FloatArray, ends: FloatArray, q: FloatArray, dq: FloatArray,
+def sample_laws_rows(
+    times: FloatArray,
+    knots: FloatArray,
+    laws: FloatArray,
+    waypoints: FloatArray,
+    q: FloatArray,
+    dq: FloatArray,
     ddq: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
+    """`sample_laws` at times (N,) [s] into (N, n) buffers."""
+    for k in range(len(times)):
+        sample_laws(times[k], knots, laws, waypoints, q[k], dq[k], ddq[k])
+
+
+@numba.njit(cache=True)
+def sample_polynomials(
+    t: float,
+    knots: FloatArray,
+    coefficients: FloatArray,
+    ends: FloatArray,
+    q: FloatArray,
+    dq: FloatArray,
+    ddq: FloatArray,
+) -> None:
     """Piecewise polynomials.
 
     Args:
@@ -107,3 +127,18 @@ def sample_polynomials(
             slope = slope * x + value
             value = value * x + coefficients[k, power, j]
         q[j], dq[j], ddq[j] = value, slope, curvature
+
+
+@numba.njit(cache=True)
+def sample_polynomials_rows(
+    times: FloatArray,
+    knots: FloatArray,
+    coefficients: FloatArray,
+    ends: FloatArray,
+    q: FloatArray,
+    dq: FloatArray,
+    ddq: FloatArray,
+) -> None:
+    """`sample_polynomials` at times (N,) [s] into (N, n) buffers."""
+    for k in range(len(times)):
+        sample_polynomials(times[k], knots, coefficients, ends, q[k], dq[k], ddq[k])

@@ -3,12 +3,12 @@
 import math
 
 import numpy as np
+from scipy.signal import lfilter, max_len_seq
 
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, read_only
 
-# x^n + x^k + 1 (or with four taps) that make a shift register of n bits run through all 2^n - 1 states
-_TAPS = {4: (4, 3), 5: (5, 3), 6: (6, 5), 7: (7, 6), 8: (8, 6, 5, 4), 9: (9, 5), 10: (10, 7)}
+ORDERS = range(4, 11)
 
 
 def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
@@ -50,36 +50,25 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
     Raises:
         ConfigurationError: an order or state outside these bounds, or a bit shorter than a sample.
     """
-    if order not in _TAPS or not 1 <= start < 2**order:
+    if order not in ORDERS or not 1 <= start < 2**order:
         raise ConfigurationError(
-            f"a binary sequence of order {order} from state {start}; expected an order of {min(_TAPS)} to {max(_TAPS)} "
+            f"a binary sequence of order {order} from state {start}; expected an order of {ORDERS[0]} to {ORDERS[-1]} "
             "and a state from 1 to 2^order - 1"
         )
     length = round(bit_s / step_s)
     if length < 1:
         raise ConfigurationError(f"a binary sequence with bits of {bit_s} s; expected at least {step_s} s")
-    state, bits = start, []
-    for _ in range(2**order - 1):
-        bits.append(1.0 if state & 1 else -1.0)
-        fed = 0
-        for tap in _TAPS[order]:
-            fed ^= state >> (order - tap)
-        state = (state >> 1) | ((fed & 1) << (order - 1))
-    return read_only(np.repeat(bits, length))
+    bits, _ = max_len_seq(order, state=[start >> k & 1 for k in range(order)])
+    return read_only(np.repeat(2.0 * bits - 1.0, length))
 
 
 def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> FloatArray:
     """Where a first-order lag of gain 1 from signal to velocity carries a joint, (N,) [s]; see eq. 1."""
     decay = math.exp(-step_s / time_constant_s)
-    velocity = np.empty(len(signal))
-    value = 0.0
-    for k, level in enumerate(signal.tolist()):
-        value = decay * value + (1.0 - decay) * level
-        velocity[k] = value
-    return np.asarray(np.cumsum(velocity) * step_s)
+    return np.asarray(np.cumsum(lfilter([1.0 - decay], [1.0, -decay], signal)) * step_s)
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """The binary sequence (N,), or its negative, whose start carries a joint least far from where it began."""
+    """The binary sequence (N,) [-], or its negative, whose start carries a joint least far from where it began."""
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))

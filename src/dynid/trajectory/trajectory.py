@@ -1,73 +1,21 @@
 """A joint-space trajectory: waypoints joined by point-to-point segments, sampled exactly at any time."""
 
 import itertools
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
-from dynid.errors import ConfigurationError, DataError, SafetyError
+from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, read_only
-from dynid.trajectory.interpolation import (
-    NEGLIGIBLE_RAD,
-    TimeLaw,
-    evaluate,
-    evaluate_all,
-    point_to_point,
-    rest,
-)
-from dynid.trajectory.sampling import sample_laws
-
-Sample = tuple[FloatArray, FloatArray, FloatArray]
-
-
-class Motion(Protocol):
-    """A joint-space motion from rest to rest, whatever it is made of; n axes."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """(n,)."""
-        ...
-
-    @property
-    def duration(self) -> float:
-        """Time from start to end [s]."""
-        ...
-
-    @property
-    def start(self) -> FloatArray:
-        """First posture, (n,) [rad]."""
-        ...
-
-    @property
-    def end(self) -> FloatArray:
-        """Last posture, (n,) [rad]."""
-        ...
-
-    @property
-    def peak_velocities(self) -> FloatArray:
-        """Largest |dq| per joint, (n,) [rad/s]."""
-        ...
-
-    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into three (n,) buffers; allocates nothing."""
-        ...
-
-    def sample_all(self, times: FloatArray) -> Sample:
-        """q, dq and ddq at many times (N,) [s]: three (N, n) arrays."""
-        ...
+from dynid.trajectory.interpolation import NEGLIGIBLE_RAD, TimeLaw, point_to_point, rest
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.sampling import sample_laws, sample_laws_rows
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(Motion):
     """Waypoints (k, n) [rad] of the named joints, and the time law of each of the k - 1 segments between
     them.
 
@@ -82,6 +30,8 @@ class Trajectory:
     joint_names: tuple[str, ...]
     waypoints: FloatArray
     laws: tuple[TimeLaw, ...]
+    knots: FloatArray = field(init=False, repr=False)
+    ends: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         points = read_only(self.waypoints)
@@ -92,97 +42,29 @@ class Trajectory:
             )
         if not np.all(np.isfinite(points)):
             raise ConfigurationError(f"trajectory '{self.name}': a waypoint is not finite")
-        object.__setattr__(self, "waypoints", points)
+        reached = np.concatenate([[0.0], np.cumsum([law.duration for law in self.laws])])
+        for key, value in {"waypoints": points, "knots": reached, "ends": points[[0, -1]]}.items():
+            object.__setattr__(self, key, read_only(value))
 
     @cached_property
-    def knots(self) -> FloatArray:
-        """Times at which the waypoints are reached, (k,) [s]."""
-        return read_only(np.concatenate([[0.0], np.cumsum([law.duration for law in self.laws])]))
-
-    @cached_property
-    def duration(self) -> float:
-        """Time from start to end [s]."""
-        return float(self.knots[-1])
-
-    @property
-    def start(self) -> FloatArray:
-        """First waypoint, (n,) [rad]."""
-        return self.waypoints[0]
-
-    @property
-    def end(self) -> FloatArray:
-        """Last waypoint, (n,) [rad]."""
-        return self.waypoints[-1]
-
-    @cached_property
-    def _displacements(self) -> FloatArray:
-        return read_only(np.diff(self.waypoints, axis=0))
-
-    @cached_property
-    def _lookup(self) -> tuple[list[float], list[tuple[TimeLaw, FloatArray, FloatArray]], Sample, Sample]:
-        """Plain lists for the 1 kHz path: indexing numpy arrays costs more than the arithmetic."""
-        still = read_only(np.zeros(len(self.joint_names)))
-        segments = list(zip(self.laws, self.waypoints[:-1], self._displacements, strict=True))
-        return self.knots.tolist(), segments, (self.start, still, still), (self.end, still, still)
-
-    def sample(self, t: float) -> Sample:
-        """q [rad], dq [rad/s] and ddq [rad/s^2], each (n,), at time t [s]; at rest before the start and
-        after the end.
-
-        Raises:
-            DataError: t is not a number.
-        """
-        knots, segments, first, last = self._lookup
-        if t <= 0.0:
-            return first
-        if t >= knots[-1]:
-            return last
-        if t != t:
-            raise DataError(f"trajectory '{self.name}' was asked for time {t}; expected a time in seconds")
-        index = bisect_right(knots, t) - 1
-        law, origin, displacement = segments[index]
-        s, ds, dds = evaluate(law, t - knots[index])
-        return origin + displacement * s, displacement * ds, displacement * dds
-
-    @cached_property
-    def _tables(self) -> tuple[FloatArray, FloatArray]:
-        """Knots and time laws as arrays; the sampling is compiled here, not in a control cycle."""
-        laws = read_only(np.array(self.laws).reshape(-1, 3))
-        sample_laws(-1.0, self.knots, laws, self.waypoints, *np.zeros((3, len(self.joint_names))))
-        return self.knots, laws
+    def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Knots, time laws and waypoints as arrays; the sampling is compiled here, not in a control cycle."""
+        tables = self.knots, read_only(np.array(self.laws).reshape(-1, 3)), self.waypoints
+        sample_laws(-1.0, *tables, *np.zeros((3, len(self.joint_names))))
+        return tables
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """`sample` into buffers (n,) that the caller keeps; allocates nothing after the first call."""
-        knots, laws = self._tables
-        sample_laws(t, knots, laws, self.waypoints, q, dq, ddq)
+        """As of `Motion`, (n,)."""
+        sample_laws(t, *self._tables, q, dq, ddq)
 
-    def sample_all(self, times: FloatArray) -> Sample:
-        """`sample` at many times (N,) [s]: three (N, n) arrays.
-
-        Raises:
-            DataError: a time is not finite or `times` is not one-dimensional.
-        """
-        times = np.asarray(times, dtype=np.float64)
-        if times.ndim != 1 or not np.all(np.isfinite(times)):
-            raise DataError(
-                f"trajectory '{self.name}': times must be finite and of shape (N,), got shape {times.shape}"
-            )
-        if not self.laws:
-            still = np.zeros((times.size, len(self.joint_names)))
-            return self.start + still, still, still.copy()
-        inside = np.clip(times, 0.0, self.duration)
-        index = np.clip(np.searchsorted(self.knots, inside, side="right") - 1, 0, len(self.laws) - 1)
-        rate, ramp, cruise = np.array(self.laws)[index].T
-        s, ds, dds = evaluate_all(rate, ramp, cruise, inside - self.knots[index])
-        displacement = self._displacements[index]
-        q = self.waypoints[index] + displacement * s[:, None]
-        return q, displacement * ds[:, None], displacement * dds[:, None]
+    def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        sample_laws_rows(times, *self._tables, q, dq, ddq)
 
     @cached_property
     def segment_velocities(self) -> FloatArray:
         """Peak speed of every joint in every segment, (k - 1, n) [rad/s]; reached in the segment's middle."""
         rates = np.array([law.rate for law in self.laws]).reshape(-1, 1)
-        return read_only(np.abs(self._displacements) * rates)
+        return read_only(np.abs(np.diff(self.waypoints, axis=0)) * rates)
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
@@ -193,7 +75,7 @@ class Trajectory:
     def peak_accelerations(self) -> FloatArray:
         """Largest |ddq| per joint, (n,) [rad/s^2], exact."""
         slopes = np.array([1.5 * law.rate / law.ramp if law.rate else 0.0 for law in self.laws]).reshape(-1, 1)
-        return read_only(np.max(np.abs(self._displacements) * slopes, axis=0, initial=0.0))
+        return read_only(np.max(np.abs(np.diff(self.waypoints, axis=0)) * slopes, axis=0, initial=0.0))
 
     def check_limits(self, lower: FloatArray, upper: FloatArray, velocity: FloatArray) -> None:
         """Refuse a trajectory that leaves the position limits [rad] or the velocity limits [rad/s], all (n,).
@@ -290,7 +172,7 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
         ConfigurationError: nothing to join, or parts of different joints.
     """
     if not parts:
-        raise ConfigurationError(f"trajectory '{name}' joins no parts; expected at least one")
+        raise ConfigurationError(f"trajectory '{name}' has no parts; expected at least one")
     points, laws = [parts[0].waypoints], list(parts[0].laws)
     for previous, part in itertools.pairwise(parts):
         if part.joint_names != previous.joint_names:

@@ -1,4 +1,4 @@
-// What stands in the report: reads the embedded data, fills the places that the page has for charts.
+// Reads the embedded data and draws the charts of the report.
 "use strict";
 (() => {
   const faults = [];
@@ -90,7 +90,7 @@
 
   function showStages() {
     const { names, stages } = data.path, titles = Object.keys(stages);
-    new Chart(place("chart-stages"), { height: 230, names, zero: true, band: [-1, 1], y: "deviations", label: "Distance of each stage's parameters from the result in deviations; the table above has the figures",
+    new Chart(place("chart-stages"), { height: 230, names, zero: true, band: [-1, 1], y: "standard deviations", label: "Difference of each stage's parameters from the result in standard deviations; the table above has the figures",
       series: titles.map((title, i) => ({ kind: "dots", size: 3, colour: COLOURS[i], x: names.map((_, k) => k + (i - (titles.length - 1) / 2) * 0.15), y: stages[title], names: names.map((name, k) => `${name}, ${title}: ${stages[title][k] === null ? "none" : stages[title][k].toFixed(2)}`) })) });
     legend(place("chart-stages"), titles);
   }
@@ -101,7 +101,7 @@
     new Chart(place("chart-compare-joints"), { height: 230, names: joints, zero: true, y: "error [%]", label: "Relative torque error per joint and result",
       series: known.map((k) => ({ kind: "bars", colour: COLOURS[k], x: joints.map((_, j) => j), y: errors[k].map((v) => 100 * v), names: joints.map((joint, j) => `${titles[k]}, ${joint}: ${per(errors[k][j])}`) })) });
     legend(place("chart-compare-joints"), titles);
-    new Chart(place("chart-compare-parameters"), { height: 230, names, zero: true, band: [-3, 3], y: "deviations", label: "Differences of all parameters in deviations; the table below has the figures",
+    new Chart(place("chart-compare-parameters"), { height: 230, names, zero: true, band: [-3, 3], y: "standard deviations", label: "Differences of all parameters in standard deviations; the table below has the figures",
       series: differences.map((row, i) => ({ kind: "bars", colour: COLOURS[i + 1], x: names.map((_, k) => k), y: row, names: names.map((name, k) => `${name}, ${titles[i + 1]}: ${row[k] === null ? "unknown" : row[k].toFixed(1)}`) })) });
   }
 
@@ -112,7 +112,7 @@
     const reach = 1.25 * Math.max(0.05, ...all.map((p) => Math.hypot(...p.map((v, i) => v - middle[i]))));
     const [mx, my] = flat(middle), size = 360, at = (p) => { const [x, y] = flat(p); return [size / 2 + ((x - mx) / reach) * size / 2, size / 2 - ((y - my) / reach) * size / 2]; };
     host.replaceChildren();
-    const svg = make("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": "The arm as a chain of links at its worst pose; the table beside it lists the joint positions" }, host);
+    const svg = make("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": "The arm as a chain of links at its worst pose; the table next to it lists the joint positions" }, host);
     const floor = (p) => [middle[0] + (p[0] * reach) / 4, middle[1] + (p[1] * reach) / 4, 0];
     for (let k = -4; k <= 4; k++) for (const [p, q] of [[[k, -4, 0], [k, 4, 0]], [[-4, k, 0], [4, k, 0]]]) {
       const [x1, y1] = at(floor(p)), [x2, y2] = at(floor(q));

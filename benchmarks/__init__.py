@@ -1,0 +1,1 @@
+"""What dynid promises, measured on this machine; beside the wheel, run from a checkout."""

@@ -1,0 +1,1 @@
+"""The chain of processes under load: cycle times, recorder, faults of processes."""

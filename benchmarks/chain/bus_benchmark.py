@@ -1,0 +1,165 @@
+"""The chain on the emulated bus at the real line's rate, publishing and recording: does the cycle keep its time?"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.chain.realtime_layout import RealtimeLayout
+from dynid.errors import NodeError
+from dynid.hardware.loop.diagnostics import IN_FORCE, LINE
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.collect import begin_recording
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.completeness import DRIVER, completeness
+from dynid.recording.messages import decode_diagnostics
+from dynid.recording.series import joint_series
+from dynid.recording.topics import DIAGNOSTICS, JOINT_STATES, find_topics
+from dynid.robot import Robot, load_robot
+
+MOTION, PROFILE = "demo_identification", "limited"
+ROUNDING_CYCLES = 3  # a report is put together while the loop goes on
+Progress = Callable[[float], None]  # seconds recorded so far
+
+
+@dataclass(frozen=True)
+class BusFigures:
+    """What a run came to.
+
+    Attributes:
+        rate_hz: states published and recorded per second.
+        cycle_p50_us: median duration of a control cycle (read, guard, write, publish) since the driver's start.
+        cycle_p99_us: 99th percentile of the same.
+        cycle_p999_us: 99.9th percentile.
+        missed_states: planned states that the driver counted as missed.
+        uncounted_missed_states: states that are neither in the bag nor counted, as missed or as still to come.
+        seconds: recorded time.
+        realtime: the real-time settings that were asked for, and whether each was permitted.
+    """
+
+    rate_hz: float
+    cycle_p50_us: float
+    cycle_p99_us: float
+    cycle_p999_us: float
+    missed_states: int
+    uncounted_missed_states: int
+    seconds: float
+    realtime: dict[str, bool]
+
+
+class _BusChain(Chain):
+    """The chain, with the simulated servos at the robot's own baud rate instead of the simulation's."""
+
+    def __init__(self, robot_name: str, logs: Path, realtime: bool) -> None:
+        robot = load_robot(robot_name)
+        rate = {"baudrate": robot.file.bus.baudrate}
+        file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
+        self.layout = RealtimeLayout() if realtime else None
+        options = ChainOptions(robot_name, identification=False, layout=self.layout, wire_time=True, paused_clock=False)
+        super().__init__(Robot(file, robot.folder), options, logs)
+
+    def __enter__(self) -> "_BusChain":
+        super().__enter__()
+        return self
+
+
+def measure(
+    robot: str, seconds: float, output: Path | None, progress: Progress, *, realtime: bool = True
+) -> BusFigures:
+    """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
+
+    Args:
+        robot: robot name or folder.
+        seconds: recorded time [s].
+        output: new folder for logs and bag; None keeps neither.
+        progress: called now and then.
+        realtime: take the real-time settings that this machine permits.
+
+    Raises:
+        NodeError: a node refused, ended, or gave the motion up.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = output or Path(temporary)
+        with _BusChain(robot, folder / "logs", realtime) as chain, _punctual(chain) as stay_punctual:
+            chain.bring_up()
+
+            def tick(elapsed_s: float) -> None:
+                stay_punctual()
+                progress(elapsed_s)
+
+            _record(chain, folder / "bag", seconds, tick)
+            chain.supervisor.wait(lambda: LINE in chain.supervisor.reports, 10.0, "a report of the line")
+            values = {pair.key: pair.value for pair in chain.supervisor.reports[DRIVER].values}
+            settings = _realtime_settings(chain)
+            chain.supervisor.set_enabled("hardware", False)
+        return _figures(chain.robot, folder / "bag", values, settings)
+
+
+def _punctual(chain: _BusChain) -> contextlib.AbstractContextManager[Callable[[], None]]:
+    return contextlib.nullcontext(lambda: None) if chain.layout is None else chain.layout.kernel_workers()
+
+
+def _record(chain: Chain, bag: Path, seconds: float, progress: Progress) -> None:
+    """Keep the arm moving and its states recorded for so long [s]."""
+    call = chain.supervisor
+    call.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
+    begin_recording(call, MOTION, PROFILE, bag)
+    began_s = time.monotonic()
+    elapsed_s = 0.0
+    while elapsed_s < seconds:
+        call.experiment = None
+        call.trigger("executor/execute")
+
+        def over() -> bool:
+            nonlocal elapsed_s
+            elapsed_s = time.monotonic() - began_s
+            progress(elapsed_s)
+            state = call.experiment.state if call.experiment else None
+            if state == "cancelled":
+                raise NodeError(f"the motion {MOTION} was cancelled; see the executor's log")
+            return state == "done" or elapsed_s >= seconds
+
+        call.wait(over, seconds + 300.0, f"the end of {MOTION}")
+    call.trigger("recorder/stop")
+
+
+def _realtime_settings(chain: _BusChain) -> dict[str, bool]:
+    """What was asked for, by name, and whether it is in force."""
+    if chain.layout is None:
+        return {}
+    driver = ("SCHED_FIFO", "CPU idle disabled")
+    return chain.layout.in_force | {name: chain.supervisor.reported(LINE, name) == IN_FORCE for name in driver}
+
+
+def _figures(robot: Robot, bag: Path, driver: Mapping[str, str], realtime: dict[str, bool]) -> BusFigures:
+    found = completeness(bag)
+    topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS))
+    stamps = joint_series(topics[JOINT_STATES]).stamp_ns
+    recorded_s = float(stamps[-1] - stamps[0]) * 1e-9
+    reported_s, behind = _between_reports(topics[DIAGNOSTICS].messages)
+    planned = round(reported_s / robot.file.bus.cycle_s)
+    uncounted = max(0, planned - found.published - found.missed - behind - ROUNDING_CYCLES)
+    return BusFigures(
+        rate_hz=round((len(stamps) - 1) / recorded_s, 3),
+        cycle_p50_us=float(driver["run_p50_us"]),
+        cycle_p99_us=float(driver["run_p99_us"]),
+        cycle_p999_us=float(driver["run_p999_us"]),
+        missed_states=found.missed,
+        uncounted_missed_states=found.lost + uncounted,
+        seconds=round(recorded_s, 3),
+        realtime=realtime,
+    )
+
+
+def _between_reports(messages: Iterable[bytes]) -> tuple[float, int]:
+    """Between the driver's first report and its last: from last state to last state [s], and cycles fallen behind."""
+    reports = [
+        (int(status.values["last_state_stamp_ns"]), int(status.values["behind"]))
+        for raw in messages
+        for status in decode_diagnostics(raw)[1]
+        if status.name == DRIVER and status.values.get("states_published", "0") != "0"
+    ]
+    (first_ns, behind_first), (last_ns, behind_last) = reports[0], reports[-1]
+    return (last_ns - first_ns) * 1e-9, behind_last - behind_first

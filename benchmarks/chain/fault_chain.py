@@ -1,0 +1,199 @@
+"""Faults of processes: the whole chain in real time, and one of its processes killed, stopped or unplugged."""
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.chain.stepped_clock import VARIABLE
+from benchmarks.children import child_environment
+from benchmarks.faults.judge import HOLD_S, STANDSTILL_S, ArmJudge
+from benchmarks.faults.processes import (
+    CLOCK_STEPPED,
+    EXECUTOR_KILLED,
+    HARDWARE_KILLED,
+    SUSPENDED,
+    UNPLUGGED,
+    ProcessCase,
+    ProcessRun,
+    process_outcome,
+)
+from benchmarks.faults.table_run import Outcome
+from benchmarks.traces import load_trace
+from dynid.errors import NodeError
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.collect import begin_recording
+from dynid.nodes.processes import Process
+from dynid.robot import Robot, load_robot
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.trajectory.families import load_excitation
+
+PROFILE = "limited"
+SUSPENDED_S = 0.5
+UNPLUGGED_S = 0.5
+FIRST_FAULT_S, LAST_FAULT_S = 3.5, 8.5  # after the begin of the motion: the bag can be judged by then
+ATTEMPTS = 5
+LONGEST_STANDSTILL_S = 0.02
+WATCHED_S = STANDSTILL_S + HOLD_S + 0.3
+REPORT_S = 2.5  # diagnostics come once a second
+STEPPED_MODULE = "benchmarks.chain.stepped_clock"
+
+Inject = Callable[[Chain], None]
+
+
+def _processes(*found: Process | None) -> list[Process]:
+    return [process for process in found if process is not None]
+
+
+def _kill_executor(chain: Chain) -> None:
+    for process in _processes(chain.executor):
+        chain.kill(process)
+
+
+def _kill_hardware(chain: Chain) -> None:
+    for process in _processes(chain.hardware):
+        chain.kill(process)
+
+
+def _suspend(chain: Chain) -> None:
+    """Every process of the host but the arm, which is no part of it."""
+    ours = _processes(chain.hardware, chain.executor, chain.recorder)
+    for process in ours:
+        os.kill(process.pid, signal.SIGSTOP)
+    try:
+        time.sleep(SUSPENDED_S)
+    finally:
+        for process in ours:
+            os.kill(process.pid, signal.SIGCONT)
+
+
+def _pull_cable(chain: Chain) -> None:
+    for process in _processes(chain.arm):
+        os.kill(process.pid, signal.SIGUSR1)
+
+
+def _step_clock(chain: Chain) -> None:
+    for process in _processes(chain.hardware):
+        os.kill(process.pid, signal.SIGUSR1)
+
+
+def _plug_and_reopen(chain: Chain) -> str:
+    """What a person does after the cable was pulled; '' where it works, else why not."""
+    for process in _processes(chain.arm):
+        os.kill(process.pid, signal.SIGUSR2)
+    port = chain.options.link
+    chain.supervisor.wait(lambda: port is None or port.is_symlink(), 5.0, "the return of the port")
+    published = int(chain.supervisor.reported("hardware", "states_published"))
+    try:
+        chain.supervisor.trigger("hardware/reopen")
+        chain.supervisor.wait(
+            lambda: int(chain.supervisor.reported("hardware", "states_published")) > published, 10.0, "a state"
+        )
+    except NodeError as error:
+        return str(error)
+    return ""
+
+
+INJECTIONS: dict[ProcessCase, Inject] = {
+    EXECUTOR_KILLED: _kill_executor,
+    HARDWARE_KILLED: _kill_hardware,
+    SUSPENDED: _suspend,
+    UNPLUGGED: _pull_cable,
+    CLOCK_STEPPED: _step_clock,
+}
+
+
+def process_outcomes(robot: str, runs: int, names: tuple[str, ...] = (), first_seed: int = 0) -> Iterator[Outcome]:
+    """Every fault `runs` times, one outcome as each is finished; one chain at a time, as they need the machine.
+
+    Args:
+        robot: robot name or folder.
+        runs: how often.
+        names: of the faults; all without any.
+        first_seed: the seeds count from here.
+
+    Raises:
+        NodeError: the chain did not come up, or the host kept standing still.
+    """
+    loaded = load_robot(robot)
+    plant = ArmPlant(loaded)
+    judge = ArmJudge(loaded, plant.compiled.model, plant.nuisances.backlash)
+    for case in INJECTIONS:
+        for seed in range(first_seed, first_seed + runs if not names or case.name in names else first_seed):
+            yield _undisturbed(loaded, robot, case, seed, judge)
+
+
+def _undisturbed(robot: Robot, name: str, case: ProcessCase, seed: int, judge: ArmJudge) -> Outcome:
+    """One run; it is repeated where the simulated arm stood still meanwhile, because the host did not run it."""
+    for _ in range(ATTEMPTS):
+        with tempfile.TemporaryDirectory(prefix="dynid-fault-", ignore_cleanup_errors=True) as folder:
+            run = run_process_case(robot, name, case, Path(folder), seed)
+            skipped_s = run.longest_standstill_s
+            if skipped_s <= LONGEST_STANDSTILL_S:
+                return process_outcome(judge, case, run, seed)
+    raise NodeError(
+        f"{case.name}: in {ATTEMPTS} runs the host stalled the simulated arm, in the last one for {skipped_s:.3f} s; "
+        "run these faults on an idle machine"
+    )
+
+
+def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, seed: int) -> ProcessRun:
+    """Start the chain, move and record, inject, watch, and end the chain.
+
+    Args:
+        robot: the robot, whose name or folder is `name`.
+        name: see there.
+        case: what is injected.
+        folder: where everything goes.
+        seed: of everything random.
+    """
+    random = np.random.default_rng(seed)
+    motions = [motion for motion in load_excitation(robot).names if not motion.startswith("demo")]
+    motion, moment_s = str(random.choice(motions)), float(random.uniform(FIRST_FAULT_S, LAST_FAULT_S))
+    options = ChainOptions(
+        name,
+        seed=seed,
+        link=folder / "ttyARM",
+        trace=folder / "trace.npz",
+        paused_clock=False,
+        identification=False,
+        driver=STEPPED_MODULE if case is CLOCK_STEPPED else ChainOptions.driver,
+    )
+    os.environ |= child_environment()
+    os.environ[VARIABLE] = str(random.choice((-1.0, 1.0)) * 10.0 ** random.uniform(-1.0, 5.0))
+    bag = folder / "bag"
+    with Chain(robot, options, folder / "logs") as chain:
+        chain.bring_up()
+        _begin_motion(chain, motion, bag)
+        _spin_for(chain, moment_s)
+        fault_s = time.monotonic()
+        INJECTIONS[case](chain)
+        _spin_for(chain, fault_s + WATCHED_S - time.monotonic())
+        end_s = time.monotonic()
+        text = _report(chain, case)
+        chain.supervisor.trigger("recorder/stop")
+        reopened = _plug_and_reopen(chain) if case is UNPLUGGED else ""
+        moving = chain.supervisor.reported("executor", "phase") not in ("", "idle")
+    return ProcessRun(load_trace(folder / "trace.npz"), fault_s, end_s, text, bag, moving, reopened)
+
+
+def _begin_motion(chain: Chain, motion: str, bag: Path) -> None:
+    chain.supervisor.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
+    begin_recording(chain.supervisor, motion, PROFILE, bag)
+    chain.supervisor.trigger("executor/execute")
+
+
+def _spin_for(chain: Chain, seconds: float) -> None:
+    end_s = time.monotonic() + seconds
+    chain.supervisor.wait(lambda: time.monotonic() >= end_s, seconds + 5.0, "the passing of time")
+
+
+def _report(chain: Chain, case: ProcessCase) -> str:
+    """What the node that must name the fault says in its newest diagnostics."""
+    _spin_for(chain, REPORT_S)
+    report = chain.supervisor.reports.get(case.reporter)
+    return "" if report is None else str(report.message)

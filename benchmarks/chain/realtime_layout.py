@@ -1,0 +1,138 @@
+"""Which processors the processes of a chain run on, and which of them goes first, for those who may choose it.
+
+The driver and the executor share one processor: they take turns, and neither waits for anything else. The simulated arm
+stands for a machine, so it goes before both, on another processor, together with whatever is not in a hurry. What a
+terminal or a USB adapter receives is handed on by kernel workers; where these wait behind others, so does every reply.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+from dynid.nodes.processes import signals_handled
+
+ARM, EXECUTOR, HARDWARE = "simulated_arm", "executor", "hardware"
+KERNEL_PRIORITY, LOOP_PRIORITY = 40, 25
+# The driver's other threads come behind its loop, but before other programs: one of them may hold the interpreter.
+PRIORITIES = {ARM: 30, HARDWARE: 20, EXECUTOR: 10}
+CONTROL = (HARDWARE, EXECUTOR)
+THREADS = Path("/proc")
+KERNEL_WORKERS = "kworker/u"  # those bound to no processor: they serve terminals, but write to disks, too
+PLACES, WORKERS = "processors and SCHED_FIFO", "kernel workers first"
+FEWEST_PROCESSORS = 2
+LOOK_EVERY_S = 1.0
+
+
+def schedule_process(pid: int, *, processors: Collection[int], priority: int | None = None) -> bool:
+    """Choose where a process runs and, with a priority, that it runs under SCHED_FIFO.
+
+    Holds for the threads that it has and those that they start from now on; as `taskset -a` and `chrt -a` do. The
+    priority is asked for first: where that is forbidden, the process may use the processors that it had.
+
+    Args:
+        pid: process id.
+        processors: numbers of those that it may use.
+        priority: SCHED_FIFO priority; None leaves the policy as it is.
+
+    Returns:
+        Whether both were permitted, and the process was there.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return False
+    try:
+        for thread in [int(name) for name in os.listdir(f"/proc/{pid}/task")]:
+            if priority is not None:
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
+            os.sched_setaffinity(thread, processors)
+    except (OSError, ValueError):  # forbidden, gone, or no such processor
+        return False
+    return True
+
+
+class RealtimeLayout:
+    """Places processes; on a machine with one processor, or without permission, everything stays as it is.
+
+    Attributes:
+        in_force: what was tried, and whether it took effect.
+    """
+
+    def __init__(self) -> None:
+        processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self._control, self._rest = set(processors[-1:]), set(processors[:-1])
+        self._possible = len(processors) >= FEWEST_PROCESSORS
+        self.in_force: dict[str, bool] = {}
+        self._raised: set[int] = set()
+        self._next_look_s = 0.0
+
+    @property
+    def driver_parameters(self) -> dict[str, str]:
+        """Parameters of the hardware node that belong to it."""
+        return {"disable_cpu_idle": "true", "realtime_priority": str(LOOP_PRIORITY)}
+
+    def place(self, name: str, pid: int) -> None:
+        """A process that was only just started: its threads to come inherit this. One refusal, and no more is tried."""
+        processors = self._control if name in CONTROL else self._rest
+        priority = PRIORITIES.get(name)
+        self._possible = self._possible and schedule_process(pid, processors=processors, priority=priority)
+        self.in_force[PLACES] = self._possible
+
+    @contextlib.contextmanager
+    def kernel_workers(self) -> Iterator[Callable[[], None]]:
+        """Let kernel workers go first while the block runs; yields what to call now and then.
+
+        The kernel starts and ends these threads as it needs them, and new ones have to be raised again.
+        """
+        with _ending_in_order():
+            try:
+                self._raise_kernel_workers()
+                yield self._raise_kernel_workers
+            finally:
+                with _uninterrupted():
+                    self._put_kernel_workers_back()
+
+    def _raise_kernel_workers(self) -> None:
+        if not self._possible:
+            self.in_force[WORKERS] = False
+            return
+        if time.monotonic() < self._next_look_s:
+            return
+        self._next_look_s = time.monotonic() + LOOK_EVERY_S
+        workers = [int(path.name) for path in THREADS.glob("[0-9]*") if _is_worker(path)]
+        allowed = bool(workers)
+        for thread in workers:
+            try:
+                if os.sched_getscheduler(thread) == os.SCHED_OTHER:
+                    self._raised.add(thread)  # before it is: an interrupt may come between
+                    os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(KERNEL_PRIORITY))
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                allowed = False
+        self.in_force[WORKERS] = allowed
+
+    def _put_kernel_workers_back(self) -> None:
+        for thread in self._raised:
+            with contextlib.suppress(OSError):  # it may be gone, and its number another's
+                if _is_worker(THREADS / str(thread)) and os.sched_getscheduler(thread) == os.SCHED_FIFO:
+                    os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+        self._raised.clear()
+
+
+def _ending_in_order() -> contextlib.AbstractContextManager[None]:
+    """Let SIGTERM and SIGHUP end the program as an exception does, so that nothing stays changed on the machine."""
+    return signals_handled(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), lambda number, _: sys.exit(128 + number)))
+
+
+def _uninterrupted() -> contextlib.AbstractContextManager[None]:
+    return signals_handled(dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN))
+
+
+def _is_worker(process: Path) -> bool:
+    try:
+        return (process / "comm").read_text(encoding="ascii", errors="replace").startswith(KERNEL_WORKERS)
+    except OSError:
+        return False

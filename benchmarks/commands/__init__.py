@@ -1,0 +1,1 @@
+"""Commands of `dynid` that need a checkout."""

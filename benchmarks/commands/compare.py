@@ -1,0 +1,94 @@
+"""`dynid compare`: several estimators on the same data."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from dynid.commands.options import (
+    DEFAULT_ROBOT,
+    HoldOutOption,
+    JsonOption,
+    MappingOption,
+    RobotOption,
+    SkipOption,
+    ValidateMappingOption,
+    ValidateOption,
+    read_mapping,
+)
+from dynid.commands.terminal import say, stages, stdout, table
+from dynid.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from benchmarks.studies.estimators.comparison import Row
+
+
+def compare(
+    recordings: Annotated[list[Path], typer.Argument(metavar="BAG_OR_CSV...", help="Recordings to fit.")],
+    robot: RobotOption = DEFAULT_ROBOT,
+    estimator: Annotated[list[str] | None, typer.Option(help="Estimator; repeatable; default: all.")] = None,
+    validate: ValidateOption = None,
+    mapping: MappingOption = None,
+    validate_mapping: ValidateMappingOption = None,
+    hold_out: HoldOutOption = 0.0,
+    skip_corrupt_rows: SkipOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare estimators on the same data: errors in and out of sample, consistency, run time."""
+    from benchmarks.studies.estimators.comparison import Comparison
+    from dynid.identification.data.sample_sets import join
+    from dynid.identification.data.sources import load_sources, torque_sentence
+    from dynid.identification.settings import load_identification
+    from dynid.model.dynamics import ArmModel
+    from dynid.robot import load_robot
+
+    if validate and hold_out:
+        raise ConfigurationError("--validate and --hold-out both name data to judge by: choose one")
+    loaded = load_robot(robot)
+    settings = load_identification(loaded)
+    own = read_mapping(mapping, skip_corrupt_rows)
+    other = read_mapping(validate_mapping or mapping, skip_corrupt_rows)
+    sources = load_sources(recordings, loaded, own)
+    split = [one.split(settings, hold_out) for one in sources]
+    fitted, held = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
+    if validate:
+        judges = load_sources(validate, loaded, other)
+        if judges[0].mount != sources[0].mount:
+            raise ConfigurationError("recordings to fit and recordings to judge by must have the same mount")
+        held = [one.samples(settings) for one in judges]
+    model = ArmModel.of(loaded, mount=sources[0].mount)
+    with stages("compare", 1) as begin:
+        begin("fitting every estimator")
+        rows = Comparison(loaded, model, join(fitted), join(held) if held else None, settings).rows(estimator or ())
+    sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
+    if as_json:
+        found = {row.name: row.as_dict(loaded.joint_names) for row in rows}
+        print(json.dumps({"estimators": found, "base_parameters": len(model.names), "torques": sentence}))
+        return
+    stdout().print(_table(rows, len(model.names), loaded.file.title))
+    say(*(f"[bold red]x[/bold red] {row.name}: {escape(row.failure)}" for row in rows if row.failure), sentence)
+
+
+def _table(rows: "list[Row]", size: int, title: str) -> Table:
+    headings = ("estimator", f"of {size}", "in sample", "out of sample", "feasible", "seconds")
+    made = table(f"{escape(title)}: relative torque errors", *headings)
+    for row in rows:
+        if row.outcome is None or row.in_sample is None:
+            made.add_row(row.name, "-", "failed", "-", "-", f"{row.seconds:.2f}")
+            continue
+        errors = ("-" if one is None else f"{100 * one.relative:.2f} %" for one in (row.in_sample, row.out_of_sample))
+        made.add_row(row.name, str(row.parameters), *errors, _feasibility(row), f"{row.seconds:.2f}")
+    return made
+
+
+def _feasibility(row: "Row") -> str:
+    """In words: consistent, or what the poses that were looked at say, and how many links some body has."""
+    assert row.outcome is not None
+    if row.outcome.consistent:
+        return "consistent"
+    word = "M definite" if row.feasible else f"M indefinite ({row.lambda_min:.2g})"
+    links = row.outcome.definite_links
+    return word if links is None else f"{word}, {links} links"

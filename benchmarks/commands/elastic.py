@@ -1,0 +1,77 @@
+"""`dynid elastic`: arms with elastic joints: which parameters are identifiable, and how well."""
+
+import json
+
+import typer
+from rich.table import Table
+
+from dynid.commands.options import JsonOption, RobotOption
+from dynid.commands.terminal import stages, stdout
+
+SMALLEST = "planar_2r_elastic"
+group = typer.Typer(no_args_is_help=True)
+
+
+@group.callback()
+def elastic() -> None:
+    """Study arms with elastic joints (links and motors measured); see elastic.yaml of a robot."""
+
+
+@group.command()
+def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
+    """Classify every parameter as unidentifiable, dependent or independent."""
+    from benchmarks.studies.elastic.classification import classify_structure
+    from benchmarks.studies.elastic.model import ElasticModel
+    from benchmarks.studies.elastic.settings import load_elastic
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    found = classify_structure(ElasticModel(loaded, load_elastic(loaded)))
+    groups = {name: found.group(name) for name in found.names}
+    if as_json:
+        print(json.dumps({"kinds": found.kinds, "groups": groups}))
+        return
+    console = stdout()
+    for kind in ("independent", "dependent", "unidentifiable"):
+        console.print(f"{kind}: {', '.join(name for name, one in found.kinds.items() if one == kind)}")
+    for name, parts in groups.items():
+        if len(parts) > 1:
+            console.print(f"  {name} = {' '.join(f'{factor:+.6g} {part}' for part, factor in parts.items())}")
+
+
+@group.command()
+def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
+    """Simulate an arm with elastic joints, identify it, and report the errors, also with noise."""
+    from benchmarks.studies.elastic.study import study as run_study
+    from dynid.robot import load_robot
+
+    with stages("elastic", 1) as tell:
+        tell(f"simulating and identifying {robot}")
+        result = run_study(load_robot(robot))
+    if as_json:
+        figures = {
+            "error": result.error,
+            "error_no_static_friction": result.error_no_static_friction,
+            "errors": result.errors,
+            "deflection_deg": result.deflection_deg.tolist(),
+            "samples": result.samples,
+            "noise_db": {f"{ratio:g}": error for ratio, error in result.noise.items()},
+        }
+        print(json.dumps(figures))
+        return
+    table = Table("group", "true", "estimated", "relative error")
+    for name, true, value in zip(result.estimate.names, result.true, result.estimate.values, strict=True):
+        error = result.errors.get(name)
+        table.add_row(name, f"{true:.5g}", f"{value:.5g}", "" if error is None else f"{error:.4f}")
+    console = stdout()
+    console.print(table)
+    console.print(
+        f"mean relative error {result.error:.5f}; without static friction {result.error_no_static_friction:.5f}"
+    )
+    for ratio, error in result.noise.items():
+        console.print(f"  noise at {ratio:g} dB: {error:.5f}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    app.add_typer(group, name="elastic")

@@ -1,0 +1,122 @@
+"""`dynid benchmark faults`: what the arm does when line, servos, commands or processes fail."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import progress_bar, stdout
+from dynid.errors import DynidError, UnknownNameError
+
+if TYPE_CHECKING:
+    from benchmarks.faults.table_run import FaultRow, Outcome
+
+LOCKSTEP_RUNS, PROCESS_RUNS = 100, 20
+QUICK_RUNS = 3
+
+
+def faults(
+    robot: RobotOption = DEFAULT_ROBOT,
+    runs: Annotated[int, typer.Option(min=0, help="Runs of each fault in lock-step.")] = LOCKSTEP_RUNS,
+    process_runs: Annotated[int, typer.Option(min=0, help="Runs of each process fault in real time.")] = PROCESS_RUNS,
+    quick: Annotated[bool, typer.Option("--quick", help="Run each fault three times.")] = False,
+    fault: Annotated[list[str] | None, typer.Option(help="Run only this fault; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the first run; each further run adds one.")] = 0,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes for the lock-step runs; default: one per core.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New Markdown file for the table.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Inject every fault at random moments of a motion; exit code 1 if a requirement was violated.
+
+    Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
+    """
+    from benchmarks.faults.table import fault_document
+    from benchmarks.faults.table_run import rows
+    from dynid.resources import refuse_existing, write_whole
+
+    if out is not None:
+        refuse_existing(out)
+    lockstep, processes = _chosen(tuple(fault or ()))
+    lockstep_runs = min(runs, QUICK_RUNS) if quick else runs
+    real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
+    outcomes: list[Outcome] = []
+    began = time.monotonic()
+    if lockstep and lockstep_runs:
+        outcomes += _in_lockstep(robot, lockstep_runs, lockstep, seed, cores)
+    if processes and real_runs:
+        outcomes += _against_processes(robot, real_runs, processes, seed)
+    table = rows(outcomes)
+    seconds = time.monotonic() - began
+    if out is not None:
+        what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
+        write_whole(out, fault_document(table, what, seconds))
+    if as_json:
+        print(json.dumps([row.as_dict() for row in table]))
+    else:
+        _print(table, seconds)
+    raise typer.Exit(1 if any(row.violations for row in table) else 0)
+
+
+def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The faults to run in lock-step and against processes; all without any names."""
+    from benchmarks.faults.processes import PROCESS_CASES
+    from benchmarks.faults.table_run import case_names
+
+    known = case_names(), tuple(case.name for case in PROCESS_CASES)
+    for name in names:
+        if name not in (*known[0], *known[1]):
+            raise UnknownNameError("fault", name, (*known[0], *known[1]))
+    lockstep, processes = (tuple(name for name in kind if not names or name in names) for kind in known)
+    return lockstep, processes
+
+
+def _in_lockstep(robot: str, runs: int, names: tuple[str, ...], seed: int, cores: int | None) -> "list[Outcome]":
+    from benchmarks.faults.table_run import lockstep_outcomes
+
+    outcomes: list[Outcome] = []
+    with progress_bar("in lock-step", runs) as advance:
+        for found in lockstep_outcomes(robot, runs, names, seed, cores):
+            outcomes += found
+            advance(f"in lock-step, seed {found[0].seed}")
+    return outcomes
+
+
+def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int) -> "list[Outcome]":
+    try:
+        from benchmarks.chain.fault_chain import process_outcomes
+    except ImportError as error:
+        raise DynidError(
+            f"faults of processes need ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or skip "
+            "them with --process-runs 0"
+        ) from error
+    outcomes: list[Outcome] = []
+    with progress_bar("against processes", runs * len(names)) as advance:
+        for one in process_outcomes(robot, runs, names, seed):
+            outcomes.append(one)
+            advance(f"{one.fault}, seed {one.seed}")
+    return outcomes
+
+
+def _print(table: "Sequence[FaultRow]", seconds: float) -> None:
+    shown = Table("fault", "required outcome", "runs", "violations", "stop [ms]", title="dynid benchmark faults")
+    for row in table:
+        stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
+        shown.add_row(row.fault, row.expectation, str(row.runs), str(row.violations), stop)
+    console = stdout()
+    console.print(shown)
+    for row in table:
+        for finding in row.findings:
+            console.print(f"{row.fault}, {finding}", soft_wrap=True, highlight=False)
+    console.print(f"{sum(row.runs for row in table)} runs in {seconds:.0f} s")
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(faults)

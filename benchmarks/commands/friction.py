@@ -1,0 +1,47 @@
+"""`dynid benchmark friction`: is the model right on arms whose gears rub as measured ones do?"""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import stages, stderr, stdout
+
+
+def friction(
+    robot: RobotOption = DEFAULT_ROBOT,
+    plants: Annotated[int, typer.Option(min=0, help="Plants drawn around the published figures.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify the simulated arm with measured gears' friction, and arms drawn around it, with default settings.
+
+    Exits 1 where a bar is missed: accepted, gravity within 5 %, rotor inertias within 10 %, held-out error of moving
+    joints at most half of that of Coulomb and viscous friction; by the published figures, and by 18 of 20 drawn ones.
+    """
+    from benchmarks.studies.gear_friction import benchmark_friction, missed
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    with stages("benchmark", plants + 1) as begin, tempfile.TemporaryDirectory() as work:
+        rows = benchmark_friction(loaded, Path(work), plants, begin)
+    if as_json:
+        print(json.dumps([row.as_dict() for row in rows]))
+    else:
+        table = Table(*rows[0].as_dict(), title="dynid benchmark friction", title_justify="left")
+        for row in rows:
+            shown = row.as_dict().values()
+            table.add_row(*(f"{x:.3g}" if isinstance(x, float) else str(x) for x in shown))
+        stdout().print(table)
+    if reasons := missed(rows):
+        for reason in reasons:
+            stderr().print(reason)
+        raise typer.Exit(1)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(friction)

@@ -1,0 +1,32 @@
+"""`dynid benchmark`: figures that anybody can measure again; one file per benchmark, each with a `register(group)`."""
+
+from importlib import import_module
+
+import typer
+
+group = typer.Typer(no_args_is_help=True)
+BENCHMARKS = ("bus", "clie", "control", "faults", "friction", "methods", "parser", "recorder")
+
+
+@group.callback()
+def benchmark() -> None:
+    """Measure what dynid promises, on this machine."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add what needs a checkout: the studies beside the paper's method, and every benchmark."""
+    from benchmarks.commands import elastic
+    from benchmarks.commands.compare import compare
+    from benchmarks.commands.essential import essential
+    from benchmarks.commands.excite import excite
+    from benchmarks.commands.minimal_set import minimal_set
+    from dynid.commands.robot import robot
+
+    elastic.register(app)
+    app.command()(compare)
+    app.command()(essential)
+    app.add_typer(excite, name="excite")
+    robot.command("minimal-set")(minimal_set)
+    for name in BENCHMARKS:
+        import_module(f"benchmarks.commands.{name}").register(group)
+    app.add_typer(group, name="benchmark")

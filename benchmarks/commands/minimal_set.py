@@ -1,0 +1,45 @@
+"""`dynid robot minimal-set`: the minimal set of a robot's links by another way than `robot check`'s."""
+
+import json
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from dynid.commands.options import JsonOption
+from dynid.commands.terminal import stdout
+
+
+def minimal_set(
+    robot: Annotated[str, typer.Argument(help="Robot name, or a folder with a robot.yaml.")],
+    sets: Annotated[
+        int, typer.Option(min=1, help="Number of sets of random states that must give the same result.")
+    ] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Derive the links' minimal set by screws and full-rank decomposition; exit code 1 if it depends on the data.
+
+    Names match `robot check`, but frames differ: at the URDF's joint, z along its axis. Drives are excluded.
+    """
+    from benchmarks.studies.screws import ScrewChain, same
+    from dynid.model.regressor import LINK_PARAMETERS
+    from dynid.robot import load_robot
+
+    chain = ScrewChain.of(load_robot(robot))
+    found = [chain.minimal_set(seed) for seed in range(sets)]
+    invariant = all(same(found[0], other) for other in found[1:])
+    names = [f"{kind}{j + 1}" for j in range(chain.size) for kind in LINK_PARAMETERS]
+    terms = {
+        names[pivot]: {names[k]: round(float(row[k]), 9) for k in np.flatnonzero(row)}
+        for pivot, row in zip(found[0].pivots, found[0].R, strict=True)
+    }
+    if as_json:
+        print(json.dumps({"rank": len(terms), "sets": sets, "invariant": invariant, "parameters": terms}))
+    else:
+        console = stdout()
+        for name, parts in terms.items():
+            text = " + ".join(f"{factor:g} {part}" for part, factor in parts.items())
+            console.print(f"{name:6} {text}", soft_wrap=True, highlight=False)
+        word = "the same" if invariant else "[bold red]not the same[/bold red]"
+        console.print(f"{len(terms)} of {len(names)} parameters, {word} over {sets} sets of random states")
+    raise typer.Exit(0 if invariant else 1)

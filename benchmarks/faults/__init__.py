@@ -1,0 +1,1 @@
+"""Injected faults: the required outcome of each, and what the arm did."""

@@ -1,0 +1,219 @@
+"""The faults that the benchmark injects: what happens, the required outcome, and how the driver must name it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmarks.faults.lockstep import MOTION_WINDOW_S, STOP_WINDOW_S, Disturbed
+from benchmarks.faults.motion import Disturbance, JointCommand
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.faults.line import LineFaultKind
+from dynid.simulation.faults.script import (
+    Fault,
+    HardwareError,
+    LineFault,
+    OtherBaudRate,
+    SameId,
+    ServoError,
+    ServoReboot,
+    Unplugged,
+)
+
+Random = np.random.Generator
+Expectation = Literal[
+    "motion continues", "arm stops", "other joints stop", "fault named", "servo without current", "arm without current"
+]
+SERVO_WINDOW_S = 0.4  # the watchdog's time and more
+REBOOT_WINDOW_S = 0.7  # slow values come round once in half a second
+SUSPENDED_S = 0.5
+LASTING_S = 60.0  # longer than any run
+
+
+@dataclass(frozen=True)
+class FaultCase:
+    """One row of the table.
+
+    Attributes:
+        name: of the fault.
+        expectation: required outcome.
+        named: what the driver's text must match, where the arm stops; where the motion goes on, whether it must be
+            counted ("counted") or is none of the driver's business ("").
+        make: the fault with everything random about it.
+    """
+
+    name: str
+    expectation: Expectation
+    named: str
+    make: Callable[[Random, Robot], Disturbed]
+
+
+@dataclass(frozen=True)
+class StartCase:
+    """A row of the table in which the driver must refuse to start; `named` is what its words must match."""
+
+    name: str
+    named: str
+    make: Callable[[Random, Robot], tuple[Fault, ...]]
+
+
+def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: Robot) -> Disturbed:
+    """Replies spoiled: one of them or all from now on, of one servo or of any."""
+    axis = int(random.integers(robot.size))
+    options: dict[str, Any] = {"kind": kind, "delay_s": float(random.uniform(0.001, 0.016))}
+    options |= {"servo": robot.servo_ids[axis]} if one else {}
+    options |= {"for_s": LASTING_S} if lasting else {}
+    return Disturbed(
+        faults=lambda at_s: (LineFault(at_s=at_s, **options),),
+        axes=(axis,) if one else (),
+        window_s=STOP_WINDOW_S if lasting else MOTION_WINDOW_S,
+    )
+
+
+def _brief(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
+    return FaultCase(name, "motion continues", "counted", partial(_line, kind, one, False))
+
+
+def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
+    """Nobody can brake a joint that cannot be seen: of it nothing is asked, but that its current keeps its limit."""
+    expectation: Expectation = "other joints stop" if one else "fault named"
+    return FaultCase(f"{name}, for good", expectation, "servo|reply|answer", partial(_line, kind, one, True))
+
+
+def _alert(error: HardwareError, random: Random, robot: Robot) -> Disturbed:
+    """A servo's hardware error; the factory's shutdown register leaves the torque on for the voltage alone."""
+    axis = int(random.integers(robot.size))
+    stops = error == "input voltage"
+    return Disturbed(
+        faults=lambda at_s: (ServoError(kind="hardware_error", at_s=at_s, servo=robot.servo_ids[axis], error=error),),
+        axes=(axis,),
+        window_s=STOP_WINDOW_S if stops else SERVO_WINDOW_S,
+    )
+
+
+def _reboot(random: Random, robot: Robot) -> Disturbed:
+    axis, absent_s = int(random.integers(robot.size)), float(random.uniform(0.0, 0.3))
+    return Disturbed(
+        faults=lambda at_s: (ServoReboot(kind="reboot", at_s=at_s, servo=robot.servo_ids[axis], absent_s=absent_s),),
+        axes=(axis,),
+        window_s=REBOOT_WINDOW_S,
+    )
+
+
+def _unplug(random: Random, _: Robot) -> Disturbed:
+    out_s = float(random.uniform(0.05, 0.5))
+    return Disturbed(
+        faults=lambda at_s: (Unplugged(kind="unplugged", at_s=at_s, for_s=out_s),),
+        window_s=out_s + SERVO_WINDOW_S,
+        reopen_s=out_s + 0.1,
+    )
+
+
+def _clock_step(random: Random, _: Robot) -> Disturbed:
+    """Between a tenth of a second and a day, forth or back."""
+    step_s = float(random.choice((-1.0, 1.0)) * 10.0 ** random.uniform(-1.0, 5.0))
+    return Disturbed(world=lambda clock: clock.step_realtime(step_s), window_s=MOTION_WINDOW_S)
+
+
+def _suspend(_: Random, __: Robot) -> Disturbed:
+    """The host stands still, the servos do not, and their watchdogs stop them: the arm drops, and is left alone."""
+    return Disturbed(
+        world=lambda clock: clock.stand_still(SUSPENDED_S), driver_gone_s=SUSPENDED_S, window_s=STOP_WINDOW_S
+    )
+
+
+def _commands(change: Callable[[Random, Robot], Disturbance], random: Random, robot: Robot) -> Disturbed:
+    return Disturbed(commands=change(random, robot))
+
+
+def _silent(_: Random, __: Robot) -> Disturbance:
+    return lambda command: []
+
+
+def _one_value(value: float, random: Random, robot: Robot) -> Disturbance:
+    """One joint's torque, or every joint's, is this."""
+    axes = slice(None) if random.integers(2) else int(random.integers(robot.size))
+
+    def change(command: JointCommand) -> list[JointCommand]:
+        tau = command.tau.copy()
+        tau[axes] = value
+        return [JointCommand(command.stamp_ns, tau)]
+
+    return change
+
+
+def _too_large(random: Random, robot: Robot) -> Disturbance:
+    """Far beyond what the motors can give: a controller that has run away."""
+    limits: FloatArray = robot.current_limits * robot.torque_constants
+    factor = 10.0 ** random.uniform(1.0, 6.0) * random.choice((-1.0, 1.0), robot.size)
+    return lambda command: [JointCommand(command.stamp_ns, factor * limits)]
+
+
+def _too_few(random: Random, robot: Robot) -> Disturbance:
+    count = int(random.integers(robot.size))
+    return lambda command: [JointCommand(command.stamp_ns, command.tau[:count])]
+
+
+def _past(random: Random, _: Robot) -> Disturbance:
+    age_ns = int(10.0 ** random.uniform(-1.5, 2.0) * 1e9)
+    return lambda command: [JointCommand(command.stamp_ns - age_ns, command.tau)]
+
+
+def _two_publishers(random: Random, robot: Robot) -> Disturbance:
+    """A second executor answers the same states, with torques of its own."""
+    other: FloatArray = random.uniform(-0.2, 0.2, robot.size) * robot.current_limits * robot.torque_constants
+    return lambda command: [command, JointCommand(command.stamp_ns, other)]
+
+
+def _bad_commands(name: str, change: Callable[[Random, Robot], Disturbance], named: str = "command") -> FaultCase:
+    return FaultCase(name, "arm stops", named, partial(_commands, change))
+
+
+def _wrong_baud(random: Random, robot: Robot) -> tuple[Fault, ...]:
+    """All servos at another rate, or one of them."""
+    rate = random.choice(
+        [rate for rate in (57_600, 1_000_000, 2_000_000, 4_000_000) if rate != robot.file.bus.baudrate]
+    )
+    servo = None if random.integers(2) else int(random.choice(robot.servo_ids))
+    return (OtherBaudRate(kind="baud_rate", servo=servo, baudrate=int(rate)),)
+
+
+def _same_id(random: Random, robot: Robot) -> tuple[Fault, ...]:
+    """A servo that was given the id of another, or one servo too many."""
+    first, other = (int(servo) for servo in random.choice(robot.servo_ids, 2, replace=False))
+    return (SameId(kind="same_id", servo=None if random.integers(2) else first, of=other),)
+
+
+LOCKSTEP_CASES: tuple[FaultCase, ...] = (
+    _brief("missing reply of one servo", "missing_reply", one=True),
+    _brief("missing reply of all servos", "missing_reply"),
+    _brief("wrong CRC", "wrong_crc"),
+    _brief("truncated packet", "truncated"),
+    _brief("garbage between packets", "garbage"),
+    _brief("late reply", "late_reply"),
+    _brief("reply from a wrong id", "wrong_id"),
+    _brief("duplicated reply", "duplicated"),
+    _lasting("missing reply of one servo", "missing_reply", one=True),
+    _lasting("missing reply of all servos", "missing_reply"),
+    _lasting("wrong CRC", "wrong_crc", one=True),
+    FaultCase("overheating", "servo without current", "servo", partial(_alert, "overheating")),
+    FaultCase("overload", "servo without current", "servo", partial(_alert, "overload")),
+    FaultCase("voltage alert", "arm stops", "servo", partial(_alert, "input voltage")),
+    FaultCase("servo rebooted by itself", "servo without current", "servo", _reboot),
+    FaultCase("cable pulled and plugged again", "arm without current", "lost|cable", _unplug),
+    _bad_commands("command topic silent", _silent),
+    _bad_commands("commands NaN", partial(_one_value, float("nan"))),
+    _bad_commands("commands infinite", partial(_one_value, float("inf"))),
+    _bad_commands("commands too large", _too_large),
+    _bad_commands("commands too few", _too_few),
+    _bad_commands("commands from the past", _past),
+    _bad_commands("commands from two publishers", _two_publishers, "publisher|two"),
+    FaultCase("host suspended for 500 ms", "arm without current", "watchdog|suspended|stood still", _suspend),
+    FaultCase("clock stepped", "motion continues", "", _clock_step),
+)
+START_CASES: tuple[StartCase, ...] = (
+    StartCase("baud mismatch at start", "baud rate|missing servo", _wrong_baud),
+    StartCase("two servos with one id", r"same id|one id|two servos|missing", _same_id),
+)

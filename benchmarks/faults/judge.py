@@ -1,0 +1,163 @@
+"""Judges what the simulated arm did around a fault: by the arm itself, not by what the driver says of it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from dynid.export.mjcf import default_stops
+from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.servo.trace import ArmTrace
+
+DAMPING_BEGINS_S = 0.025
+STANDSTILL_S = 1.0
+STANDSTILL_RAD_S = 0.05
+PUSHED_RAD_S = 0.2  # slower than this is a joint that is held while another one, which cannot be seen, swings
+AFTER_WATCHDOG_S = 0.020
+HOLD_S = 0.2  # how long after `STANDSTILL_S` the arm is watched for standing still
+ENERGY_GAIN = 1.05
+NEGLIGIBLE_J = 0.001  # all joints of an outstretched CRANE-X7 at 0.1 rad/s
+FOLLOWS_RAD = 0.02  # so near to the undisturbed motion is undisturbed
+READ_AGE_S = 0.003  # a published state is at most so old when it is stamped
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """The states that a driver published, K of n axes: stamps on the arm's time (K,) [s], angles (K, n) [rad]."""
+
+    time_s: FloatArray
+    q: FloatArray
+
+
+class ArmJudge:
+    """Judges traces of one robot's simulated arm.
+
+    Args:
+        robot: limits.
+        model: the arm's compiled MuJoCo model.
+        backlash_rad: width of the play between joint and encoder [rad].
+    """
+
+    def __init__(self, robot: Robot, model: mujoco.MjModel, backlash_rad: float = 0.0) -> None:
+        self.robot, self._model = robot, model
+        self._data = mujoco.MjData(model)
+        self._stops = default_stops(robot)
+        self._position_error = 0.5 * backlash_rad + POSITION_RAD_PER_COUNT
+
+    def excess_current(self, trace: ArmTrace) -> list[str]:
+        """Where a motor's current exceeded its limit: never, or a sentence for every joint."""
+        largest = np.abs(trace.current_a).max(axis=0, initial=0.0)
+        return [
+            f"{name}: {found:.3f} A, the limit is {limit:.3f} A"
+            for name, found, limit in zip(self.robot.joint_names, largest, self.robot.current_limits, strict=True)
+            if not found <= limit + 0.01 * CURRENT_A_PER_COUNT
+        ]
+
+    def contact(self, trace: ArmTrace, free: Collection[int] = ()) -> list[str]:
+        """Which joint stops were touched, but for those of the `free` axes."""
+        lower, upper = self._stops
+        touched = np.any((trace.q <= lower) | (trace.q >= upper), axis=0).tolist()
+        names = self.robot.joint_names
+        return [f"{names[axis]} touched its stop" for axis, one in enumerate(touched) if one and axis not in free]
+
+    def until_contact(self, trace: ArmTrace, axes: Collection[int]) -> ArmTrace:
+        """The trace up to where one of the axes first touches its stop: the blow moves the others, too."""
+        lower, upper = self._stops
+        chosen = list(axes)
+        touched = np.any((trace.q[:, chosen] <= lower[chosen]) | (trace.q[:, chosen] >= upper[chosen]), axis=1)
+        return trace.between(-np.inf, trace.time_s[int(touched.argmax()) - 1]) if touched.any() else trace
+
+    def late_damping(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
+        """Whether the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
+
+        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then.
+        """
+        after = trace.between(fault_s + DAMPING_BEGINS_S, np.inf)
+        if not len(after.time_s):
+            return []
+        energy = self.kinetic_energy(after, free)
+        allowed = ENERGY_GAIN * energy[0] + NEGLIGIBLE_J
+        if energy.max() <= allowed:
+            return []
+        late_s = after.time_s[int(energy.argmax())] - fault_s
+        return [
+            f"the arm gained speed until {1e3 * late_s:.0f} ms after the fault: "
+            f"{1e3 * energy[0]:.1f} mJ at {1e3 * DAMPING_BEGINS_S:.0f} ms, {1e3 * energy.max():.1f} mJ at most later"
+        ]
+
+    def stop_s(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> float:
+        """After which time from the fault on every joint, but for the `free` ones, stood still for good [s]."""
+        after = trace.between(fault_s, np.inf)
+        judged = [axis for axis in range(self.robot.size) if axis not in free]
+        slow = PUSHED_RAD_S if free else STANDSTILL_RAD_S
+        moving = np.flatnonzero((np.abs(after.dq[:, judged]) >= slow).any(axis=1))
+        return float(after.time_s[moving[-1]] - fault_s) if len(moving) else 0.0
+
+    def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
+        """Whether a joint still moved later than `STANDSTILL_S` after the fault."""
+        late_s = self.stop_s(trace, fault_s, free)
+        if late_s <= STANDSTILL_S:
+            return []
+        after = np.abs(trace.between(fault_s + STANDSTILL_S, np.inf).dq)
+        after[:, list(free)] = 0.0
+        axis = int(after.max(axis=0).argmax())
+        return [
+            f"{self.robot.joint_names[axis]} moved at {after[:, axis].max():.3f} rad/s later than {STANDSTILL_S} s "
+            f"after the fault"
+        ]
+
+    def current_left(self, trace: ArmTrace, fault_s: float, watchdog_s: float, axes: Collection[int]) -> list[str]:
+        """Which of the axes carried current later than the watchdog time and `AFTER_WATCHDOG_S` after the fault."""
+        after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, np.inf)
+        names = self.robot.joint_names
+        return [
+            f"{names[axis]} still carried {np.abs(after.current_a[:, axis]).max():.3f} A later than "
+            f"{1e3 * (watchdog_s + AFTER_WATCHDOG_S):.0f} ms after the fault"
+            for axis in axes
+            if after.current_a[:, axis].any()
+        ]
+
+    def current_off_s(self, trace: ArmTrace, fault_s: float, axes: Collection[int]) -> float:
+        """After which time from the fault on the axes carried no current any more [s]."""
+        after = trace.between(fault_s, np.inf)
+        flowing = np.flatnonzero(after.current_a[:, list(axes)].any(axis=1))
+        return float(after.time_s[flowing[-1]] - fault_s) if len(flowing) else 0.0
+
+    def disturbed(self, trace: ArmTrace, undisturbed: ArmTrace, until_s: float) -> list[str]:
+        """Whether the arm left the motion that it would have made without the fault."""
+        ours = trace.between(0.0, until_s)
+        away = np.array(
+            [
+                np.abs(ours.q[:, axis] - np.interp(ours.time_s, undisturbed.time_s, undisturbed.q[:, axis])).max()
+                for axis in range(self.robot.size)
+            ]
+        )
+        axis = int(away.argmax())
+        if away[axis] <= FOLLOWS_RAD:
+            return []
+        return [f"{self.robot.joint_names[axis]} left the undisturbed motion by {away[axis]:.3f} rad"]
+
+    def garbage(self, trace: ArmTrace, published: Published) -> list[str]:
+        """Whether a published angle is none that the joint had within `READ_AGE_S` before its stamp."""
+        wrong = 0
+        first = np.searchsorted(trace.time_s, published.time_s - READ_AGE_S) - 1
+        last = np.searchsorted(trace.time_s, published.time_s)
+        for q, begin, end in zip(published.q, np.maximum(first, 0), last, strict=True):
+            had = trace.q[begin : end + 1]
+            low, high = had.min(axis=0) - self._position_error, had.max(axis=0) + self._position_error
+            wrong += not bool(((q >= low) & (q <= high)).all())
+        return [f"{wrong} published states were not the arm's"] if wrong else []
+
+    def kinetic_energy(self, trace: ArmTrace, free: Collection[int] = ()) -> FloatArray:
+        """Kinetic energy at every moment, rotors included, as if the `free` axes stood still, (K,) [J]."""
+        energy = np.zeros(len(trace.time_s))
+        speeds = trace.dq.copy()
+        speeds[:, list(free)] = 0.0
+        for k, (q, dq) in enumerate(zip(trace.q, speeds, strict=True)):
+            self._data.qpos[:], self._data.qvel[:] = q, dq
+            mujoco.mj_fwdPosition(self._model, self._data)
+            mujoco.mj_energyVel(self._model, self._data)
+            energy[k] = self._data.energy[1]
+        return energy

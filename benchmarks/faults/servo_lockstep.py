@@ -1,0 +1,277 @@
+"""The servo bus without a wall clock: the driver's own code on simulated time, wire and arm stepping along.
+
+Time passes only while somebody waits: `SimulatedClock` is what the driver sleeps on, `SimulatedLine` is the wire whose
+`open` the driver's `ServoBus` takes in place of the serial port's. Every byte takes its time at the baud rate, each
+instruction is carried out when its last byte has arrived, and a run is the same whenever it is repeated.
+"""
+
+import errno
+import heapq
+import itertools
+import os
+import termios
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from dynid.errors import BusError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import Clock
+from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler
+from dynid.hardware.bus.protocol import PacketParser
+from dynid.simulation.faults.script import FaultInjector
+from dynid.simulation.servo.chain import ServoChain
+
+BITS_PER_BYTE = 10
+START_NS = 1_000_000_000
+EPOCH_NS = 1_700_000_000_000_000_000  # some day: what the wall clock says when the simulated one starts
+READING_NS = 100  # what a look at the clock takes, so that nobody who only looks at it waits for ever
+HOST_S = 30e-6  # from the driver to the wire, and from the wire to the driver
+WAKE_S = 60e-6  # a sleep ends too late by up to so much
+
+Action = Callable[[int], None]
+"""What happens at a moment; called with that moment [ns]."""
+
+
+class SimulatedClock(Clock):
+    """Time that passes only while somebody waits.
+
+    Args:
+        seed: of the sleeps' lateness.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.now_ns = START_NS
+        self._realtime_offset_ns = EPOCH_NS - START_NS
+        self._events: list[tuple[int, int, Action]] = []
+        self._order = itertools.count()
+        self._random = np.random.default_rng(seed)
+        self._lateness_ns: list[int] = []
+
+    @property
+    def elapsed_s(self) -> float:
+        """Simulated time since the start [s]."""
+        return (self.now_ns - START_NS) * 1e-9
+
+    def monotonic_ns(self) -> int:
+        """Time that never steps [ns]."""
+        self.now_ns += READING_NS
+        return self.now_ns
+
+    def realtime_ns(self) -> int:
+        """The wall clock [ns]."""
+        return self.monotonic_ns() + self._realtime_offset_ns
+
+    def step_realtime(self, seconds: float) -> None:
+        """Somebody sets the wall clock, by so much [s]."""
+        self._realtime_offset_ns += round(seconds * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass [s]."""
+        if not self._lateness_ns:
+            self._lateness_ns = self._random.integers(0, round(WAKE_S * 1e9), 1024).tolist()
+        self.advance_to(self.now_ns + round(seconds * 1e9) + self._lateness_ns.pop())
+
+    def at(self, time_ns: int, action: Action) -> None:
+        """Have something happen at a moment [ns]; what lies in the past happens with the next wait."""
+        heapq.heappush(self._events, (time_ns, next(self._order), action))
+
+    def after(self, seconds: float, action: Action) -> None:
+        """Have something happen so long after the start [s]."""
+        self.at(START_NS + round(seconds * 1e9), action)
+
+    def advance_to(self, time_ns: int, wanted: Callable[[], bool] | None = None) -> None:
+        """Let time pass up to a moment [ns], or until what is `wanted` has happened."""
+        while self._events and self._events[0][0] <= time_ns and not (wanted and wanted()):
+            due_ns, _, action = heapq.heappop(self._events)
+            self.now_ns = max(self.now_ns, due_ns)
+            action(due_ns)
+        if not (wanted and wanted()):
+            self.now_ns = max(self.now_ns, time_ns)
+
+    def stand_still(self, seconds: float) -> None:
+        """The host does not run for so long [s], while the world goes on; for an action."""
+        self.now_ns += round(seconds * 1e9)
+
+
+class SimulatedLine:
+    """The wire between a driver and the servos, on a simulated clock.
+
+    Args:
+        chain: the servos, with the arm behind them.
+        clock: shared with the driver.
+        faults: what goes wrong.
+        seed: of where the host's packets of bytes are cut.
+
+    Attributes:
+        sent: (time [ns], bytes) of everything that the driver wrote, if `keep_sent`.
+    """
+
+    def __init__(
+        self,
+        chain: ServoChain,
+        clock: SimulatedClock,
+        faults: FaultInjector | None = None,
+        *,
+        seed: int = 0,
+        keep_sent: bool = False,
+    ) -> None:
+        self.chain, self.clock, self.faults = chain, clock, faults
+        self.keep_sent = keep_sent
+        self.sent: list[tuple[int, bytes]] = []
+        self._parser = PacketParser()
+        self._random = np.random.default_rng([seed, 1])
+        self._free_ns = 0
+        self._byte_ns = 0.0
+        self._arrived = bytearray()
+
+    def open(self, port: str, baudrate: int) -> "SimulatedPort":
+        """A port handler on this line, as the driver's `opener`.
+
+        Raises:
+            BusError: the cable is out.
+        """
+        if not self.plugged:
+            raise BusError(f"port {port} does not exist: the cable is out")
+        handler = SimulatedPort(port, self)
+        handler.setBaudRate(baudrate)
+        return handler
+
+    @property
+    def plugged(self) -> bool:
+        """Whether the cable is in."""
+        return self.faults is None or self.faults.plugged
+
+    def settle(self, time_ns: int) -> None:
+        """Bring servos, arm and faults to a moment [ns]; they never go back."""
+        self.chain.advance(max(0.0, (time_ns - START_NS) * 1e-9 - self.chain.time_s))
+        if self.faults is not None:
+            self.faults.advance()
+
+    def set_baudrate(self, baudrate: int) -> None:
+        """The host now speaks at this rate [bit/s]."""
+        self._byte_ns = BITS_PER_BYTE * 1e9 / baudrate
+        self.chain.line_code = next((code for code, rate in table.BAUD_RATES.items() if rate == baudrate), -1)
+
+    def transmit(self, data: bytes) -> None:
+        """Bytes from the host; OSError when the cable is out."""
+        self.require_plugged()
+        if self.keep_sent:
+            self.sent.append((self.clock.now_ns, data))
+        begin_ns = max(self.clock.now_ns + round(HOST_S * 1e9), self._free_ns)
+        self._free_ns = begin_ns + round(len(data) * self._byte_ns)
+        self.clock.at(self._free_ns, partial(self._execute, data))
+
+    def receive(self, until_ns: int) -> bytes:
+        """What has arrived, waiting for it up to a moment [ns]; OSError when the cable is out."""
+        self.clock.advance_to(until_ns, lambda: bool(self._arrived) or not self.plugged)
+        self.require_plugged()
+        data = bytes(self._arrived)
+        self._arrived.clear()
+        return data
+
+    def discard(self) -> None:
+        """Forget what has arrived."""
+        self._arrived.clear()
+
+    def put_back(self, data: bytes) -> None:
+        """Bytes that were received and not used."""
+        self._arrived[:0] = data
+
+    def require_plugged(self) -> None:
+        """OSError when the cable is out."""
+        if not self.plugged:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def _execute(self, data: bytes, due_ns: int) -> None:
+        """Instructions have arrived at the servos: carry them out, and send what they answer."""
+        self.settle(due_ns)
+        if not self.plugged:
+            return
+        for packet in self._parser.feed(data):
+            frames = self.chain.execute(packet)
+            if frames:
+                self._free_ns = max(self._free_ns, due_ns) + round(1e9 * sum(map(self.chain.reply_delay_s, frames)))
+                self._answer(frames if self.faults is None else self.faults.line(frames))
+
+    def _answer(self, pieces: "list[bytes] | list[bytes | float]") -> None:
+        """Put a reply on the wire; a pause in it is the host's, which delivers what follows so much later."""
+        late_ns = 0
+        together = b""
+        for piece in [*pieces, 0.0]:
+            if isinstance(piece, bytes):
+                together += piece
+                continue
+            self._deliver(together, late_ns)
+            together, late_ns = b"", late_ns + round(piece * 1e9)
+
+    def _deliver(self, data: bytes, late_ns: int) -> None:
+        """Bytes on their way to the host, which gets them in two parts, cut anywhere."""
+        cut = int(self._random.random() * len(data))
+        for part in (data[:cut], data[cut:]):
+            if part:
+                self._free_ns += round(len(part) * self._byte_ns)
+                self.clock.at(self._free_ns + round(HOST_S * 1e9) + late_ns, partial(self._arrive, part))
+
+    def _arrive(self, data: bytes, _: int) -> None:
+        if self.plugged:
+            self._arrived += data
+
+
+class SimulatedPort(WaitingPortHandler):
+    """What the driver holds in place of a serial port."""
+
+    def __init__(self, port: str, line: SimulatedLine) -> None:
+        super().__init__(port)
+        self._line = line
+
+    def setupPort(self, cflag_baud: int) -> bool:
+        """Open the line at a baud rate."""
+        self._line.set_baudrate(cflag_baud)
+        self.is_open = True
+        self.is_using = False
+        self.tx_time_per_byte = 10_000.0 / cflag_baud
+        return True
+
+    def closePort(self) -> None:
+        """Close the line."""
+        self.is_open = False
+
+    def clearPort(self) -> None:
+        """Forget what has arrived, as the SDK asks before it sends."""
+        self.discard_input()
+
+    def writePort(self, packet: list[int]) -> int:
+        """Send, for the SDK; how many bytes."""
+        self._line.transmit(bytes(packet))
+        return len(packet)
+
+    def readPort(self, length: int) -> bytes:
+        """At most `length` bytes, waiting for the first until the packet's time is over."""
+        remaining_ms = max(0.0, self.packet_timeout - self.getTimeSinceStart())
+        data = self.receive(remaining_ms)
+        self._line.put_back(data[length:])
+        return data[:length]
+
+    def setPacketTimeout(self, packet_length: int) -> None:
+        """Wait for a reply of `packet_length` bytes."""
+        self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + REPLY_LATENCY_MS)
+
+    def getCurrentTime(self) -> float:
+        """Simulated time [ms]."""
+        return self._line.clock.monotonic_ns() * 1e-6
+
+    def send(self, frame: bytes) -> None:
+        """Write a whole frame; OSError when the cable is out."""
+        self._line.transmit(frame)
+
+    def receive(self, timeout_ms: float) -> bytes:
+        """What has arrived, waiting for it; nothing when the time is over. OSError when the cable is out."""
+        return self._line.receive(self._line.clock.now_ns + round(timeout_ms * 1e6))
+
+    def discard_input(self) -> None:
+        """Forget what has arrived; termios.error when the cable is out."""
+        if not self._line.plugged:
+            raise termios.error(errno.EIO, os.strerror(errno.EIO))
+        self._line.discard()

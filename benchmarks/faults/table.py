@@ -1,0 +1,103 @@
+"""The fault benchmark's table as a document."""
+
+import platform
+from collections.abc import Sequence
+
+from benchmarks.faults.judge import (
+    AFTER_WATCHDOG_S,
+    DAMPING_BEGINS_S,
+    FOLLOWS_RAD,
+    HOLD_S,
+    PUSHED_RAD_S,
+    READ_AGE_S,
+    STANDSTILL_RAD_S,
+    STANDSTILL_S,
+)
+from benchmarks.faults.table_run import FaultRow
+from dynid import __version__
+from dynid.simulation.faults.line import LINE_FAULTS
+
+START_FAULTS = ("baud_rate", "same_id", "factory_fresh")
+
+INTRODUCTION = """# Fault injection
+
+Written by `dynid benchmark faults --out docs/faults.md`: every fault is injected at a random moment of a random
+excitation motion of the simulated arm, with all nuisances on (dry friction, backlash, noise, register quantisation).
+Seeds make every run in lock-step reproducible.
+
+**In lock-step** the production driver (startup, cycle, parser, guard, control loop) runs on simulated time, in step
+with line, servos and arm. Every other seed uses servos without the fast sync read. **Against processes** the whole
+chain runs in real time with a recorder, and processes of the chain are killed, stopped or unplugged.
+
+The requirements are measured at the arm, not in the driver:
+
+- The current of a motor never exceeds its limit.
+- Every published state is a state of the arm, and at most {read_age} ms old.
+- *Motion continues*: the arm stays within {follows} rad of the motion without the fault, and the fault is counted.
+- *Arm stops*: from {damping} ms after the fault the arm gains no speed (kinetic energy), every joint is slower than
+  {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
+  the same, but with a limit of {pushed} rad/s. The joint whose servo cannot be read must only keep its current limit,
+  and the requirement ends for the others once that joint has dropped onto its stop.
+- *Without current*: the affected servos carry no current later than {watchdog} ms after their bus watchdog's time (100
+  ms).
+- *Fault named*: the only requirement for an arm that cannot be read at all.
+- *Start refused*: with a message that names the cause, and without torque.
+- The driver names the fault in its diagnostics.
+- Against processes: the bag recorded so far is readable and holds every published state.
+
+`stop` is the longest time from the fault to standstill, or to zero current where zero current is required.
+"""
+SCRIPTS = """
+## Your own faults
+
+`dynid simulated-arm --link /tmp/arm --faults faults.yaml --trace arm.npz` serves a simulated arm that fails according
+to a script, for dynid's driver or any other. The trace records what the arm really did (times on the monotonic clock,
+angles, velocities, currents). SIGUSR1 unplugs the cable, SIGUSR2 plugs it in again.
+
+```yaml
+schema_version: 1
+seed: 7
+clock: first_current  # times count from the first current; with `start`, from the start of the bus
+faults:
+  - {kind: missing_reply, at_s: 2.0, servo: 4, replies: 3}  # replies, or for_s; without servo: all servos
+  - {kind: late_reply, at_s: 2.5, delay_s: 0.008}
+  - {kind: hardware_error, at_s: 3.0, servo: 3, error: overload}
+  - {kind: reboot, at_s: 3.5, servo: 5}
+  - {kind: unplugged, at_s: 4.0, for_s: 1.0}
+random: {probability: 0.01}  # per reply
+```
+
+Also: """
+
+
+def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
+    """The document: requirements, runs, the table, and some of the violations if there are any.
+
+    Args:
+        rows: the table.
+        what: what was run, in words.
+        seconds: how long it took [s].
+    """
+    text = INTRODUCTION.format(
+        read_age=round(1e3 * READ_AGE_S),
+        follows=FOLLOWS_RAD,
+        damping=round(1e3 * DAMPING_BEGINS_S),
+        speed=STANDSTILL_RAD_S,
+        standstill=STANDSTILL_S,
+        pushed=PUSHED_RAD_S,
+        hold=HOLD_S,
+        watchdog=round(1e3 * AFTER_WATCHDOG_S),
+    )
+    runs, bad = sum(row.runs for row in rows), sum(row.violations for row in rows)
+    system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    text += f"\n{what}; {runs} runs in {seconds:.0f} s, {bad} with a violation (dynid {__version__}, {system}).\n\n"
+    text += "| fault | required outcome | runs | violations | stop [ms] |\n| --- | --- | --- | --- | --- |\n"
+    for row in rows:
+        stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
+        text += f"| {row.fault} | {row.expectation} | {row.runs} | {row.violations} | {stop} |\n"
+    findings = [(row.fault, finding) for row in rows for finding in row.findings]
+    if findings:
+        text += "\n## Examples of violations\n\n"
+        text += "".join(f"- {fault}, {finding}\n" for fault, finding in findings)
+    text += SCRIPTS + ", ".join(f"`{kind}`" for kind in (*LINE_FAULTS, *START_FAULTS)) + ".\n"
+    return text

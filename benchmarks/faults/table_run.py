@@ -1,0 +1,210 @@
+"""The fault benchmark: every fault, many times, judged by the simulated arm; one row of a table for each."""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
+from benchmarks.faults.judge import ArmJudge
+from benchmarks.faults.lockstep import MOTION_WINDOW_S, Disturbed, LockstepChain, LockstepRun, run_start
+from benchmarks.faults.motion import random_piece
+from dynid.errors import UnknownNameError
+from dynid.hardware.loop.diagnostics import LINE
+from dynid.hardware.safety.guard import SafetyGuard
+from dynid.parallel import in_processes
+from dynid.robot import Robot, load_robot
+from dynid.simulation.servo.trace import ArmTrace
+
+UNDISTURBED = Disturbed(window_s=MOTION_WINDOW_S)
+MOST_FINDINGS = 3
+LONGEST_FINDING = 400
+EVERY_CASE: tuple[FaultCase | StartCase, ...] = (*LOCKSTEP_CASES, *START_CASES)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one fault: the violations, none if all is well, and how long it took to stop [ms]."""
+
+    fault: str
+    seed: int
+    violations: tuple[str, ...]
+    stop_ms: float
+    expectation: str = ""
+
+
+@dataclass(frozen=True)
+class FaultRow:
+    """One row of the table.
+
+    Attributes:
+        fault: its name.
+        runs: how often it was injected.
+        violations: in how many runs something was not as it must be.
+        worst_stop_ms: longest time from the fault to standstill, or to zero current where that is what must be; 0
+            where nothing has to stop.
+        expectation: required outcome.
+        findings: some of the violations, with the seed.
+    """
+
+    fault: str
+    runs: int
+    violations: int
+    worst_stop_ms: float
+    expectation: str = ""
+    findings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """The figures alone."""
+        return {name: value for name, value in asdict(self).items() if name not in ("expectation", "findings")}
+
+
+def case_names() -> tuple[str, ...]:
+    """Names of all faults that are run in lock-step."""
+    return tuple(case.name for case in EVERY_CASE)
+
+
+def chosen_cases(names: Sequence[str]) -> tuple[FaultCase | StartCase, ...]:
+    """The cases of these names; all without any.
+
+    Raises:
+        UnknownNameError: no such fault.
+    """
+    every = {case.name: case for case in EVERY_CASE}
+    for name in names:
+        if name not in every:
+            raise UnknownNameError("fault", name, tuple(every))
+    return tuple(every[name] for name in names or every)
+
+
+@dataclass(frozen=True)
+class SeedJob:
+    """All faults of one seed."""
+
+    robot: str
+    seed: int
+    names: tuple[str, ...] = ()
+
+
+def run_seed(job: SeedJob) -> list[Outcome]:
+    """Inject every fault of a job once."""
+    robot = load_robot(job.robot)
+    cases = chosen_cases(job.names)
+    outcomes = run_lockstep(robot, [case for case in cases if isinstance(case, FaultCase)], job.seed)
+    starts = [case for case in cases if isinstance(case, StartCase)]
+    return outcomes + [start_outcome(robot, case, job.seed) for case in starts]
+
+
+def run_lockstep(
+    robot: Robot, cases: Sequence[FaultCase], seed: int, make_guard: Callable[[Robot], SafetyGuard] = SafetyGuard
+) -> list[Outcome]:
+    """One motion up to a random moment, and from there each fault by itself.
+
+    Every other seed has servos that do not know the fast sync read.
+    """
+    if not cases:
+        return []
+    piece = random_piece(robot, np.random.default_rng(seed))
+    chain = LockstepChain(robot, piece, seed, fast_read=seed % 2 == 0, make_guard=make_guard)
+    disturbed = [case.make(np.random.default_rng([seed, index]), robot) for index, case in enumerate(cases)]
+    plant = chain.arm.plant
+    judge = ArmJudge(robot, plant.compiled.model, plant.nuisances.backlash)
+    shared: list[ArmTrace] = []
+
+    def conclude(index: int, run: LockstepRun) -> ArmTrace | Outcome:
+        if index == 0:
+            return run.trace
+        return outcome(judge, cases[index - 1], disturbed[index - 1], seed, run, shared[0])
+
+    def learn(result: ArmTrace | Outcome) -> None:
+        if isinstance(result, ArmTrace):
+            shared.append(result)
+
+    found = chain.branch([UNDISTURBED, *disturbed], conclude, learn)
+    return [one for one in found[1:] if isinstance(one, Outcome)]
+
+
+def outcome(
+    judge: ArmJudge, case: FaultCase, disturbed: Disturbed, seed: int, run: LockstepRun, undisturbed: ArmTrace
+) -> Outcome:
+    """Judge one run by the arm, and by what the driver says of the fault."""
+    trace, fault_s = run.trace, run.fault_s
+    found = judge.excess_current(trace) + judge.garbage(trace, run.published)
+    stop_s = 0.0
+    every = tuple(range(judge.robot.size))
+    match case.expectation:
+        case "motion continues":
+            found += _must_go_on(judge, case, run, undisturbed)
+        case "arm stops" | "other joints stop":
+            free = disturbed.axes if case.expectation == "other joints stop" else ()
+            seen = judge.until_contact(trace, free)
+            found += judge.late_damping(seen, fault_s, free) + judge.unstopped(seen, fault_s, free)
+            found += judge.contact(seen, free)
+            stop_s = judge.stop_s(seen, fault_s, free)
+        case "servo without current" | "arm without current":
+            axes = disturbed.axes if case.expectation == "servo without current" else every
+            found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
+            stop_s = judge.current_off_s(trace, fault_s, axes)
+    if case.expectation != "motion continues" and (run.following or not re.search(case.named, run.text)):
+        found.append(f"the driver did not name it; its text: {run.text}")
+    if run.reopened:
+        found.append(f"the port did not come back: {run.reopened}")
+    if disturbed.faults is not None and not run.injected:
+        found.append("the fault did not take effect")
+    return Outcome(case.name, seed, tuple(found), 1e3 * stop_s, case.expectation)
+
+
+def _must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: ArmTrace) -> list[str]:
+    found = judge.disturbed(run.trace, undisturbed, run.fault_s + MOTION_WINDOW_S)
+    if not run.following:
+        found.append(f"commands are no longer followed: {run.text}")
+    counted = [name for name, count in run.after.items() if name.startswith(LINE) and count > run.before.get(name, 0)]
+    if case.named and not counted:
+        found.append("the fault was not counted")
+    return found
+
+
+def start_outcome(robot: Robot, case: StartCase, seed: int) -> Outcome:
+    """Judge a start that must be refused: with words that name the cause, without torque or current."""
+    run = run_start(robot, case.make(np.random.default_rng([seed, 0]), robot), seed)
+    found = []
+    if run.refused is None:
+        found.append("the driver started anyway")
+    elif not re.search(case.named, run.refused):
+        found.append(f"the driver did not name it; its text: {run.refused}")
+    if run.torque_was_enabled or run.max_abs_current_a > 0.0:
+        found.append(f"torque was on, {run.max_abs_current_a:.3f} A flowed")
+    return Outcome(case.name, seed, tuple(found), 0.0, "start refused")
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[FaultRow]:
+    """The table, in the order in which the faults first appear."""
+    names = dict.fromkeys(one.fault for one in outcomes)
+    table = []
+    for name in names:
+        mine = [one for one in outcomes if one.fault == name]
+        bad = [one for one in mine if one.violations]
+        texts = [f"seed {one.seed}: {'; '.join(one.violations)}" for one in bad[:MOST_FINDINGS]]
+        findings = tuple(textwrap.shorten(text, LONGEST_FINDING, placeholder=" ...") for text in texts)
+        worst_ms = round(max(one.stop_ms for one in mine), 1)
+        table.append(FaultRow(name, len(mine), len(bad), worst_ms, mine[0].expectation, findings))
+    return table
+
+
+def lockstep_outcomes(
+    robot: str, runs: int, names: tuple[str, ...] = (), first_seed: int = 0, processes: int | None = None
+) -> Iterator[list[Outcome]]:
+    """All faults `runs` times each, one list per seed as it is finished.
+
+    Args:
+        robot: robot name or folder.
+        runs: seeds.
+        names: of the faults; all without any.
+        first_seed: the seeds count from here.
+        processes: None is one per core.
+    """
+    chosen_cases(names)
+    jobs = [SeedJob(robot, first_seed + index, names) for index in range(runs)]
+    yield from (found for _, found in in_processes(run_seed, jobs, processes))

@@ -1,0 +1,1 @@
+"""Speed and accuracy of identification and control, as ratios to a plain baseline."""

@@ -1,0 +1,332 @@
+"""What an identified model is worth for control: tracking, gravity and drift on the simulated arm, and a step's cost.
+
+The nominal model is the robot's nominal standard parameters, which are those of the simulated arm itself: a nominal
+model of a real arm is worse. What it lacks is friction, and as a URDF it lacks the rotors.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from benchmarks.speed.hand_push import pushes
+from dynid.control.arm_controller import ArmController
+from dynid.control.control_model import ControlModel, ModelGate, from_model_file
+from dynid.control.controller import ControllerSettings, Gains, TorqueLaw, load_controller
+from dynid.control.dynamics_kernel import InverseDynamics, compile_single
+from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
+from dynid.control.model_laws import ComputedTorque, GravityCompensation
+from dynid.control.motion import MotionExecutor
+from dynid.errors import DataError, SafetyError
+from dynid.export.mjcf import PlantOptions, build_spec
+from dynid.identification.pipeline import identify
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.model_file import ModelFile
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.standard import from_file
+from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.arm import nominal_standard
+from dynid.trajectory.families import Excitation, load_excitation
+
+TRAJECTORIES = ("V01", "V02", "V03")
+IDENTIFICATION, PROFILE = "demo_identification", "limited"
+POSES, POSE_SEED = 200, 7
+WARM_CYCLES, TIMED_CYCLES = 500, 8000
+RELEASED_S, PUSH_S, AFTER_S, WATCHED_S = 5.0, 0.3, 3.0, 1.0
+PUSH_OF_STICTION = 1.5
+LED_MARGIN_RAD = 0.4  # of where joints are led from to their limits
+LARGEST_RATIO = 1.0 / 3.0  # computed torque's tracking error to FF+PD's
+
+
+class NominalGravity:
+    """FF+PD plus gravity by a nominal model: what can be had without an identification."""
+
+    name = "ff_pd_nominal_gravity"
+    follows_reference = True
+
+    def __init__(self, settings: ControllerSettings, model: ControlModel, dynamics: InverseDynamics) -> None:
+        self._law, self._gravity = FeedforwardPdLaw(settings), GravityCompensation(model, dynamics)
+
+    def torque(
+        self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """Torque (n,) [N m]."""
+        return self._law.torque(q, dq, q_ref, dq_ref, ddq_ref) + self._gravity.torque(q, dq, q_ref, dq_ref, ddq_ref)
+
+    def gains(self) -> Gains:
+        """Those of FF+PD."""
+        return self._law.gains()
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What every measurement needs."""
+
+    robot: Robot
+    settings: ControllerSettings
+    excitation: Excitation
+    arm: ArmModel
+    dynamics: InverseDynamics
+    mount: str
+    seed: int
+
+
+def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
+    """Load and compile."""
+    chosen = mount or robot.file.default_mount
+    arm = ArmModel.of(robot, mount=chosen)
+    return Bench(robot, load_controller(robot), load_excitation(robot), arm, compile_single(arm), chosen, seed)
+
+
+def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFile:
+    """The accepted model of one recorded motion on the simulated arm.
+
+    Raises:
+        DataError: the model was not accepted.
+    """
+    motion, folder = bench.excitation.trajectory(IDENTIFICATION, PROFILE), work / ("-".join(without) or "all")
+    run = simulate(
+        bench.robot, motion, FeedforwardPd(bench.settings), mount=bench.mount, seed=bench.seed, switched_off=without
+    )
+    write_bag(run, bench.robot, bench.settings, folder, profile=PROFILE)
+    result = identify(bench.robot, [folder])
+    if not result.verdict.accepted:
+        failed = "; ".join(check.sentence() for check in result.verdict.failed)
+        raise DataError(f"the model that the benchmark identified was not accepted: {failed}")
+    return result.model_file()
+
+
+def nominal_models(bench: Bench) -> dict[str, ControlModel]:
+    """The nominal model, and what a URDF holds of it: no rotors."""
+    standard = from_file(nominal_standard(bench.robot), bench.arm.mdh)
+    bare = np.array(
+        [0.0 if name.startswith("IA") else v for name, v in zip(standard.names, standard.values, strict=True)]
+    )
+    urdf = StandardParameters(standard.names, bare, standard.chain_size)
+    return {
+        "nominal": _unjudged(bench, bench.arm.base_parameters(standard)),
+        "nominal_urdf": _unjudged(bench, bench.arm.base_parameters(urdf)),
+    }
+
+
+def _unjudged(bench: Bench, phi: BaseParameters) -> ControlModel:
+    return ControlModel(bench.robot.name, bench.arm.structure_hash, phi, FrictionLaw.of(bench.robot.size, {}), False)
+
+
+def tracking(bench: Bench, law: TorqueLaw, names: Sequence[str] = TRAJECTORIES) -> dict[str, float] | str:
+    """Tracking RMS [deg] of every motion and of all; or why the arm did not follow one."""
+    squares, count, found = 0.0, 0, {}
+    for name in names:
+        controller = ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
+        motion = bench.excitation.trajectory(name, PROFILE)
+        try:
+            run = simulate(bench.robot, motion, controller, mount=bench.mount, seed=bench.seed, to_rest=False)
+        except (SafetyError, DataError) as error:
+            return str(error)
+        window = run.window("trajectory")
+        error_rad = run.q_true[window] - run.q_ref[window]
+        found[name] = float(np.rad2deg(np.sqrt(np.mean(error_rad**2))))
+        squares, count = squares + float((error_rad**2).sum()), count + error_rad.size
+    return found | {"all": float(np.rad2deg(np.sqrt(squares / count)))}
+
+
+def static_poses(bench: Bench) -> FloatArray:
+    """Random poses within the joint limits, (POSES, n) [rad]."""
+    rng = np.random.default_rng(POSE_SEED)
+    return read_only(rng.uniform(bench.robot.lower, bench.robot.upper, (POSES, bench.robot.size)))
+
+
+def gravity_error(bench: Bench, model: ControlModel) -> float:
+    """|| g_hat - g || / || g || over static poses, g by MuJoCo on the simulated arm [percent]."""
+    anything = np.full(bench.robot.size, 10.0)
+    options = PlantOptions(bench.mount, np.zeros(bench.robot.size), (-anything, anything))
+    plant = build_spec(bench.robot, nominal_standard(bench.robot), options).compile()
+    data, still = mujoco.MjData(plant), np.zeros(bench.robot.size)
+    poses = static_poses(bench)
+    true = np.empty_like(poses)
+    for k, q in enumerate(poses):
+        data.qpos[:], data.qvel[:] = q, 0.0
+        mujoco.mj_forward(plant, data)
+        true[k] = data.qfrc_bias
+    own = np.array([bench.dynamics(q, still, still, model.phi.values) for q in poses])
+    return 100.0 * float(np.linalg.norm(own - true) / np.linalg.norm(true))
+
+
+def drift(bench: Bench, model: ControlModel, poses: Sequence[FloatArray]) -> dict[str, float]:
+    """The arm under gravity compensation with all nuisances on: released, then pushed at every joint in turn.
+
+    Returns:
+        Largest motion of the released arm [deg], how far a push moved it [deg], and its largest motion in the last
+        second after the pushes [deg].
+    """
+    released, pushed, after = 0.0, 0.0, 0.0
+    n, cycle = bench.robot.size, bench.robot.file.bus.cycle_s
+    for number, pose in enumerate(poses):
+        arm = SteppedArm(bench.robot, mount=bench.mount, seed=bench.seed + number, q0=pose)
+        law = GravityCompensation(model, bench.dynamics, bench.settings.friction_share)
+        motion = MotionExecutor(
+            bench.robot, ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
+        )
+        motion.hold(arm.measure(), arm.stamp_ns)
+
+        def path(seconds: float, push: FloatArray | None = None) -> FloatArray:
+            rows = []
+            for _ in range(round(seconds / cycle)):
+                arm.follow(motion, push)  # noqa: B023 (called at once)
+                rows.append(arm.plant.q.copy())  # noqa: B023
+            return np.array(rows)
+
+        stiction = arm.plant.friction.budget(np.zeros(n), -arm.plant.load, arm.plant.load)
+        released = max(released, float(np.ptp(path(RELEASED_S), axis=0).max()))
+        joint = number % n
+        force = np.where(np.arange(n) == joint, PUSH_OF_STICTION * stiction, 0.0)
+        pushed = max(pushed, float(np.ptp(path(PUSH_S, force), axis=0).max()))
+        after = max(after, float(np.ptp(path(AFTER_S)[-round(WATCHED_S / cycle) :], axis=0).max()))
+    return {
+        "released_arm_moves_deg": float(np.rad2deg(released)),
+        "push_moves_deg": float(np.rad2deg(pushed)),
+        "last_second_after_push_moves_deg": float(np.rad2deg(after)),
+    }
+
+
+def step_cost(bench: Bench, law: TorqueLaw) -> dict[str, float]:
+    """Time of one control step in this process [us]: state decoded, reference, law, command and reference encoded."""
+    names = bench.robot.joint_names
+    controller = ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
+    motion = MotionExecutor(bench.robot, controller)
+    encode_state, decode = JointStateEncoder(names), JointStateDecoder(names)
+    command, reference = JointStateEncoder(names, fields=("effort",)), ReferenceEncoder(names)
+    still = np.zeros(bench.robot.size)
+    trajectory = bench.excitation.trajectory(TRAJECTORIES[0], PROFILE)
+    motion.begin(trajectory, trajectory.start, 0)
+    whole, inner = [], []
+    q = np.array(trajectory.start)
+    for k in range(1, WARM_CYCLES + TIMED_CYCLES):
+        raw = encode_state.encode(k * 1_000_000, position=q, velocity=still, effort=still)
+        begin = time.perf_counter_ns()
+        decoded = decode.decode(raw)
+        assert decoded is not None
+        middle = time.perf_counter_ns()
+        step = motion.update(decoded[0], decoded[1]["position"])
+        end = time.perf_counter_ns()
+        assert step is not None
+        command.encode(decoded[0], effort=step.tau)
+        reference.encode(decoded[0], step.q_ref, step.dq_ref, step.ddq_ref)
+        whole.append(time.perf_counter_ns() - begin)
+        inner.append(end - middle)
+        q = step.q_ref.copy()
+    timed = np.array([whole[WARM_CYCLES:], inner[WARM_CYCLES:]]) / 1000.0
+    return {
+        "step_us": float(np.median(timed[0])),
+        "step_p99_us": float(np.percentile(timed[0], 99)),
+        "step_without_messages_us": float(np.median(timed[1])),
+    }
+
+
+def led_by_hand(bench: Bench, model: ControlModel) -> dict[str, Any]:
+    """Push [N m] that moves every joint under gravity compensation, without and with help against friction."""
+    robot, tf = bench.robot, bench.settings.pseudo_differentiation_s
+    pose = np.clip(
+        bench.excitation.trajectory(IDENTIFICATION, PROFILE).waypoints[1],
+        robot.lower + LED_MARGIN_RAD,
+        robot.upper - LED_MARGIN_RAD,
+    )
+
+    def found(share: float) -> FloatArray:
+        law = GravityCompensation(model, bench.dynamics, share)
+        return pushes(robot, law, tf, mount=bench.mount, seed=bench.seed, pose=pose)
+
+    before, after = found(0.0), found(bench.settings.friction_share)
+    return {
+        "friction_share": bench.settings.friction_share,
+        "push_nm_before": dict(zip(robot.joint_names, before.tolist(), strict=True)),
+        "push_nm_after": dict(zip(robot.joint_names, after.tolist(), strict=True)),
+    }
+
+
+def missed(figures: dict[str, Any]) -> list[str]:
+    """The bars that figures of `benchmark_control` miss, a sentence each."""
+    found = []
+    if not figures["ratio"] <= LARGEST_RATIO:
+        found.append(
+            f"the tracking error of computed torque is {figures['ratio']:.3f} of FF+PD's, required at most 1/3"
+        )
+    if not figures["tracking_rms_computed_torque"] < figures["tracking_rms_without_friction"]:
+        found.append("friction feed-forward does not improve the tracking of computed torque")
+    before, after = figures["push_nm_before"], figures["push_nm_after"]
+    harder = [joint for joint in before if not after[joint] < before[joint]]
+    if harder:
+        found.append(f"friction compensation does not ease the hand guiding of {', '.join(harder)}")
+    return found
+
+
+def benchmark_control(
+    robot: Robot, work: Path, *, mount: str | None = None, seed: int = 0, progress: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """All figures; errors in degrees.
+
+    Args:
+        robot: the robot.
+        work: an empty folder for bags.
+        mount: how the arm is mounted.
+        seed: of the simulated arm's noise.
+        progress: is called with the progress.
+
+    Raises:
+        DataError: no model was accepted.
+    """
+    bench = make_bench(robot, mount, seed)
+    progress("identifying with all nuisances")
+    model = from_model_file(identified(bench, work), bench.arm)
+    ModelGate(robot, bench.arm).check(model)
+    laws: dict[str, TorqueLaw] = {
+        "ff_pd": FeedforwardPdLaw(bench.settings),
+        "computed_torque": ComputedTorque(bench.settings, model, bench.dynamics),
+    }
+    nominal, bare = nominal_models(bench), replace(model, friction=FrictionLaw.of(robot.size, {}))
+    laws |= {
+        "computed_torque_without_friction": ComputedTorque(bench.settings, bare, bench.dynamics),
+        "ff_pd_nominal_gravity": NominalGravity(bench.settings, nominal["nominal"], bench.dynamics),
+        "computed_torque_nominal": ComputedTorque(bench.settings, nominal["nominal"], bench.dynamics),
+        "computed_torque_nominal_urdf": ComputedTorque(bench.settings, nominal["nominal_urdf"], bench.dynamics),
+    }
+    errors: dict[str, dict[str, float] | str] = {}
+    for name, law in laws.items():
+        progress(f"tracking with {name}")
+        errors[name] = tracking(bench, law)
+    progress("identifying without Coulomb friction")
+    frictionless = from_model_file(identified(bench, work, ("coulomb",)), bench.arm)
+    progress("releasing and pushing the arm")
+    rest = np.array(robot.rest_posture)
+    spread = bench.excitation.trajectory(IDENTIFICATION, PROFILE).waypoints[1 : robot.size]
+    moved = drift(bench, model, [rest, *spread])
+    progress("hand guiding")
+    moved |= led_by_hand(bench, model)
+    progress("timing the control step")
+    cost = step_cost(bench, laws["computed_torque"])
+    whole = {name: found["all"] for name, found in errors.items() if isinstance(found, dict)}
+    best = min(value for name, value in whole.items() if "nominal" in name)
+    if "ff_pd" not in whole or "computed_torque" not in whole:
+        raise DataError(f"the arm did not follow: {errors['ff_pd']}; {errors['computed_torque']}")
+    return {
+        **cost,
+        "tracking_rms_ff_pd": whole["ff_pd"],
+        "tracking_rms_computed_torque": whole["computed_torque"],
+        "tracking_rms_without_friction": whole.get("computed_torque_without_friction", np.inf),
+        "tracking_rms_nominal": best,
+        "ratio": whole["computed_torque"] / whole["ff_pd"],
+        "ratio_to_nominal": whole["computed_torque"] / best,
+        "gravity_error_percent": gravity_error(bench, frictionless),
+        "gravity_error_percent_with_coulomb": gravity_error(bench, model),
+        **moved,
+        "tracking_rms_deg": errors,
+    }

@@ -1,0 +1,66 @@
+"""How much push the hand guiding of a joint of the simulated arm needs, under a law that carries the arm.
+
+A hand is a spring and a damper between the joint and a point that moves at constant speed; its mean torque while the
+joint slides, over both directions, is the push. The other joints are left alone.
+"""
+
+import numpy as np
+
+from dynid.control.arm_controller import ArmController
+from dynid.control.controller import TorqueLaw
+from dynid.control.motion import MotionExecutor
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+
+SPEED_RAD_S, WAIT_S, LEAD_S, WATCHED_S = 0.4, 0.3, 0.8, 0.4
+STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 30.0, 0.5
+
+
+class Hand:
+    """Leads one joint from where it is."""
+
+    def __init__(self, joint: int, speed_rad_s: float, q: FloatArray) -> None:
+        self._joint, self._speed, self._target = joint, speed_rad_s, float(q[joint])
+
+    def push(self, q: FloatArray, dq: FloatArray, dt: float) -> FloatArray:
+        """The torque (n,) [N m] on an arm at q, dq (n,) when the hand has moved on by dt [s]."""
+        self._target += self._speed * dt
+        torque, j = np.zeros_like(q), self._joint
+        torque[j] = STIFFNESS_NM_RAD * (self._target - q[j]) + DAMPING_NM_S_RAD * (self._speed - dq[j])
+        return torque
+
+
+def push_of(arm: SteppedArm, motion: MotionExecutor, joint: int, speed_rad_s: float) -> float:
+    """Mean push [N m] in the direction of motion over the last `WATCHED_S` of leading a joint for `LEAD_S`."""
+    motion.hold(arm.measure(), arm.stamp_ns)
+    cycle = arm.robot.file.bus.cycle_s
+    for _ in range(round(WAIT_S / cycle)):
+        arm.follow(motion)
+    hand = Hand(joint, speed_rad_s, arm.plant.q)
+    pushes = []
+    for _ in range(round(LEAD_S / cycle)):
+        torque = hand.push(arm.plant.q, arm.plant.dq, cycle)
+        arm.follow(motion, torque)
+        pushes.append(float(torque[joint]))
+    return float(np.sign(speed_rad_s) * np.mean(pushes[-round(WATCHED_S / cycle) :]))
+
+
+def pushes(
+    robot: Robot, law: TorqueLaw, filter_s: float, *, mount: str | None, seed: int, pose: FloatArray
+) -> FloatArray:
+    """Push that every joint takes to be led, (n,) [N m]: the mean of both directions.
+
+    Args:
+        robot: the robot.
+        law: what carries the arm.
+        filter_s: time constant of the velocity estimate [s].
+        mount, seed: of the simulated arm.
+        pose: where every joint is led from, (n,) [rad].
+    """
+    found = np.zeros((2, robot.size))
+    for side, sign in enumerate((1.0, -1.0)):
+        for joint in range(robot.size):
+            arm = SteppedArm(robot, mount=mount, seed=seed + joint, q0=pose)
+            motion = MotionExecutor(robot, ArmController(law, filter_s, robot.size))
+            found[side, joint] = push_of(arm, motion, joint, sign * SPEED_RAD_S)
+    return np.asarray(found.mean(axis=0))

@@ -1,0 +1,1 @@
+"""Studies of methods beside the paper: many joints, elastic joints."""

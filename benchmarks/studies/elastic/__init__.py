@@ -1,0 +1,1 @@
+"""Arms with elastic joints whose links and motors are both measured."""

@@ -1,0 +1,81 @@
+"""Which parameters a motion can determine: unidentifiable, independent or dependent, and their groups."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
+from dynid.errors import DataError
+from dynid.model.numerical_regrouping import grouping, independent_columns, is_silent
+from dynid.robot import FloatArray, read_only
+
+Kind = Literal["unidentifiable", "independent", "dependent"]
+RANDOM_STATES = 400
+PASSED_ON = ("YY", "MZ", "M")
+
+
+@dataclass(frozen=True, eq=False)
+class Classification:
+    """What can be identified of parameters pi (s,): the groups p = K pi, (b,).
+
+    Attributes:
+        kinds: of every parameter.
+        names: of the groups: the parameter that stands for each, with R appended where others are in it.
+        kept: which columns of the regressor stand for the groups, (b,).
+        K: (b, s).
+    """
+
+    kinds: dict[str, Kind]
+    names: tuple[str, ...]
+    kept: tuple[int, ...]
+    K: FloatArray
+
+    def group(self, name: str) -> dict[str, float]:
+        """The parameters of a group with their factors."""
+        row = self.K[self.names.index(name)]
+        return {one: float(row[k]) for k, one in enumerate(self.kinds) if row[k]}
+
+
+def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
+    """Gauss-Jordan of the columns of W (m, s), which must have more rows than columns.
+
+    A parameter is unidentifiable if its column is zero, independent if its column neither follows from others nor is
+    needed for one that does, and dependent otherwise. As with the base parameters of a rigid arm, what follows goes to
+    the bodies nearer the base: masses, MZ and YY stand for a group only where nothing else can.
+
+    Raises:
+        DataError: too few rows, or another number of names.
+    """
+    if W.ndim != 2 or W.shape[0] <= W.shape[1] or W.shape[1] != len(names):
+        raise DataError(f"{len(names)} parameters need one column each and more rows; got {W.shape}")
+    silent = is_silent(W)
+    kept = sorted(independent_columns(W, _order(names)))
+    others = [k for k in range(len(names)) if k not in kept]
+    K = np.zeros((len(kept), len(names)))
+    K[np.arange(len(kept)), kept] = 1.0
+    K[:, others] = grouping(W[:, kept], W[:, others])
+    kinds: dict[str, Kind] = {}
+    for k, name in enumerate(names):
+        alone = k in kept and np.count_nonzero(K[kept.index(k)]) == 1
+        kinds[name] = "unidentifiable" if silent[k] else "independent" if alone else "dependent"
+    labels = tuple(names[k] + ("" if kinds[names[k]] == "independent" else "R") for k in kept)
+    return Classification(kinds, labels, tuple(kept), read_only(K))
+
+
+def _order(names: tuple[str, ...]) -> list[int]:
+    """The order in which columns are looked at: those that pass their effect on come last."""
+    late = [name.rstrip("0123456789") in PASSED_ON for name in names]
+    return sorted(range(len(names)), key=lambda k: (late[k], -k))
+
+
+def classify_structure(model: ElasticModel, seed: int = 0) -> Classification:
+    """The most that any motion of the arm can determine: random states without noise, positions in (-pi, pi) and
+    springs that yield by as much as needed; errors as of `classify`.
+    """
+    rng = np.random.default_rng(seed)
+    shape = (RANDOM_STATES, model.size)
+    q = rng.uniform(-np.pi, np.pi, shape)
+    rest = rng.uniform(-1.0, 1.0, (4, *shape))
+    states = ElasticStates(q, rest[0], rest[1], q + 0.3 * rng.uniform(-1.0, 1.0, shape), rest[2], rest[3])
+    return classify(model.regressor(states).reshape(-1, len(model.names)), model.names)

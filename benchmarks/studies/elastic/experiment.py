@@ -1,0 +1,120 @@
+"""A simulated experiment on an arm with elastic joints: spline reference, PD on the motors, Stribeck friction."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.studies.elastic.model import ElasticModel
+from benchmarks.studies.elastic.mujoco_arm import MujocoElasticArm
+from benchmarks.studies.elastic.settings import STEP_S, ElasticFile, Stribeck
+from benchmarks.studies.excitation.series import Series
+from dynid.model.parameters import StandardParameters
+from dynid.robot import FloatArray, read_only
+
+LOOK_S = 0.05  # between the instants at which candidates are judged
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Samples at a fixed rate: positions of links and motors (N, n) [rad], motor torques (N, n) [N m]."""
+
+    rate_hz: float
+    q: FloatArray
+    theta: FloatArray
+    tau: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A spline motion of n joints: functions of time and their coefficients (k, n) [rad]."""
+
+    series: Series
+    coefficients: FloatArray
+
+    def sample_all(self, times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Positions, velocities, accelerations at times (N,) [s]: three (N, n)."""
+        position, velocity, acceleration = (one @ self.coefficients for one in self.series.functions(times))
+        return position, velocity, acceleration
+
+
+def drawn_reference(model: ElasticModel) -> Reference:
+    """The best-conditioned of the spline motions that elastic.yaml lets be drawn, within the velocity limits."""
+    spline = model.file.spline
+    series = Series.of("spline", spline.duration_s, spline.control_points)
+    rng, times = np.random.default_rng(spline.seed), np.arange(0.0, spline.duration_s, LOOK_S)
+    centre, amplitude = np.deg2rad(spline.centre_deg), np.deg2rad(spline.amplitude_deg)
+    fit = np.linalg.pinv(series.rest)
+    best, smallest = None, np.inf
+    for _ in range(spline.candidates):
+        points = centre + amplitude * rng.uniform(-1.0, 1.0, (spline.control_points, model.size))
+        points[:3], points[-3:] = centre, centre
+        reference = Reference(series, read_only(fit @ points))
+        dq = reference.sample_all(times)[1]
+        excess = float((np.abs(dq).max(axis=0) / model.robot.velocity_limits).max())
+        if excess > 1.0:
+            reference = Reference(series, read_only(fit @ (centre + (points - centre) / excess)))
+        q, dq, ddq = reference.sample_all(times)
+        W = model.rigid.regressor(q, dq, ddq).reshape(-1, len(model.rigid.names))
+        found = float(np.linalg.cond(W / np.linalg.norm(W, axis=0)))
+        if best is None or found < smallest:
+            best, smallest = reference, found
+    assert best is not None
+    return best
+
+
+def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: Stribeck) -> FloatArray:
+    """Stribeck friction (n,) [N m] of motors at speeds (n,) [rad/s], of coefficients (n,) each."""
+    excess = (shape.breakaway_ratio - 1.0) * np.exp(-((rate / shape.velocity_rad_s) ** 2))
+    return np.asarray(coulomb * (1.0 + excess) * np.tanh(rate / shape.smoothing_rad_s) + viscous * rate)
+
+
+def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> Recording:
+    """Drive the arm of the given parameters (14 n,), or the nominal one, along a reference.
+
+    PD on the motors with the weight at the reference carried, tau = Kp (theta_d - theta) - Kd dtheta + g(q_d) + Kd
+    dq_d; torques and friction are held for `STEP_S`. Errors as of `MujocoElasticArm`.
+    """
+    true = model.nominal if parameters is None else parameters
+    file, n = model.file, model.size
+    arm = MujocoElasticArm(model, true, STEP_S)
+    every = round(1.0 / (file.measurement.rate_hz * STEP_S))
+    steps = round(reference.series.duration / STEP_S)
+    q_ref, dq_ref, weight = _reference_tables(model, reference, true, steps)
+    theta0 = q_ref[0] + weight[0] / true[model.place("K")]
+    arm.set_state(q_ref[0], theta0, np.zeros(n), np.zeros(n))
+    gains = np.array(file.proportional_nm_per_rad), np.array(file.derivative_nm_s_per_rad)
+    coulomb, viscous = true[model.place("FC")], true[model.place("FV")]
+    stretch = weight / true[model.place("K")]
+    kept: list[list[FloatArray]] = [[], [], []]
+    qpos, qvel, links, rotors, ratio = arm.data.qpos, arm.data.qvel, arm.links, arm.rotors, arm.gears
+    for k in range(steps):
+        theta, dtheta = qpos[rotors] / ratio, qvel[rotors] / ratio
+        tau = gains[0] * (q_ref[k] + stretch[k] - theta) + gains[1] * (dq_ref[k] - dtheta) + weight[k]
+        if k % every == 0:
+            for store, one in zip(kept, (qpos[links].copy(), theta, tau), strict=True):
+                store.append(one)
+        arm.apply(tau - friction(dtheta, coulomb, viscous, file.stribeck))
+        arm.step()
+    return Recording(file.measurement.rate_hz, *(read_only(np.array(store)) for store in kept))
+
+
+def _reference_tables(
+    model: ElasticModel, reference: Reference, parameters: FloatArray, steps: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Position, velocity and weight at every step, (steps, n) each."""
+    times = np.arange(steps, dtype=np.float64) * STEP_S
+    q, dq, _ = reference.sample_all(times)
+    ten, still = 10 * model.size, np.zeros_like(q[::20])
+    names = model.rigid.regrouping.standard
+    values = np.concatenate([parameters[:ten], np.zeros(len(names) - ten)])
+    phi = model.rigid.base_parameters(StandardParameters(names, values, model.size))
+    coarse = model.rigid.inverse_dynamics(q[::20], still, still, phi)
+    weight = np.stack([np.interp(times, times[::20], column) for column in coarse.T], axis=1)
+    return q, dq, weight
+
+
+def measured(recording: Recording, file: ElasticFile) -> Recording:
+    """What the encoders show: positions in whole counts."""
+    count = 2.0 * np.pi / file.measurement.counts_per_turn
+    q, theta = (read_only(np.round(one / count) * count) for one in (recording.q, recording.theta))
+    return Recording(recording.rate_hz, q, theta, recording.tau)

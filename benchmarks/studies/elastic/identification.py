@@ -1,0 +1,104 @@
+"""Parameters of an arm with elastic joints from measured positions of links and motors, by weighted least squares."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import butter, sosfiltfilt
+
+from benchmarks.studies.elastic.classification import Classification, classify_structure
+from benchmarks.studies.elastic.experiment import Recording
+from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
+from benchmarks.studies.elastic.settings import Measurement
+from dynid.errors import DataError
+from dynid.robot import FloatArray, read_only
+
+ROUNDS = 3  # of weighting every row by the residual of its kind
+SMALL = 1e-9  # a group whose true value is below this share of its parameters' sizes is zero
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticEstimate:
+    """Groups of parameters: names, values and standard deviations, (b,) each, these as if residuals were white.
+
+    Attributes:
+        residual_rms: per row of the equations, (2 n,) [N m].
+        condition: number of the weighted regressor with columns of one length.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    deviations: FloatArray
+    residual_rms: FloatArray
+    condition: float
+
+
+def filtered(recording: Recording, how: Measurement) -> tuple[ElasticStates, FloatArray]:
+    """States and torques (N, n) [N m] of a recording: Butterworth filter forth and back, first-order differences.
+
+    Raises:
+        DataError: the recording is shorter than its margins.
+    """
+    sections = butter(how.order, how.cutoff_hz, fs=recording.rate_hz, output="sos")
+    margin, step = int(how.margin_s * recording.rate_hz), 1.0 / recording.rate_hz
+    if len(recording.q) < 2 * margin + 100:
+        raise DataError(f"a recording of {len(recording.q)} samples; expected {2 * margin + 100} or more")
+    q, theta, tau = (sosfiltfilt(sections, one, axis=0) for one in (recording.q, recording.theta, recording.tau))
+    rates = [_rates(one, step) for one in (q, theta)]
+    inner = slice(max(margin, 1), -max(margin, 1))
+    states = ElasticStates(q, *rates[0], theta, *rates[1]).rows(inner)
+    return states, np.asarray(tau[inner])
+
+
+def _rates(position: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+    """First-order differences: velocity over both neighbours, acceleration from the steps to them."""
+    velocity, acceleration = np.zeros((2, *position.shape))
+    velocity[1:-1] = (position[2:] - position[:-2]) / (2.0 * step)
+    acceleration[1:-1] = (position[2:] - 2.0 * position[1:-1] + position[:-2]) / step**2
+    return velocity, acceleration
+
+
+def identify(
+    model: ElasticModel, states: ElasticStates, tau: FloatArray, found: Classification | None = None
+) -> ElasticEstimate:
+    """Groups of parameters from states and torques (N, n) [N m].
+
+    Rows of the links have no torque and no friction, those of the motors have both; so every row is weighted by the
+    residual of its kind.
+
+    Raises:
+        DataError: the motion determines fewer groups than there are.
+    """
+    chosen = found or classify_structure(model)
+    n, slow = model.size, model.file.measurement.slowest_rad_s
+    W = model.regressor(states)[..., list(chosen.kept)]
+    y = np.concatenate([np.zeros_like(tau), tau], axis=1)
+    use = np.ones(y.shape, dtype=bool)
+    use[:, n:] = np.abs(states.dtheta) >= slow
+    weights, solved = np.ones(2 * n), None
+    for _ in range(ROUNDS):
+        flat = use.ravel()
+        A = (W * weights[:, None]).reshape(-1, W.shape[-1])[flat]
+        scale = np.linalg.norm(A, axis=0)
+        if not (scale > 0.0).all():
+            raise DataError("the motion does not excite a group of parameters; excite every joint")
+        solution, _, rank, singular = np.linalg.lstsq(A / scale, (y * weights).ravel()[flat], rcond=None)
+        if rank < len(scale):
+            raise DataError(f"the motion determines {rank} of {len(scale)} groups; excite every joint, and longer")
+        values = solution / scale
+        error = np.where(use, W @ values - y, 0.0)
+        rms = np.sqrt((error**2).sum(axis=0) / use.sum(axis=0))
+        weights = 1.0 / np.maximum(rms, 1e-12)
+        solved = values, rms, float(singular[0] / singular[-1]), A / scale, scale
+    assert solved is not None
+    values, rms, condition, unit, scale = solved
+    spread = np.sqrt(np.diag(np.linalg.inv(unit.T @ unit))) / scale
+    return ElasticEstimate(chosen.names, read_only(values), read_only(spread), read_only(rms), condition)
+
+
+def relative_errors(found: Classification, estimate: ElasticEstimate, parameters: FloatArray) -> dict[str, float]:
+    """|p_hat - p| / |p| of every group against true parameters (14 n,); groups whose true value is zero have none."""
+    true = found.K @ parameters
+    size = np.abs(found.K) @ np.abs(parameters)
+    wanted = np.abs(true) > SMALL * np.maximum(size, 1e-12)
+    errors = np.abs(estimate.values - true)
+    return {name: float(errors[k] / abs(true[k])) for k, name in enumerate(found.names) if wanted[k]}

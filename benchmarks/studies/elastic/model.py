@@ -1,0 +1,122 @@
+"""Dynamics of an arm with elastic joints, linear in 14 parameters per joint.
+
+With link positions q and motor positions theta (behind the gear), bodies i of ten parameters (link i and the stator
+that it carries), rotors of inertia J_i about their axes (behind the gear: N_i^2 times the rotor's own) and springs K_i,
+the kinetic and potential energies are
+
+    T = T_links(q, dq) + sum_i 1/2 J_i (dtheta_i + z_i . w_{i-1} / N_i)^2
+    U = U_links(q) + sum_i 1/2 K_i (q_i - theta_i)^2,
+
+rotor i sitting on body i - 1, which turns at w_{i-1}. Lagrange's equations are 2 n rows, linear in every parameter:
+
+    0   = Y(q, dq, ddq) pi + K (q - theta) + sum_i J_i / N_i Jw_{i-1}' [
+              (ddtheta_i + z_i . dw_{i-1} / N_i) z_i + (dtheta_i + z_i . w_{i-1} / N_i) w_{i-1} x z_i ]
+    tau = J (ddtheta + z . dw / N) + FV dtheta + FC sign(dtheta) - K (q - theta).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from benchmarks.studies.elastic.settings import ElasticFile
+from dynid.errors import DataError
+from dynid.model.base_parameters import standard_names
+from dynid.model.dynamics import ArmModel
+from dynid.model.regressor import link_columns, link_motions
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, Robot, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticStates:
+    """Positions, velocities and accelerations of links (q) and motors (theta), (N, n) each [rad, rad/s, rad/s^2]."""
+
+    q: FloatArray
+    dq: FloatArray
+    ddq: FloatArray
+    theta: FloatArray
+    dtheta: FloatArray
+    ddtheta: FloatArray
+
+    def rows(self, chosen: slice) -> "ElasticStates":
+        """Some of the samples."""
+        return ElasticStates(*(one[chosen] for one in self.arrays))
+
+    @property
+    def arrays(self) -> Sequence[FloatArray]:
+        """The six, in order, (N, n) each."""
+        return self.q, self.dq, self.ddq, self.theta, self.dtheta, self.ddtheta
+
+
+class ElasticModel:
+    """Regressor of an arm with elastic joints.
+
+    Args:
+        robot: geometry, mount and names.
+        file: its elastic joints.
+        mount: how the arm is mounted; None is the default.
+    """
+
+    def __init__(self, robot: Robot, file: ElasticFile, mount: str | None = None) -> None:
+        self.rigid, self.file, self.robot = ArmModel.of(robot, mount=mount), file, robot
+
+    @property
+    def size(self) -> int:
+        """Number of joints n."""
+        return self.rigid.axes
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Standard parameters, (14 n,): ten per body, then IA (rotors), FV, FC per joint, then the stiffnesses K."""
+        own = standard_names(self.size, self.size)[: 10 * self.size]
+        return (*own, *(f"{kind}{j + 1}" for kind in ("IA", "FV", "FC", "K") for j in range(self.size)))
+
+    def place(self, kind: str) -> slice:
+        """Where the parameters of one kind ('IA', 'FV', 'FC', 'K') stand in `names`."""
+        begin = self.names.index(f"{kind}1")
+        return slice(begin, begin + self.size)
+
+    @cached_property
+    def nominal(self) -> FloatArray:
+        """The robot's nominal parameters in the order of `names`, (14 n,)."""
+        standard = load_standard(self.robot.folder / self.robot.file.simulation.standard_parameters, self.rigid.mdh)
+        known = dict(zip(standard.names, standard.values.tolist(), strict=True))
+        known |= {f"K{j + 1}": value for j, value in enumerate(self.file.stiffness_nm_per_rad)}
+        return read_only(np.array([known[name] for name in self.names]))
+
+    def regressor(self, states: ElasticStates) -> FloatArray:
+        """Rows of the links, then of the motors, (N, 2 n, 14 n): W pi is 0 for the links, tau for the motors.
+
+        Raises:
+            DataError: states of another shape.
+        """
+        n, shapes = self.size, {one.shape for one in states.arrays}
+        if len(shapes) > 1 or states.q.ndim != 2 or states.q.shape[1] != n:
+            raise DataError(f"elastic states must be (N, {n}) each, got {sorted(shapes)}")
+        W = np.zeros((len(states.q), 2 * n, len(self.names)))
+        motions = link_motions(self.rigid.mdh, states.q, states.dq, states.ddq, self.rigid.gravity)
+        for j, motion in enumerate(motions):
+            W[:, : j + 1, 10 * j : 10 * (j + 1)] = link_columns(motion)
+        each, motor = np.arange(n), n + np.arange(n)
+        rotors, gears = self.place("IA").start, self.file.gears
+        W[:, motor, rotors + each] = states.ddtheta
+        for i in range(1, n):
+            carrier, N = motions[i - 1], gears[i]
+            z = self.axis_in_carrier(i)
+            acceleration = states.ddtheta[:, i] + carrier.dw @ z / N
+            speed = states.dtheta[:, i] + carrier.w @ z / N
+            moment = (acceleration[:, None] * z + speed[:, None] * np.cross(carrier.w, z)) / N
+            W[:, :i, rotors + i] = np.einsum("nia,na->ni", carrier.Jw, moment)
+            W[:, n + i, rotors + i] = acceleration
+        W[:, motor, self.place("FV").start + each] = states.dtheta
+        W[:, motor, self.place("FC").start + each] = np.sign(states.dtheta)
+        stretch = states.q - states.theta
+        W[:, each, self.place("K").start + each] = stretch
+        W[:, motor, self.place("K").start + each] = -stretch
+        return W
+
+    def axis_in_carrier(self, joint: int) -> FloatArray:
+        """The axis of a joint in the frame of the body before it, (3,)."""
+        return np.asarray(self.rigid.mdh.relative_rotations(np.zeros((1, self.size)))[0, joint][:, 2])

@@ -1,0 +1,131 @@
+"""The same arm in MuJoCo, which shares no equation with `model`: rotors are bodies, springs are tendons.
+
+The coordinates are the joints q, then the rotors' own angles N theta.
+"""
+
+from xml.sax.saxutils import quoteattr
+
+import mujoco
+import numpy as np
+
+from benchmarks.studies.elastic.model import ElasticModel
+from dynid.errors import ConfigurationError, DataError
+from dynid.model.standard import six, tensor
+from dynid.robot import FloatArray
+
+ROTOR_MASS_KG = 1e-9  # a rotor's mass belongs to the body that carries it; MuJoCo wants one that is not zero
+
+
+def _numbers(values: FloatArray) -> str:
+    return " ".join(repr(float(value)) for value in np.ravel(values))
+
+
+def _quaternion(rotation: FloatArray) -> str:
+    quaternion = np.zeros(4)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(rotation).ravel())
+    return _numbers(quaternion)
+
+
+def _inertial(mass: float, centre: FloatArray, inertia: FloatArray) -> str:
+    xx, xy, xz, yy, yz, zz = six(inertia)
+    full = _numbers(np.array([xx, yy, zz, xy, xz, yz]))
+    return f'<inertial mass="{mass!r}" pos="{_numbers(centre)}" fullinertia="{full}"/>'
+
+
+def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> str:
+    """Of a body without the rotor that it carries: what that rotor has across its axis is the body's, too."""
+    ten = parameters[10 * body : 10 * (body + 1)]
+    inertia, mass = tensor(ten[:6]), float(ten[9])
+    if body + 1 < model.size:
+        z = model.axis_in_carrier(body + 1)
+        inertia = inertia - 0.5 * _spin(model, parameters, body + 1) * (np.eye(3) - np.outer(z, z))
+    centre = ten[6:9] / mass
+    return _inertial(mass, centre, inertia - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre)))
+
+
+def _spin(model: ElasticModel, parameters: FloatArray, joint: int) -> float:
+    """A rotor's inertia about its axis, at the rotor [kg m^2]."""
+    return float(parameters[model.place("IA")][joint] / model.file.gears[joint] ** 2)
+
+
+def elastic_mjcf(model: ElasticModel, parameters: FloatArray, step_s: float) -> str:
+    """The arm as MJCF, without friction.
+
+    Args:
+        model: geometry and gear ratios.
+        parameters: in the order of its names, (14 n,).
+        step_s: of the Runge-Kutta integration.
+
+    Raises:
+        DataError: parameters of another count.
+    """
+    if parameters.shape != (len(model.names),):
+        raise DataError(f"an arm with elastic joints has {len(model.names)} parameters, got {parameters.shape}")
+    mdh, n = model.rigid.mdh, model.size
+    rotations, positions = mdh.relative_rotations(np.zeros((1, n)))[0], mdh.relative_positions()
+    base_position, base_rotation = mdh.base[:3, 3], mdh.base[:3, :3]
+    opened, tendons = [], []
+    for j in range(n):
+        place, turn = positions[j], rotations[j]
+        if j == 0:  # frame 0 is the base's
+            place, turn = base_rotation @ place + base_position, base_rotation @ turn
+        at = f'pos="{_numbers(place)}" quat="{_quaternion(turn)}"'
+        spin = _spin(model, parameters, j)
+        axis = 'axis="0 0 1" limited="false"'
+        opened.append(
+            f'<body name="rotor_{j}" {at}><joint name="theta_{j}" {axis}/>'
+            f"{_inertial(ROTOR_MASS_KG, np.zeros(3), np.diag([0.5 * spin, 0.5 * spin, spin]))}</body>"
+            f'<body name="link_{j}" {at}><joint name="q_{j}" {axis}/>{_body_inertial(model, parameters, j)}'
+        )
+        stiffness, ratio = parameters[model.place("K")][j], float(model.file.gears[j])
+        tendons.append(
+            f'<fixed name="spring_{j}" stiffness="{float(stiffness)!r}" springlength="0">'
+            f'<joint joint="q_{j}" coef="1"/><joint joint="theta_{j}" coef="{-1.0 / ratio!r}"/></fixed>'
+        )
+    return (
+        f"<mujoco model={quoteattr(model.robot.name)}>"
+        '<compiler angle="radian" autolimits="false" balanceinertia="false" inertiafromgeom="false"/>'
+        f'<option timestep="{step_s!r}" integrator="RK4" gravity="{_numbers(model.rigid.gravity)}"/>'
+        f"<worldbody>{''.join(opened)}{'</body>' * n}</worldbody><tendon>{''.join(tendons)}</tendon></mujoco>"
+    )
+
+
+class MujocoElasticArm:
+    """An arm with elastic joints in MuJoCo, friction left out.
+
+    Args:
+        model, parameters, step_s: as of `elastic_mjcf`, which also names the errors.
+    """
+
+    def __init__(self, model: ElasticModel, parameters: FloatArray, step_s: float = 5e-5) -> None:
+        text = elastic_mjcf(model, parameters, step_s)
+        try:
+            self.model = mujoco.MjModel.from_xml_string(text)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"robot '{model.robot.name}': MuJoCo refuses the arm with elastic joints ({error}); every rotor needs "
+                "inertia, and every link enough to subtract the rotor it carries"
+            ) from error
+        self.data = mujoco.MjData(self.model)
+        self.gears = model.file.gears
+        places = [[self.model.joint(f"{kind}_{j}").qposadr[0] for j in range(model.size)] for kind in ("q", "theta")]
+        self.links, self.rotors = np.array(places)
+
+    def set_state(self, q: FloatArray, theta: FloatArray, dq: FloatArray, dtheta: FloatArray) -> None:
+        """Positions and velocities of links and motors, (n,) each."""
+        self.data.qpos[self.links], self.data.qpos[self.rotors] = q, theta * self.gears
+        self.data.qvel[self.links], self.data.qvel[self.rotors] = dq, dtheta * self.gears
+
+    def accelerations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ddq and ddtheta (n,) at the present state under torques tau (n,) behind the gears [N m]."""
+        self.apply(tau)
+        mujoco.mj_forward(self.model, self.data)
+        return self.data.qacc[self.links].copy(), self.data.qacc[self.rotors] / self.gears
+
+    def apply(self, tau: FloatArray) -> None:
+        """Torques (n,) [N m], behind the gears, from now on."""
+        self.data.qfrc_applied[self.rotors] = tau / self.gears
+
+    def step(self) -> None:
+        """One step of the integration."""
+        mujoco.mj_step(self.model, self.data)

@@ -1,0 +1,127 @@
+"""What is elastic about a robot, and the setting of its study: config/<robot>/elastic.yaml."""
+
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
+
+from dynid.errors import ConfigurationError
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, NonNegative, Robot, Strict, read_only
+
+STEP_S = 5e-5  # of the simulated plant, between two changes of torque
+
+
+def _not_zero(value: float) -> float:
+    if value == 0.0:
+        raise ValueError("a gear ratio is not zero; its sign says which way the rotor turns")
+    return value
+
+
+Positive = Annotated[float, Field(gt=0)]
+NonZero = Annotated[float, AfterValidator(_not_zero)]
+Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
+
+
+class Stribeck(Strict):
+    """Break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e."""
+
+    breakaway_ratio: Annotated[float, Field(ge=1)]
+    velocity_rad_s: Positive
+    # Slope of the sign's stand-in at rest: sign(v) is tanh(v / this), as friction has no sign at rest.
+    smoothing_rad_s: Positive
+
+
+class Spline(Strict):
+    """Reference motion: B-splines of degree five from rest to rest about a posture, the best of many drawn ones."""
+
+    duration_s: Positive
+    control_points: Annotated[int, Field(ge=8)]
+    centre_deg: tuple[float, ...]
+    amplitude_deg: Positives
+    candidates: Annotated[int, Field(ge=1)] = 100
+    seed: int = 0
+
+
+class Measurement(Strict):
+    """How positions are measured and filtered."""
+
+    rate_hz: Positive = 1000.0
+    counts_per_turn: Positive = 1_250_000.0
+    cutoff_hz: Positive = 20.0
+    order: Annotated[int, Field(ge=1)] = 5
+    # Left out at both ends, where the filter and the unknown past of the motion meet.
+    margin_s: NonNegative = 0.2
+    # Motor torques at lower speeds are left out: friction there is none that the model has.
+    slowest_rad_s: NonNegative = 0.0
+
+    @model_validator(mode="after")
+    def _possible(self) -> "Measurement":
+        steps = 1.0 / (self.rate_hz * STEP_S)
+        if round(steps) < 1 or abs(steps - round(steps)) > 1e-6:
+            raise ValueError(f"rate_hz {self.rate_hz:g}: {1.0 / STEP_S:g} over it must be a whole number")
+        if self.cutoff_hz >= 0.5 * self.rate_hz:
+            raise ValueError(f"cutoff_hz {self.cutoff_hz:g} must be below half the rate, {0.5 * self.rate_hz:g} Hz")
+        return self
+
+
+class ElasticFile(Strict):
+    """Content of elastic.yaml; lists are per joint."""
+
+    schema_version: Literal[1]
+    stiffness_nm_per_rad: Positives
+    # Rotor over joint speed; rotors turn with the links that carry them, the less so the higher the ratio.
+    gear_ratio: Annotated[tuple[NonZero, ...], Field(min_length=1)]
+    proportional_nm_per_rad: Positives
+    derivative_nm_s_per_rad: Positives
+    stribeck: Stribeck
+    spline: Spline
+    measurement: Measurement = Measurement()
+
+    @model_validator(mode="after")
+    def _one_size(self) -> "ElasticFile":
+        lists = (
+            self.stiffness_nm_per_rad,
+            self.gear_ratio,
+            self.proportional_nm_per_rad,
+            self.derivative_nm_s_per_rad,
+            self.spline.centre_deg,
+            self.spline.amplitude_deg,
+        )
+        if len({len(one) for one in lists}) > 1:
+            raise ValueError("every list must have one entry per joint")
+        return self
+
+    @cached_property
+    def stiffness(self) -> FloatArray:
+        """K, (n,) [N m/rad]."""
+        return read_only(np.array(self.stiffness_nm_per_rad))
+
+    @cached_property
+    def gears(self) -> FloatArray:
+        """Gear ratios, (n,)."""
+        return read_only(np.array(self.gear_ratio))
+
+
+def load_elastic(robot: Robot) -> ElasticFile:
+    """The elastic joints of a robot.
+
+    Raises:
+        ConfigurationError: no elastic.yaml, not a valid one, or one for another number of joints.
+    """
+    path = robot.folder / "elastic.yaml"
+    if not path.is_file():
+        raise ConfigurationError(
+            f"robot '{robot.name}' has no {path.name}, which gives the stiffness of its joints: write one"
+        )
+    file = load_validated(path, ElasticFile)
+    if len(file.stiffness_nm_per_rad) != robot.size:
+        raise ConfigurationError(f"{path}: {len(file.stiffness_nm_per_rad)} joints; the robot has {robot.size}")
+    if robot.size != robot.chain_size or any(robot.prismatic):
+        raise ConfigurationError(f"robot '{robot.name}': only revolute chain joints can be elastic")
+    if not np.array_equal(robot.coupling, np.eye(robot.size)):
+        raise ConfigurationError(
+            f"robot '{robot.name}': every elastic joint needs its own motor, but robot.yaml couples some"
+        )
+    return file

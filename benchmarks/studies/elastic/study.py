@@ -1,0 +1,97 @@
+"""The study of elastic joints: how well every group is identified in the setting of elastic.yaml, and with noise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.studies.elastic.classification import Classification, classify_structure
+from benchmarks.studies.elastic.experiment import Recording, drawn_reference, measured, run
+from benchmarks.studies.elastic.identification import ElasticEstimate, filtered, identify, relative_errors
+from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
+from benchmarks.studies.elastic.settings import load_elastic
+from dynid.robot import FloatArray, Robot
+
+NOISE_DB = (20.0, 70.0, 80.0, 100.0, 200.0)
+STATIC = "FC"
+
+
+@dataclass(frozen=True, eq=False)
+class ElasticStudy:
+    """What a study found.
+
+    Attributes:
+        found: the kinds of all parameters, and the groups.
+        true: values of the groups, (b,).
+        estimate: from the quantised recording.
+        errors: |p_hat - p| / |p| of every group that is not zero.
+        errors_frictionless: the same where the plant has no static friction.
+        noise: mean error by signal-to-noise ratio [dB].
+        deflection_deg: largest |q - theta| of every joint, (n,).
+        samples: of the recording.
+    """
+
+    found: Classification
+    true: FloatArray
+    estimate: ElasticEstimate
+    errors: dict[str, float]
+    errors_frictionless: dict[str, float]
+    noise: dict[float, float]
+    deflection_deg: FloatArray
+    samples: int
+
+    @property
+    def error(self) -> float:
+        """Mean relative error over all groups."""
+        return mean(self.errors)
+
+    @property
+    def error_no_static_friction(self) -> float:
+        """The larger of two: the mean without the static friction's groups, and that of a plant that has none."""
+        others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
+        return max(mean(others), mean(self.errors_frictionless))
+
+
+def mean(errors: dict[str, float]) -> float:
+    """Of all groups."""
+    return float(np.mean(list(errors.values())))
+
+
+def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStates:
+    """White noise on all six, each of its joint's root mean square over 10^(ratio / 20)."""
+    rng = np.random.default_rng(seed)
+    size = 10.0 ** (-ratio_db / 20.0)
+    return ElasticStates(
+        *(one + size * np.sqrt((one**2).mean(axis=0)) * rng.normal(size=one.shape) for one in states.arrays)
+    )
+
+
+def study(robot: Robot, noise_db: tuple[float, ...] = NOISE_DB, seed: int = 0) -> ElasticStudy:
+    """Simulate, measure, filter and identify a robot with elastic joints; errors as of `load_elastic`."""
+    model = ElasticModel(robot, load_elastic(robot))
+    how, found = model.file.measurement, classify_structure(model)
+    reference = drawn_reference(model)
+    recording = run(model, reference)
+    states, tau = filtered(measured(recording, model.file), how)
+    estimate = identify(model, states, tau, found)
+    noise = {}
+    for ratio in noise_db:
+        noisy = identify(model, with_noise(states, ratio, seed), tau, found)
+        noise[ratio] = mean(relative_errors(found, noisy, model.nominal))
+    smooth = model.nominal.copy()
+    smooth[model.place(STATIC)] = 0.0
+    second = _identified(model, run(model, reference, smooth), found)
+    return ElasticStudy(
+        found=found,
+        true=found.K @ model.nominal,
+        estimate=estimate,
+        errors=relative_errors(found, estimate, model.nominal),
+        errors_frictionless=relative_errors(found, second, smooth),
+        noise=noise,
+        deflection_deg=np.rad2deg(np.abs(recording.q - recording.theta).max(axis=0)),
+        samples=len(recording.q),
+    )
+
+
+def _identified(model: ElasticModel, recording: Recording, found: Classification) -> ElasticEstimate:
+    states, tau = filtered(measured(recording, model.file), model.file.measurement)
+    return identify(model, states, tau, found)

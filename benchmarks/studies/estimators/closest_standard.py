@@ -1,0 +1,180 @@
+"""Standard parameters closest to a-priori ones, by singular values (Gautier and Venture 2013, section IV).
+
+Of all standard parameters that fit the torques equally well, the ones nearest to a set that some arm is known to have:
+
+    chi = V1 S1^-1 U1' Y                                          the smallest ones (their eq. 26);
+    chi = chi_ref + V1 S1^-1 U1' (Y - W chi_ref)                  closest to chi_ref (eq. 30);
+    chi = chi_ref + diag(chi_e) V1e S1e^-1 U1e' (Y - W chi_ref)   only essential parameters move (eq. 32),
+
+U S V' being the singular value decomposition of W, or of W diag(chi_e), cut at the number of base or essential
+parameters. Nothing constrains the result: whether an arm can have it is looked at afterwards, by the Cholesky factors
+of every link's inertia about its centre of mass with a tolerance (their Table III).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import qr
+
+from dynid.errors import DataError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.essential import EssentialParameters, joint_sigma
+from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
+from dynid.model.standard import tensor
+from dynid.robot import FloatArray, read_only
+
+TOLERANCES = (0.0, -0.01, -0.02, -0.04)  # kg m^2, as in Table III
+RANK_TOLERANCE = 1e-10  # of the largest singular value: below it they are rounding
+
+Columns = Literal["standard", "base", "essential"]
+
+
+@dataclass(frozen=True, eq=False)
+class ClosestStandard:
+    """Standard parameters closest to a-priori ones.
+
+    Attributes:
+        standard: the standard parameters.
+        base: K chi.
+        columns: which parameters moved: all that reach a torque, those that name base parameters, or essential ones.
+        rank: how many singular values were kept.
+        distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in their Table II; NaN without a reference.
+        errors: torque errors on the samples.
+        definite_links: links whose inertia about the centre of mass is definite, by tolerance [kg m^2].
+    """
+
+    standard: StandardParameters
+    base: BaseParameters
+    columns: Columns
+    rank: int
+    distance: float
+    errors: TorqueErrors
+    definite_links: dict[float, int]
+
+    @property
+    def consistent(self) -> bool:
+        """Whether every link has a positive mass and a positive-definite inertia, without any tolerance."""
+        return self.definite_links[0.0] == self.standard.chain_size
+
+
+def inertia_about_com(link: FloatArray) -> FloatArray:
+    """Inertia about the centre of mass (3, 3) of ten standard parameters (eq. 36).
+
+    Raises:
+        DataError: the mass is zero, so there is no centre of mass.
+    """
+    moment, mass = link[6:9], float(link[9])
+    if mass == 0.0:
+        raise DataError("a link without mass has no centre of mass")
+    return np.asarray(tensor(link[:6]) - (moment @ moment * np.eye(3) - np.outer(moment, moment)) / mass)
+
+
+def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
+    """Whether matrix (k, k) - tolerance I has a Cholesky factorisation; a negative tolerance allows for noise."""
+    try:
+        np.linalg.cholesky(matrix - tolerance * np.eye(len(matrix)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def definite_links(standard: StandardParameters, tolerance: float = 0.0) -> int:
+    """How many links have a positive mass and an inertia about the centre of mass that is definite (Table III)."""
+    links = [standard.link(j) for j in range(standard.chain_size)]
+    return sum(bool(link[9] > 0.0) and is_definite(inertia_about_com(link), tolerance) for link in links)
+
+
+def with_identified_drives(model: ArmModel, prior: StandardParameters, base: BaseParameters) -> StandardParameters:
+    """A-priori parameters whose drive side is an identified one: no CAD file holds friction and rotors.
+
+    A rotor inertia that is grouped with link inertias is what the group has beyond the links' a-priori values.
+    """
+    regrouping, values = model.regrouping, np.array(prior.values)
+    links = 10 * model.chain_size
+    for k, row in enumerate(regrouping.K):
+        drives = [int(s) for s in np.flatnonzero(row) if s >= links]
+        if len(drives) != 1:
+            continue
+        (place,) = drives
+        rest = base.values[k] - row @ np.where(np.arange(len(values)) < links, values, 0.0)
+        is_rotor = kind_and_number(regrouping.standard[place])[0] == "IA"
+        value = rest / row[place]
+        values[place] = max(value, MINIMUM_ROTOR_INERTIA) if is_rotor else value
+    return StandardParameters(prior.names, values, prior.chain_size)
+
+
+def closest_standard(
+    model: ArmModel,
+    samples: Samples,
+    prior: StandardParameters | None = None,
+    *,
+    columns: Columns = "standard",
+    essential: EssentialParameters | None = None,
+) -> ClosestStandard:
+    """The standard parameters that fit best and are closest to a-priori ones, rows weighted as in `essential`.
+
+    Args:
+        model: the arm.
+        samples: filtered states and torques.
+        prior: chi_ref; None: the smallest parameters.
+        columns: "standard": all that reach a torque may move (eq. 30, or 26); "base": only those that name the base
+            parameters; "essential": only essential ones (eq. 32).
+        essential: needed for "essential".
+
+    Raises:
+        DataError: of another model, without essential parameters where they are needed, or the motion determines less.
+    """
+    names = model.regrouping.standard
+    if prior is not None and prior.names != names:
+        raise DataError(
+            f"these a-priori parameters belong to another model: {len(prior.names)} names, not {len(names)}"
+        )
+    W = samples.seen(model.standard_regressor)
+    reference = np.zeros(len(names)) if prior is None else np.array(prior.values)
+    sigma = joint_sigma(samples.seen(model.regressor), samples.tau)
+    scale, rank = _column_scale(model, columns, essential)
+    difference = samples.tau - W @ reference
+    rows = np.concatenate([W * scale, difference[..., None]], axis=-1) / sigma[:, None]
+    step = _smallest(rows.reshape(-1, len(names) + 1), rank)
+    standard = StandardParameters(names, reference + scale * step, model.chain_size)
+    size = float(np.linalg.norm(reference))
+    return ClosestStandard(
+        standard=standard,
+        base=BaseParameters(model.names, model.regrouping.K @ standard.values),
+        columns=columns,
+        rank=rank,
+        distance=float(np.linalg.norm(scale * step)) / size if size else float("nan"),
+        errors=torque_errors(samples.tau, W @ standard.values),
+        definite_links={tolerance: definite_links(standard, tolerance) for tolerance in TOLERANCES},
+    )
+
+
+def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
+    """Weight of every standard parameter's column, (s,), zero for those that must not move; and the rank."""
+    scale = np.zeros(len(model.regrouping.standard))
+    places = np.array(model.regrouping.representatives)
+    if columns == "standard":
+        return np.asarray(model.modelled, dtype=np.float64), len(model.names)
+    if columns == "base":
+        scale[places] = 1.0
+        return scale, len(model.names)
+    if essential is None or essential.base.names != model.names:
+        raise DataError("columns 'essential' need the essential parameters of this model")
+    scale[places] = essential.base.values
+    return read_only(scale), len(essential.kept)
+
+
+def _smallest(rows: FloatArray, rank: int) -> FloatArray:
+    """V1 S1^-1 U1' y, (s,), of rows [W y] (m, s + 1): of all best fits the smallest."""
+    R = qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]
+    U, singular, Vt = np.linalg.svd(R[:, :-1], full_matrices=False)
+    if singular[rank - 1] <= RANK_TOLERANCE * singular[0]:
+        raise DataError(
+            f"the motion determines fewer than {rank} parameters: singular value {rank} is {singular[rank - 1]:.3g}, "
+            f"the largest {singular[0]:.3g}; excite more joints together"
+        )
+    return np.asarray(Vt[:rank].T @ ((U[:, :rank].T @ R[:, -1]) / singular[:rank]))

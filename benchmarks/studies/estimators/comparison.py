@@ -1,0 +1,195 @@
+"""Several estimators on the same data: errors in and out of sample, feasibility, time.
+
+ols, wls, huber, essential    base parameters without constraints
+closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
+closest-essential             the same, moving essential parameters only (eq. 32)
+consistent, sequential        the fit among physically consistent models, all joints at once or
+                              one after the other
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from benchmarks.studies.estimators.closest_standard import closest_standard, with_identified_drives
+from dynid.errors import DynidError, UnknownNameError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.essential import essential_parameters, without_friction
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.gear_rows import predicted_torques
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.table import ESTIMATORS, estimator
+from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.identification.feasibility.quick_audit import quick_audit
+from dynid.identification.pipeline import nominal_standard
+from dynid.identification.prediction import relative_errors
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.robot import Robot
+
+POSES = 5_000  # at which M is looked at
+CLOSEST, CLOSEST_ESSENTIAL = "closest", "closest-essential"
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one estimator gave.
+
+    Attributes:
+        base: base parameters.
+        friction: beside them; None without.
+        definite_links: links whose inertia is definite, where it gives standard parameters; else None.
+        consistent: whether these parameters are certainly physically consistent.
+    """
+
+    base: BaseParameters
+    friction: FrictionLaw | None = None
+    definite_links: int | None = None
+    consistent: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One line of the comparison.
+
+    Attributes:
+        name: of the estimator.
+        parameters: how many base parameters are not zero.
+        in_sample: torque errors on the data that were fitted.
+        out_of_sample: on held-out data; None without any.
+        lambda_min: smallest eigenvalue of M(q) at the poses that were looked at [kg m^2].
+        outcome: what it gave.
+        seconds: that the estimation took.
+        failure: why there is no result, '' if there is.
+    """
+
+    name: str
+    seconds: float
+    failure: str = ""
+    parameters: int = 0
+    in_sample: TorqueErrors | None = None
+    out_of_sample: TorqueErrors | None = None
+    lambda_min: float = float("nan")
+    outcome: Outcome | None = None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no pose was found at which M is not positive definite."""
+        return self.outcome is not None and (self.outcome.consistent or self.lambda_min > 0.0)
+
+    def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
+        """The line as plain values."""
+        if self.outcome is None or self.in_sample is None:
+            return {"failure": self.failure, "seconds": self.seconds}
+        out = self.out_of_sample
+        return {
+            "parameters": self.parameters,
+            "relative_torque_error": {
+                "in_sample": relative_errors(self.in_sample, joints),
+                "out_of_sample": None if out is None else relative_errors(out, joints),
+            },
+            "feasible": self.feasible,
+            "consistent": self.outcome.consistent,
+            "lambda_min_kg_m2": self.lambda_min,
+            "definite_links": self.outcome.definite_links,
+            "seconds": self.seconds,
+        }
+
+
+def a_priori(robot: Robot, model: ArmModel, base: BaseParameters) -> StandardParameters | None:
+    """The robot's a-priori links with drives as they are identified; None where there are no a-priori links."""
+    values = nominal_standard(robot, model)
+    if values is None:
+        return None
+    links = StandardParameters(model.regrouping.standard, values, model.chain_size)
+    return with_identified_drives(model, links, base)
+
+
+class Comparison:
+    """Estimators of one arm on one set of samples, judged by itself and by held-out samples.
+
+    Args:
+        robot: the robot.
+        model: its model as it was mounted.
+        fitted: samples to fit.
+        held: samples to judge by; None without.
+        settings: how friction is treated.
+    """
+
+    def __init__(
+        self, robot: Robot, model: ArmModel, fitted: Samples, held: Samples | None, settings: IdentificationSettings
+    ) -> None:
+        self.robot, self.model, self.fitted, self.held, self.settings = robot, model, fitted, held, settings
+
+    @cached_property
+    def _gears(self) -> KnownGears | None:
+        """Friction as it is fitted once, for all estimators; None where none is fitted beside the parameters."""
+        beside = Regression.stack(self.model, self.fitted, self.settings.coulomb_friction).beside
+        return None if beside is None else beside.fit.known
+
+    def names(self) -> tuple[str, ...]:
+        """All estimators that can be compared."""
+        return (*sorted(ESTIMATORS), CLOSEST, CLOSEST_ESSENTIAL)
+
+    def rows(self, names: Sequence[str] = ()) -> list[Row]:
+        """The comparison of the named estimators, of all without a name.
+
+        Raises:
+            UnknownNameError: no such estimator.
+        """
+        for name in names:
+            if name not in self.names():
+                raise UnknownNameError("estimator", name, self.names())
+        return [self._row(name) for name in names or self.names()]
+
+    def _row(self, name: str) -> Row:
+        begin = time.perf_counter()
+        try:
+            outcome = self._estimate(name)()
+        except DynidError as error:  # an estimator that does not come to a result is a line, too
+            return Row(name, time.perf_counter() - begin, str(error))
+        seconds = time.perf_counter() - begin
+        audited = quick_audit(self.model, outcome.base, self.robot.audit_lower, self.robot.audit_upper, poses=POSES)
+        held = None if self.held is None else self._errors(outcome, self.held)
+        return Row(
+            name,
+            seconds,
+            parameters=int(np.count_nonzero(outcome.base.values)),
+            in_sample=self._errors(outcome, self.fitted),
+            out_of_sample=held,
+            lambda_min=audited.lambda_min,
+            outcome=outcome,
+        )
+
+    def _errors(self, outcome: Outcome, samples: Samples) -> TorqueErrors:
+        predicted = predicted_torques(self.model, samples, outcome.base, outcome.friction)
+        return torque_errors(samples.tau, predicted, samples.dq)
+
+    def _estimate(self, name: str) -> Callable[[], Outcome]:
+        own = {CLOSEST: self._closest, CLOSEST_ESSENTIAL: self._closest_essential}
+        return own.get(name) or (lambda: self._registered(name))
+
+    def _registered(self, name: str) -> Outcome:
+        found = estimator(name).estimate(self.model, self.fitted, self.settings.coulomb_friction, self._gears)
+        links = None if found.standard is None else self.model.chain_size
+        return Outcome(found.base, found.friction, links, consistent=found.standard is not None)
+
+    def _closest(self) -> Outcome:
+        plain, friction, _ = without_friction(self.model, self.fitted, self.settings.coulomb_friction, self._gears)
+        whole = essential_parameters(self.model, plain, np.inf)
+        found = closest_standard(self.model, plain, a_priori(self.robot, self.model, whole.base))
+        return Outcome(found.base, friction, found.definite_links[0.0], found.consistent)
+
+    def _closest_essential(self) -> Outcome:
+        plain, friction, _ = without_friction(self.model, self.fitted, self.settings.coulomb_friction, self._gears)
+        essential = essential_parameters(self.model, plain)
+        # drives that the motion does not show are no a-priori knowledge either
+        prior = a_priori(self.robot, self.model, essential.base)
+        found = closest_standard(self.model, plain, prior, columns="essential", essential=essential)
+        return Outcome(found.base, friction, found.definite_links[0.0], found.consistent)

@@ -1,0 +1,1 @@
+"""Optimised excitation, and the excitation that is easiest to foresee; see docs/methods.md."""

@@ -1,0 +1,195 @@
+"""Optimised excitation: coefficients of a series by gradients of the information matrix.
+
+With the regressor W of all samples and A = W'W (p, p), both objectives are functions f of A's eigenvalues with a
+gradient H = df/dA, and df = 2 sum (W H) . dW:
+
+    condition:  f = (log tr A^m + log tr A^-m) / (2 m), which becomes log kappa(W) for large m;
+    d_optimal:  f = -log det A / (2 p).
+
+dW comes from central differences in the states of every sample, so the cost of a gradient does not grow with the number
+of coefficients. Limits are penalties whose weight grows from round to round; what is left outside is taken away by the
+caller, who checks the result (see `benchmarks.studies.excitation.optimiser`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import minimize
+
+from benchmarks.studies.excitation.series import Series
+from dynid.errors import ConfigurationError
+from dynid.robot import FloatArray, read_only
+
+Objective = Literal["condition", "d_optimal"]
+States = tuple[FloatArray, FloatArray, FloatArray]
+Regressor = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+DIFFERENCE = 1e-5
+SHARPNESS = 6  # m above
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What states must keep, (n,) each: positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m]."""
+
+    lower: FloatArray
+    upper: FloatArray
+    velocity: FloatArray
+    acceleration: FloatArray
+    torque: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is optimised.
+
+    Attributes:
+        series: functions of time.
+        times: of the samples, (N,) [s].
+        regressor: of the base parameters, states (N, n) to (N, n, p).
+        phi: parameters that predict the torques, (p,).
+        bounds: what must be kept.
+        objective: what is made small.
+        repulsion: None, or a function of postures (N, n) that gives a penalty and its gradient (N, n): of near contact.
+    """
+
+    series: Series
+    times: FloatArray
+    regressor: Regressor
+    phi: FloatArray
+    bounds: Bounds
+    objective: Objective
+    repulsion: Callable[[FloatArray], tuple[float, FloatArray]] | None = None
+
+
+def log_condition(A: FloatArray) -> tuple[float, FloatArray]:
+    """The smooth log kappa of W [-] and its gradient (p, p) with respect to A = W'W (p, p)."""
+    values, vectors = np.linalg.eigh(A)
+    values = np.maximum(values, values[-1] * 1e-14)
+    high, low = (values / values[-1]) ** SHARPNESS, (values[0] / values) ** SHARPNESS
+    value = (np.log(high.sum()) + np.log(low.sum())) / SHARPNESS + np.log(values[-1] / values[0])
+    slopes = (high / high.sum() - low / low.sum()) / values
+    return 0.5 * float(value), 0.5 * (vectors * slopes) @ vectors.T
+
+
+def d_optimality(A: FloatArray) -> tuple[float, FloatArray]:
+    """-log det A / (2 p) [-] and its gradient (p, p)."""
+    values, vectors = np.linalg.eigh(A)
+    values = np.maximum(values, values[-1] * 1e-14)
+    half = -0.5 / len(values)
+    return float(half * np.log(values).sum()), half * (vectors / values) @ vectors.T
+
+
+OBJECTIVES = {"condition": log_condition, "d_optimal": d_optimality}
+
+
+def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
+    """Squared relative excess [-] of values (N, n) over bounds (n,) of the same unit, averaged, and its gradient."""
+    width = np.where(np.isfinite(upper - lower), upper - lower, 1.0)
+    over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
+    return float((over**2).sum()) / len(values), 2.0 * over / width / len(values)
+
+
+def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[float, FloatArray]:
+    """Objective plus `penalty` times what leaves the bounds [-], and the gradient, of coefficients (k, n) [rad]."""
+    shapes = problem.series.functions(problem.times)
+    states: States = tuple(shape @ coefficients for shape in shapes)  # type: ignore[assignment]
+    W = problem.regressor(*states)
+    flat = W.reshape(-1, W.shape[-1])
+    value, H = OBJECTIVES[problem.objective](flat.T @ flat / len(problem.times))
+    pull = 2.0 * (W @ H) / len(problem.times)
+    bounds, slopes = problem.bounds, [np.zeros_like(states[0]) for _ in range(3)]
+    limits = (
+        (bounds.lower, bounds.upper),
+        (-bounds.velocity, bounds.velocity),
+        (-bounds.acceleration, bounds.acceleration),
+    )
+    for k, (state, (low, high)) in enumerate(zip(states, limits, strict=True)):
+        more, slope = excess(state, low, high)
+        value, slopes[k] = value + penalty * more, slopes[k] + penalty * slope
+    more, push = excess(W @ problem.phi, -bounds.torque, bounds.torque)
+    value += penalty * more
+    pull = pull + penalty * push[..., None] * problem.phi
+    if problem.repulsion is not None:
+        more, slope = problem.repulsion(states[0])
+        value, slopes[0] = value + penalty * more, slopes[0] + penalty * slope
+    for k in range(3):
+        slopes[k] += _through_regressor(problem.regressor, states, k, pull)
+    gradient = sum(shape.T @ slope for shape, slope in zip(shapes, slopes, strict=True))
+    return value, np.asarray(gradient)
+
+
+def _through_regressor(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
+    """sum over rows of pull . dW / dstate, (N, n), for q (0), dq (1) or ddq (2)."""
+    size = states[0].shape[1]
+    slope = np.zeros_like(states[0])
+    for joint in range(size):
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = [np.array(one) for one in states]
+            moved[which][:, joint] += sign * DIFFERENCE
+            ends.append(regressor(moved[0], moved[1], moved[2]))
+        slope[:, joint] = ((ends[0] - ends[1]) * pull).sum(axis=(1, 2)) / (2.0 * DIFFERENCE)
+    return slope
+
+
+def start_coefficients(problem: Problem, seed: int) -> FloatArray:
+    """A random motion (k, n) [rad] about the middle of the positions, scaled into positions, speeds, accelerations."""
+    bounds, series = problem.bounds, problem.series
+    drawn = series.rest.T @ np.random.default_rng(seed).normal(size=(series.size, len(bounds.lower)))
+    shapes = series.functions(problem.times)
+    q, dq, ddq = (shape @ drawn for shape in shapes)
+    middle, half = 0.5 * (bounds.lower + bounds.upper), 0.5 * (bounds.upper - bounds.lower)
+    offset = q.mean(axis=0)
+    share = np.minimum.reduce(
+        [
+            half / np.abs(q - offset).max(axis=0),
+            bounds.velocity / np.abs(dq).max(axis=0),
+            bounds.acceleration / np.abs(ddq).max(axis=0),
+        ]
+    )
+    constant = np.linalg.lstsq(shapes[0], np.ones(len(problem.times)), rcond=None)[0]
+    return np.asarray(drawn * (0.7 * share) + np.outer(constant, middle - 0.7 * share * offset))
+
+
+def optimise(
+    problem: Problem, seed: int = 0, rounds: tuple[float, ...] = (1e1, 1e2, 1e3, 1e4), iterations: int = 40
+) -> FloatArray:
+    """Coefficients (k, n) [rad] that make the objective small within the bounds, to what penalties can keep.
+
+    Args:
+        problem: what is optimised.
+        seed: of the motion from which it starts.
+        rounds: weights of the penalties, one after the other.
+        iterations: of L-BFGS in every round, at most.
+
+    Raises:
+        ConfigurationError: fewer samples than parameters.
+    """
+    if len(problem.times) * len(problem.bounds.lower) <= len(problem.phi):
+        raise ConfigurationError(
+            f"{len(problem.times)} samples cannot determine {len(problem.phi)} parameters; use more samples"
+        )
+    found = start_coefficients(problem, seed)
+    scale = max(float(np.abs(found).std()), 1e-3)
+    for penalty in rounds:
+        result = minimize(
+            _flat(problem, penalty, found.shape, scale),
+            found.ravel() / scale,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations, "maxcor": 30},
+        )
+        found = result.x.reshape(found.shape) * scale
+    return read_only(found)
+
+
+def _flat(
+    problem: Problem, penalty: float, shape: tuple[int, ...], scale: float
+) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    def value_and_gradient(x: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = cost(problem, x.reshape(shape) * scale, penalty)
+        return value, gradient.ravel() * scale
+
+    return value_and_gradient

@@ -1,0 +1,184 @@
+"""One joint at a time, from the last one inward, on a sine whose frequency is raised under a velocity limit.
+
+Only one joint moves, the others hold a posture: of all excitations this one is the easiest to foresee. The moving joint
+follows a sin(w t) within a smooth envelope, so that it starts and ends at rest; w is the highest at which the motion
+keeps every limit, since inertia is excited by accelerations, which grow with w squared. A posture shows those
+parameters alone that its gravity and coupling reach, so several postures are visited.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from dynid.control.motion_check import MotionCheck
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+from dynid.trajectory.trajectory import approach
+
+KNOT_S = 0.02
+RAISE = 1.1  # from one frequency to the next
+LOWEST_RAD_S = 0.5
+SHRINK = 0.8  # of the amplitude, where even the lowest frequency leaves a limit
+SMALLEST_SHARE = 0.05  # of the joint's range
+PAUSE_S = 0.3
+MOST_TRIED = 200  # random postures
+
+
+@dataclass(frozen=True)
+class OneJointWish:
+    """What is asked for: `periods` of the sine at each of `postures`, with amplitudes of `amplitude` of what the ranges
+    leave. The first posture is the middle of the ranges, or the rest posture where links touch there; the others are
+    random within `spread` of the ranges."""
+
+    periods: int = 4
+    postures: int = 1
+    amplitude: float = 0.8
+    spread: float = 0.4
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sine:
+    """One sine: which joint, its amplitude [rad] and frequency [rad/s]."""
+
+    joint: str
+    amplitude_rad: float
+    frequency_rad_s: float
+
+
+class OneJointExcitation:
+    """Makes the motions of one robot; all of them have passed the check.
+
+    Args:
+        robot: names and ranges of the joints.
+        lower: positions that are kept, (n,) [rad].
+        upper: the same, (n,) [rad].
+        velocity: speeds that are kept, (n,) [rad/s].
+        check: of all other limits.
+    """
+
+    def __init__(
+        self, robot: Robot, lower: FloatArray, upper: FloatArray, velocity: FloatArray, check: MotionCheck
+    ) -> None:
+        self._robot, self._lower, self._upper, self._velocity, self._check = robot, lower, upper, velocity, check
+
+    def motion(self, name: str, wish: OneJointWish) -> tuple[PolynomialTrajectory, tuple[Sine, ...]]:
+        """All joints from the last one inward at every posture, and the sines that it is made of.
+
+        Raises:
+            SafetyError: a joint cannot move at all within the limits at a posture, or the way between postures leaves
+                a limit.
+            ConfigurationError: no period or no posture.
+        """
+        if wish.periods < 2 or wish.postures < 1:
+            raise ConfigurationError(f"{wish.periods} periods at {wish.postures} postures; expected at least 2 at 1")
+        pieces: list[PolynomialTrajectory] = []
+        sines: list[Sine] = []
+        refusal: SafetyError | None = None
+        for posture in self._postures(wish):
+            try:
+                found = [self._fastest(joint, posture, wish) for joint in reversed(range(self._robot.size))]
+            except SafetyError as error:  # another posture may do
+                refusal = error
+                continue
+            pieces += [piece for piece, _ in found]
+            sines += [sine for _, sine in found]
+            if len(pieces) == wish.postures * self._robot.size:
+                break
+        else:
+            raise refusal or SafetyError("every posture within the limits has a self-collision")
+        whole = self._joined(name, pieces)
+        self._check.check([whole])
+        return whole, tuple(sines)
+
+    def _postures(self, wish: OneJointWish) -> Iterator[FloatArray]:
+        """The middle of the ranges, or where its links touch the rest posture; then random ones."""
+        rng = np.random.default_rng(wish.seed)
+        middle, half = 0.5 * (self._lower + self._upper), 0.5 * (self._upper - self._lower)
+        first = middle if self._allowed(middle) else self._robot.rest_posture.clip(self._lower, self._upper)
+        randoms = (middle + wish.spread * half * rng.uniform(-1.0, 1.0, len(half)) for _ in range(MOST_TRIED))
+        return filter(self._allowed, chain([first], randoms))
+
+    def _allowed(self, posture: FloatArray) -> bool:
+        try:
+            self._check.check([approach(posture, posture, self._robot.joint_names)])
+        except SafetyError:
+            return False
+        return True
+
+    def _fastest(self, joint: int, posture: FloatArray, wish: OneJointWish) -> tuple[PolynomialTrajectory, Sine]:
+        """The sine of the highest frequency that is allowed, of the largest amplitude that is allowed at all."""
+        room = min(posture[joint] - self._lower[joint], self._upper[joint] - posture[joint])
+        amplitude, name = wish.amplitude * room, self._robot.joint_names[joint]
+        least = min(SMALLEST_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
+        while 0.0 < least <= amplitude:
+            best, frequency = None, LOWEST_RAD_S
+            while (piece := self._sine(joint, posture, amplitude, frequency, wish.periods)) is not None:
+                best = piece, Sine(name, amplitude, frequency)
+                frequency *= RAISE
+            if best is not None:
+                return best
+            amplitude *= SHRINK
+        raise SafetyError(f"joint {name} cannot move by {np.rad2deg(least):.1f} deg at a posture: choose another")
+
+    def _sine(
+        self, joint: int, posture: FloatArray, amplitude: float, frequency: float, periods: int
+    ) -> PolynomialTrajectory | None:
+        """None where it leaves a limit."""
+        duration = 2.0 * np.pi / frequency * periods
+        times = np.linspace(0.0, duration, max(round(duration / KNOT_S), 12 * periods) + 1)
+        moved = _windowed(times, amplitude, frequency, 2.0 * np.pi / frequency)
+        if np.abs(moved[1]).max() > self._velocity[joint]:
+            return None
+        rows = np.zeros((3, len(times), self._robot.size))
+        rows[0] = posture
+        rows[:, :, joint] += moved
+        rows[1:, [0, -1]] = 0.0
+        piece = through_points("sine", self._robot.joint_names, times, *rows)
+        try:
+            self._check.check([piece])
+        except SafetyError:
+            return None
+        return piece
+
+    def _joined(self, name: str, pieces: list[PolynomialTrajectory]) -> PolynomialTrajectory:
+        """The pieces with pauses, and where the posture changes, the way to the next."""
+        times, rows = [np.zeros(1)], [np.array([pieces[0].start, *np.zeros((2, self._robot.size))])[:, None]]
+        for piece in pieces:
+            begin, posture = times[-1][-1] + PAUSE_S, rows[-1][0, -1]
+            if np.abs(posture - piece.start).max() > 1e-9:
+                way = approach(posture, piece.start, self._robot.joint_names)
+                ticks = np.linspace(0.0, way.duration, max(round(way.duration / KNOT_S), 2) + 1)
+                times.append(begin + ticks)
+                rows.append(np.array(way.sample_all(ticks)))
+                rows[-1][1:, [0, -1]] = 0.0
+                begin = times[-1][-1] + PAUSE_S
+            times.append(begin + piece.knots)
+            rows.append(np.array(piece.sample_all(piece.knots)))
+            rows[-1][1:, [0, -1]] = 0.0
+        return through_points(name, self._robot.joint_names, np.concatenate(times), *np.concatenate(rows, axis=1))
+
+
+def _windowed(times: FloatArray, amplitude: float, frequency: float, blend_s: float) -> FloatArray:
+    """a w(t) sin(w t) with its derivatives, (3, N), the window rising and falling over `blend_s` as a quintic."""
+
+    def rise(s: FloatArray) -> FloatArray:
+        s = np.clip(s, 0.0, 1.0)
+        return np.array(
+            [
+                s**3 * (10.0 - 15.0 * s + 6.0 * s**2),
+                30.0 * s**2 * (1.0 - s) ** 2 / blend_s,
+                60.0 * s * (1.0 - s) * (1.0 - 2.0 * s) / blend_s**2,
+            ]
+        )
+
+    up, down = rise(times / blend_s), rise((times[-1] - times) / blend_s)
+    w = np.array(
+        [up[0] * down[0], up[1] * down[0] - up[0] * down[1], up[2] * down[0] - 2.0 * up[1] * down[1] + up[0] * down[2]]
+    )
+    s, c = amplitude * np.sin(frequency * times), amplitude * np.cos(frequency * times)
+    ds, dds = frequency * c, -(frequency**2) * s
+    return np.array([w[0] * s, w[1] * s + w[0] * ds, w[2] * s + 2.0 * w[1] * ds + w[0] * dds])

@@ -1,0 +1,273 @@
+"""Excitation that is optimised for a robot within all its limits, and the file that holds it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio
+import yaml
+
+from benchmarks.kernels import compile_regressor
+from benchmarks.studies.excitation.objectives import Bounds, Objective, Problem, Regressor, optimise
+from benchmarks.studies.excitation.one_joint import OneJointExcitation
+from benchmarks.studies.excitation.series import Series, SeriesKind
+from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques, robot_limits
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.families import Excitation
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+
+LOOK_S = 0.1  # between the samples that the optimisation sees
+KNOT_S = 0.05  # between the points of the file, which quintics join
+KAPPA_S = 0.04  # between the samples of which kappa is told, as `dynid trajectories` and the paper have it
+SECONDS_PER_TERM = {"fourier": 2.6, "spline": 1.2}
+CLEARANCE_M = 0.02
+LACK_M = 0.05  # of clearance, at which the penalty on contact is 1
+TIGHTER = (0.98, 0.95, 0.9, 0.8)  # shares of the limits, one after the other, until the check passes
+DECIMALS = 9
+ROUNDED = 1e-3  # of accelerations: what quintics between the points of a file add
+RANK_TOLERANCE = 1e-6  # of columns scaled to unit length
+
+
+@dataclass(frozen=True)
+class ExcitationWish:
+    """What is asked for.
+
+    Attributes:
+        duration_s: from rest to rest.
+        kind: Fourier series or B-spline.
+        objective: condition number or determinant.
+        terms: harmonics or control points; None is what suits the duration.
+        profile: of excitation.yaml; its position limits and its share of the speeds are kept.
+        starts: random motions from which the optimisation starts; the best result counts.
+        seed: of the first.
+    """
+
+    duration_s: float
+    kind: SeriesKind = "fourier"
+    objective: Objective = "condition"
+    terms: int | None = None
+    profile: str = "limited"
+    starts: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class OptimisedExcitation:
+    """A motion within the limits, and the condition number of its regressor."""
+
+    motion: PolynomialTrajectory
+    kappa: float
+
+
+def condition_number(regressor: Regressor, motion: Motion) -> float:
+    """2-norm condition number of the regressor (N, n, p) stacked over a motion; errors as of the regressor."""
+    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
+    return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
+
+
+def rank(regressor: Regressor, motion: Motion) -> int:
+    """How many parameter combinations a motion determines: the rank of the stacked regressor, columns scaled."""
+    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
+    flat = W.reshape(-1, W.shape[-1])
+    lengths = np.linalg.norm(flat, axis=0)
+    return int(np.linalg.matrix_rank(flat[:, lengths > 0.0] / lengths[lengths > 0.0], tol=RANK_TOLERANCE))
+
+
+class Clearance(SelfCollision):
+    """How near links come to each other, beside whether they touch."""
+
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
+        self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
+
+    def lack(self, q: FloatArray, wanted_m: float) -> float:
+        """By how much two links are nearer than wanted at a posture q (n,) [rad], in metres; 0 where none are.
+
+        Links that are near each other at the rest posture may come as near as half of that.
+        """
+        if not self.pairs:
+            return 0.0
+        return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
+
+    def _distances(self, q: FloatArray) -> FloatArray:
+        """Of all pairs, (pairs,) [m]; negative where they overlap."""
+        full = self._neutral.copy()
+        full[self._places] = q
+        pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)
+        return np.array([result.min_distance for result in self._results.distanceResults])
+
+
+class ExcitationOptimiser:
+    """Optimises excitation of one robot; whatever it hands out has passed `MotionCheck`.
+
+    Args:
+        robot: the robot, whose nominal parameters predict the torques.
+        excitation: its motions; their limits of speed and acceleration are kept, too.
+        mount: how the arm is mounted; None is the default.
+
+    Raises:
+        ConfigurationError: a joint slides.
+    """
+
+    def __init__(self, robot: Robot, excitation: Excitation, mount: str | None = None) -> None:
+        if any(robot.prismatic):
+            raise ConfigurationError(
+                f"robot '{robot.name}' has prismatic joints; optimised excitation supports revolute joints only"
+            )
+        self._robot, self._excitation = robot, excitation
+        model = ArmModel.of(robot, mount=mount)
+        path = robot.folder / robot.file.simulation.standard_parameters
+        self.names = model.names
+        self._phi: BaseParameters = model.base_parameters(load_standard(path, model.mdh, model.regrouping.standard))
+        compiled = compile_regressor(model)
+        # Optimisation tries postures beyond every limit, the compiled kernels know one turn.
+        self.regressor: Regressor = lambda q, dq, ddq: compiled(np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, dq, ddq)
+        self._limits = robot_limits(robot, excitation.acceleration_limits)
+        self._collision = Clearance(robot)
+        self._torques = model_torques(model, self._phi, FrictionLaw.of(robot.size, {}))
+        self._check = MotionCheck(robot, self._limits, self._torques, self._collision)
+
+    def bounds(self, profile: str, share: float = 1.0) -> Bounds:
+        """The limits of a profile, speeds and accelerations as its fastest primitives have them, times a share.
+
+        Raises:
+            UnknownNameError: no such profile.
+        """
+        lower, upper = self._excitation.limits(profile)
+        lower, upper = np.maximum(lower, self._robot.lower), np.minimum(upper, self._robot.upper)
+        file, middle = self._excitation.file, 0.5 * (lower + upper)
+        fastest = file.profiles[profile].speed_scale * max(max(row) for row in file.speed_factors.values())
+        velocity = np.minimum(fastest * np.array(file.velocity_rad_s), self._robot.velocity_limits)
+        return Bounds(
+            middle + share * (lower - middle),
+            middle + share * (upper - middle),
+            share * velocity,
+            share * fastest * self._excitation.acceleration_limits,
+            share * self._limits.torque,
+        )
+
+    def optimise(self, name: str, wish: ExcitationWish) -> OptimisedExcitation:
+        """The best of the motions that the wish's starts lead to.
+
+        Raises:
+            SafetyError: none of them passes the check of all limits; says why the last did not.
+            ConfigurationError: too short a motion for its terms or for the number of parameters.
+            UnknownNameError: no such profile.
+        """
+        best: OptimisedExcitation | None = None
+        refusal: SafetyError | None = None
+        for start in range(wish.starts):
+            try:
+                found = self._one(name, wish, wish.seed + start)
+            except SafetyError as error:
+                refusal = error
+                continue
+            if best is None or found.kappa < best.kappa:
+                best = found
+        if best is None:
+            assert refusal is not None
+            raise refusal
+        return best
+
+    def _one(self, name: str, wish: ExcitationWish, seed: int) -> OptimisedExcitation:
+        for share in TIGHTER:
+            motion = self._motion(name, wish, seed, share)
+            try:
+                self.check(motion, wish.profile)
+            except SafetyError as error:
+                refusal = error
+                continue
+            return OptimisedExcitation(motion, condition_number(self.regressor, motion))
+        raise refusal
+
+    def one_joint(self, profile: str) -> OneJointExcitation:
+        """Excitation of one joint at a time under the same limits.
+
+        Raises:
+            UnknownNameError: no such profile.
+        """
+        bounds = self.bounds(profile)
+        limits = MotionLimits(bounds.lower, bounds.upper, bounds.velocity, bounds.acceleration, bounds.torque)
+        check = MotionCheck(self._robot, limits, self._torques, self._collision)
+        return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, check)
+
+    def check(self, motion: Motion, profile: str) -> None:
+        """Refuse a motion that leaves the robot's limits, touches itself, or leaves what the profile allows.
+
+        Raises:
+            SafetyError: names joint or links, time, value and limit.
+        """
+        self._check.check([motion])
+        bounds = self.bounds(profile)
+        q, dq, ddq = motion.sample_all(np.arange(0.0, motion.duration, KNOT_S / 8.0))
+        outside = (q < bounds.lower) | (q > bounds.upper) | (np.abs(dq) > bounds.velocity)
+        if (outside | (np.abs(ddq) > bounds.acceleration * (1.0 + ROUNDED))).any():
+            raise SafetyError(
+                f"motion '{motion.name}' exceeds positions, speeds or accelerations of profile '{profile}'"
+            )
+
+    def _motion(self, name: str, wish: ExcitationWish, seed: int, share: float) -> PolynomialTrajectory:
+        terms = wish.terms or max(8, round(wish.duration_s / SECONDS_PER_TERM[wish.kind]))
+        series = Series.of(wish.kind, wish.duration_s, terms)
+        times = np.arange(0.0, wish.duration_s, LOOK_S)
+        problem = Problem(
+            series,
+            times,
+            self.regressor,
+            self._phi.values,
+            self.bounds(wish.profile, share),
+            wish.objective,
+            repulsion(self._collision) if self._collision.pairs else None,
+        )
+        coefficients = optimise(problem, seed)
+        knots = np.linspace(0.0, wish.duration_s, round(wish.duration_s / KNOT_S) + 1)
+        q, dq, ddq = (np.round(shape @ coefficients, DECIMALS) for shape in series.functions(knots))
+        return through_points(name, self._robot.joint_names, knots, q, dq, ddq)
+
+
+def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    """A penalty on postures (N, n) whose links come nearer than `CLEARANCE_M`, with its gradient (N, n)."""
+    step = 1e-4
+
+    def penalty(q: FloatArray) -> tuple[float, FloatArray]:
+        total, slope = 0.0, np.zeros_like(q)
+        for row, posture in enumerate(q):
+            lack = collision.lack(posture, CLEARANCE_M)
+            if lack <= 0.0:
+                continue
+            total += (lack / LACK_M) ** 2
+            for joint in range(q.shape[1]):
+                moved = posture.copy()
+                moved[joint] += step
+                slope[row, joint] = 2.0 * lack / LACK_M**2 * (collision.lack(moved, CLEARANCE_M) - lack) / step
+        return total / len(q), slope / len(q)
+
+    return penalty
+
+
+def trajectory_file(motion: PolynomialTrajectory) -> str:
+    """A motion as YAML of `dynid.trajectory.files`: its knots with positions, velocities and accelerations, (k, n)."""
+    rows = [motion.sample_all(motion.knots)[k] for k in range(3)]
+    points: Sequence[dict[str, object]] = [
+        {
+            "time_s": round(float(time), DECIMALS),
+            "positions_rad": np.round(q, DECIMALS).tolist(),
+            "velocities_rad_s": np.round(dq, DECIMALS).tolist(),
+            "accelerations_rad_s2": np.round(ddq, DECIMALS).tolist(),
+        }
+        for time, q, dq, ddq in zip(motion.knots, *rows, strict=True)
+    ]
+    content = {
+        "schema_version": 1,
+        "name": motion.name,
+        "joint_names": list(motion.joint_names),
+        "points": list(points),
+    }
+    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=200)

@@ -1,0 +1,77 @@
+"""Smooth motions that are linear in their coefficients: finite Fourier series and B-splines, from rest to rest.
+
+Positions are q(t) = Phi(t) c with functions Phi that already have no velocity and no acceleration at both ends, so
+that every choice of coefficients is a motion that an arm can start and end.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.linalg import null_space
+
+from dynid.errors import ConfigurationError
+from dynid.robot import FloatArray, read_only
+
+SeriesKind = Literal["fourier", "spline"]
+SPLINE_DEGREE = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Functions of time, (k,) of them; `motion` makes of coefficients (k, n) a motion of n joints.
+
+    Attributes:
+        kind: of the functions.
+        duration: from rest to rest [s].
+        rest: combinations of the plain functions that are at rest at both ends, (m, k).
+        size: m: of a Fourier series 1 + 2 harmonics, of a spline its control points.
+    """
+
+    kind: SeriesKind
+    duration: float
+    rest: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, kind: SeriesKind, duration: float, terms: int) -> "Series":
+        """A Fourier series of `terms` harmonics of 1/duration, or a spline of `terms` control points.
+
+        Raises:
+            ConfigurationError: a duration that is not positive, or too few terms to be at rest at both ends.
+        """
+        least = 3 if kind == "fourier" else SPLINE_DEGREE + 3
+        if not duration > 0.0 or terms < least:
+            raise ConfigurationError(f"a {kind} motion of {duration} s with {terms} terms; expected at least {least}")
+        size = 1 + 2 * terms if kind == "fourier" else terms
+        plain = cls(kind, duration, read_only(np.eye(size)), size)
+        _, velocity, acceleration = plain.functions(np.array([0.0, duration]))
+        free = null_space(np.concatenate([velocity * duration, acceleration * duration**2]), rcond=1e-10)
+        return cls(kind, duration, read_only(free), size)
+
+    @property
+    def count(self) -> int:
+        """Number of functions k."""
+        return int(self.rest.shape[1])
+
+    def functions(self, times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Phi and its first and second derivatives at times (N,) [s]: three (N, k)."""
+        made = self._fourier(times) if self.kind == "fourier" else self._spline(times)
+        return made[0] @ self.rest, made[1] @ self.rest, made[2] @ self.rest
+
+    def _fourier(self, times: FloatArray) -> list[FloatArray]:
+        rates = 2.0 * np.pi / self.duration * np.arange(1, (self.size - 1) // 2 + 1)
+        s, c = np.sin(np.outer(times, rates)), np.cos(np.outer(times, rates))
+        one, none = np.ones((len(times), 1)), np.zeros((len(times), 1))
+        return [
+            np.hstack([one, s, c]),
+            np.hstack([none, rates * c, -rates * s]),
+            np.hstack([none, -(rates**2) * s, -(rates**2) * c]),
+        ]
+
+    def _spline(self, times: FloatArray) -> list[FloatArray]:
+        inner = np.linspace(0.0, self.duration, self.size - SPLINE_DEGREE + 1)
+        knots = np.concatenate([np.zeros(SPLINE_DEGREE), inner, np.full(SPLINE_DEGREE, self.duration)])
+        basis = BSpline(knots, np.eye(self.size), SPLINE_DEGREE)
+        return [basis(times), basis.derivative(1)(times), basis.derivative(2)(times)]

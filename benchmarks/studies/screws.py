@@ -1,0 +1,248 @@
+"""The regressor by screw theory and Kronecker products, and the minimal set of its parameters.
+
+Independent of modified DH frames and of the recursion in `regressor`: twists are [angular; linear], link frames have
+their z along the joint's axis at q = 0, and all links are one block matrix,
+
+    V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V),
+
+linear in the spatial inertias G = diag(G_1 .. G_n). As A X B = (B' (x) A) vec X, every block of
+
+    Y_ij = (dV_j' (x) J_ij - V_j' (x) J_ij ad_Vj') K,   J_ij = (Gamma_ji xi_i)',   vec G_j = K lambda_j,
+
+is a Kronecker product; M(q) likewise, column m n + i of vec M holding (J_mj (x) J_ij) K lambda_j.
+
+The minimal set: Y of random states is H = H0 R with the pivot columns H0 of its reduced row echelon form, so that
+torques depend on lambda_0 = R lambda only, and M(q) and the forward dynamics follow from lambda_0 alone.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.model.chain import SerialChain
+from dynid.model.numerical_regrouping import grouping, independent_columns
+from dynid.model.regressor import skew
+from dynid.robot import FloatArray, Robot, read_only
+
+STATES = 60  # random ones, of which the minimal set is found
+PARALLEL = 1e-9
+
+
+def _inertia_vector() -> FloatArray:
+    """K (36, 10) with vec G = K lambda, lambda as in `regressor.LINK_PARAMETERS`."""
+    columns = []
+    for k in range(10):
+        G = np.zeros((6, 6))
+        if k < 6:
+            i, j = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))[k]
+            G[i, j] = G[j, i] = 1.0
+        elif k < 9:
+            moment = skew(np.eye(3)[k - 6])
+            G[:3, 3:], G[3:, :3] = moment, -moment
+        else:
+            G[3:, 3:] = np.eye(3)
+        columns.append(G.ravel(order="F"))
+    return read_only(np.array(columns).T)
+
+
+INERTIA_VECTOR = _inertia_vector()
+
+
+def turned_onto(axis: FloatArray) -> FloatArray:
+    """The shortest rotation (3, 3) that brings z onto a unit vector (3,) [-], by Rodrigues' formula."""
+    turn = np.cross([0.0, 0.0, 1.0], axis)
+    sine = np.linalg.norm(turn)
+    if sine < PARALLEL:
+        return np.eye(3) if axis[2] > 0.0 else np.diag([1.0, -1.0, -1.0])
+    K = skew(turn / sine)
+    return np.asarray(np.eye(3) + sine * K + (1.0 - axis[2]) * K @ K)
+
+
+def adjoint(T: FloatArray) -> FloatArray:
+    """Ad_T (..., 6, 6) of placements (..., 4, 4) [-, m], for twists with the angular part first."""
+    R, Ad = T[..., :3, :3], np.zeros((*T.shape[:-2], 6, 6))
+    Ad[..., :3, :3] = Ad[..., 3:, 3:] = R
+    Ad[..., 3:, :3] = skew(T[..., :3, 3]) @ R
+    return Ad
+
+
+def lie_bracket(V: FloatArray) -> FloatArray:
+    """ad_V (..., 6, 6) of twists (..., 6) [rad/s, m/s]."""
+    ad = np.zeros((*V.shape, 6))
+    ad[..., :3, :3] = ad[..., 3:, 3:] = skew(V[..., :3])
+    ad[..., 3:, :3] = skew(V[..., 3:])
+    return ad
+
+
+def _inverse(T: FloatArray) -> FloatArray:
+    out = np.zeros_like(T)
+    Rt = np.swapaxes(T[..., :3, :3], -1, -2)
+    out[..., :3, :3] = Rt
+    out[..., :3, 3] = -np.einsum("...ab,...b->...a", Rt, T[..., :3, 3])
+    out[..., 3, 3] = 1.0
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class ScrewChain:
+    """A serial arm as screws.
+
+    Attributes:
+        placements: of the link frames in the base at q = 0, (n, 4, 4).
+        prismatic: which joints slide, (n,).
+        gravity: in the base, (3,) [m/s^2].
+    """
+
+    placements: FloatArray
+    prismatic: tuple[bool, ...]
+    gravity: FloatArray
+
+    @classmethod
+    def of(cls, robot: Robot, mount: str | None = None) -> "ScrewChain":
+        """The chain joints of a robot; errors as of `SerialChain.from_robot` and `Robot.gravity`."""
+        chain = SerialChain.from_robot(robot)
+        placements = np.array(chain.joint_placements)
+        placements[:, :3, :3] = [turned_onto(axis) for axis in chain.axes]
+        return cls(read_only(placements), chain.prismatic, read_only(robot.gravity(mount)))
+
+    @property
+    def size(self) -> int:
+        """Number of joints n."""
+        return len(self.prismatic)
+
+    @cached_property
+    def screws(self) -> FloatArray:
+        """xi of every joint in its own link frame, (n, 6)."""
+        return read_only([[0, 0, 0, 0, 0, 1] if slides else [0, 0, 1, 0, 0, 0] for slides in self.prismatic])
+
+    @cached_property
+    def _between(self) -> FloatArray:
+        before = np.concatenate([np.eye(4)[None], self.placements[:-1]])
+        return _inverse(before) @ self.placements
+
+    def _relative(self, q: FloatArray) -> FloatArray:
+        """Placements of frame i in frame i - 1, (N, n, 4, 4): M_(i-1,i) exp([xi_i] q_i)."""
+        moved = np.tile(np.eye(4), (*q.shape, 1, 1))
+        for i, slides in enumerate(self.prismatic):
+            if slides:
+                moved[:, i, 2, 3] = q[:, i]
+                continue
+            c, s = np.cos(q[:, i]), np.sin(q[:, i])
+            moved[:, i, 0, 0], moved[:, i, 0, 1], moved[:, i, 1, 0], moved[:, i, 1, 1] = c, -s, s, c
+        return np.asarray(self._between @ moved)
+
+    def _jacobians(self, steps: FloatArray) -> FloatArray:
+        """J (N, i, j, 6): twist of link j, in its frame, per unit rate of joint i; steps (N, n, 6, 6) go outward."""
+        J = np.zeros((len(steps), self.size, self.size, 6))
+        for j in range(self.size):
+            if j:
+                J[:, :j, j] = np.einsum("nab,nib->nia", steps[:, j], J[:, :j, j - 1])
+            J[:, j, j] = self.screws[j]
+        return J
+
+    def _outward(self, q: FloatArray) -> FloatArray:
+        """Ad of T_(i-1,i)^-1, which bring twists one link outward, (N, n, 6, 6)."""
+        return adjoint(_inverse(self._relative(q)))
+
+    def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """Y (N, n, 10 n) with tau = Y lambda of the rigid links; inputs (N, n) [rad, rad/s, rad/s^2].
+
+        Raises:
+            DataError: states of other shapes.
+        """
+        q, dq, ddq = (np.atleast_2d(np.asarray(one, dtype=float)) for one in (q, dq, ddq))
+        if not q.shape == dq.shape == ddq.shape or q.shape[1] != self.size:
+            raise DataError(f"states must be (N, {self.size}) each, got {q.shape}, {dq.shape}, {ddq.shape}")
+        steps = self._outward(q)
+        J = self._jacobians(steps)
+        V = np.einsum("nija,ni->nja", J, dq)
+        dV = self._accelerations(steps, V, dq, ddq)
+        Y = np.zeros((len(q), self.size, 10 * self.size))
+        for j in range(self.size):
+            ad = lie_bracket(V[:, j])
+            ahead = J[:, : j + 1, j]
+            turned = np.einsum("nia,nba->nib", ahead, ad)
+            whole = _kronecker(dV[:, j, None], ahead) - _kronecker(V[:, j, None], turned)
+            Y[:, : j + 1, 10 * j : 10 * (j + 1)] = whole @ INERTIA_VECTOR
+        return Y
+
+    def _accelerations(self, steps: FloatArray, V: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """dV (N, n, 6) with gravity as an acceleration of the base."""
+        last = np.tile(np.concatenate([np.zeros(3), -self.gravity]), (len(dq), 1))
+        out = []
+        for j in range(self.size):
+            bracket = lie_bracket(dq[:, j, None] * self.screws[j])
+            last = np.einsum("nab,nb->na", steps[:, j], last) - np.einsum("nab,nb->na", bracket, V[:, j])
+            last = last + ddq[:, j, None] * self.screws[j]
+            out.append(last)
+        return np.stack(out, axis=1)
+
+    def inertia_regressor(self, q: FloatArray) -> FloatArray:
+        """Z (N, n, n, 10 n) with M(q) = Z lambda, for q (N, n)."""
+        J = self._jacobians(self._outward(np.atleast_2d(q)))
+        Z = np.zeros((len(J), self.size, self.size, 10 * self.size))
+        for j in range(self.size):
+            ahead = J[:, : j + 1, j]
+            Z[:, : j + 1, : j + 1, 10 * j : 10 * (j + 1)] = (
+                _kronecker(ahead[:, None], ahead[:, :, None]) @ INERTIA_VECTOR
+            )
+        return Z
+
+    def minimal_set(self, seed: int = 0) -> "MinimalSet":
+        """The minimal set from random states; which states is of no matter, as its tests show.
+
+        Args:
+            seed: of the states.
+        """
+        rng = np.random.default_rng(seed)
+        q, dq, ddq = rng.uniform(-1.0, 1.0, (3, STATES, self.size))
+        H = self.regressor(np.pi * q, 2.0 * dq, 5.0 * ddq).reshape(-1, 10 * self.size)
+        pivots = independent_columns(H, range(H.shape[1]))
+        return MinimalSet(self, tuple(pivots), read_only(grouping(H[:, pivots], H)))
+
+
+def _kronecker(row: FloatArray, other: FloatArray) -> FloatArray:
+    """row' (x) other of vectors (..., 6): (..., 36)."""
+    product = row[..., :, None] * other[..., None, :]
+    return product.reshape(*product.shape[:-2], 36)
+
+
+@dataclass(frozen=True, eq=False)
+class MinimalSet:
+    """Minimal parameters of a chain.
+
+    States are (N, n) [rad, rad/s, rad/s^2], torques [N m], parameters in SI units.
+
+    Attributes:
+        chain: the arm.
+        pivots: columns of Y that are independent, (r,).
+        R: rows of the reduced row echelon form, (r, 10 n): lambda_0 = R lambda.
+    """
+
+    chain: ScrewChain
+    pivots: tuple[int, ...]
+    R: FloatArray
+
+    def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """Y_0 (N, n, r) with tau = Y_0 lambda_0; errors as of `ScrewChain.regressor`."""
+        return self.chain.regressor(q, dq, ddq)[..., list(self.pivots)]
+
+    def inertia(self, q: FloatArray, values: FloatArray) -> FloatArray:
+        """M(q) (N, n, n) of minimal parameters (r,) at q (N, n)."""
+        return np.asarray(self.chain.inertia_regressor(q)[..., list(self.pivots)] @ values)
+
+    def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, values: FloatArray) -> FloatArray:
+        """Accelerations (N, n) of the rigid links; tau (N, n) without friction, minimal parameters (r,).
+
+        ddq = M(q)^-1 (tau - Y_0(q, dq, 0) lambda_0). Errors as of `ScrewChain.regressor`.
+        """
+        q, dq = np.atleast_2d(q), np.atleast_2d(dq)
+        bias = self.regressor(q, dq, np.zeros_like(q)) @ values
+        return np.asarray(np.linalg.solve(self.inertia(q, values), (tau - bias)[..., None])[..., 0])
+
+
+def same(one: MinimalSet, other: MinimalSet, tolerance: float = 1e-8) -> bool:
+    """Whether two minimal sets have the same pivots and the same factors."""
+    return one.pivots == other.pivots and bool(np.abs(one.R - other.R).max(initial=0.0) <= tolerance)

@@ -1,1 +1,0 @@
-"""Figures that a person can rerun: our refinement against what it replaces."""

@@ -1,0 +1,1 @@
+"""Programs generated from the equations of motion: emitted, compiled once, and run over millions of states."""

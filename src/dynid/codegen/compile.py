@@ -1,0 +1,141 @@
+"""Compiled kernels of an arm: the same mathematics as `ArmModel`, for millions of states.
+
+Any serial chain with decoupled axes. Every function checks its arguments once, then runs in SIMD machine code.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import casadi as ca
+import numpy as np
+
+from dynid.codegen import block_loops
+from dynid.codegen.emit import RANGE, Program, emit
+from dynid.codegen.kernels import Generated, Loops, load_kernels
+from dynid.errors import DataError
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.symbolic import Factors, SymbolicArm
+from dynid.robot import FloatArray
+
+PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
+
+
+def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
+    """Raise DataError where `count` chain positions of q (N, n) [rad] were not within the polynomials' range."""
+    if count:
+        inside = np.abs(q[:, :chain_size]) <= RANGE
+        row, joint = (int(k) for k in np.argwhere(~inside)[0])
+        raise DataError(
+            f"joint {joint + 1} is at {q[row, joint]} rad in state {row}; expected a value within +-{RANGE} rad"
+        )
+
+
+def _generate_pivots(model: ArmModel) -> Generated:
+    arm = SymbolicArm(model)
+    eps = ca.SX.sym("eps")
+    factors = Factors.of(arm.inertia_matrix() - eps * ca.SX.eye(model.axes))
+    pivots = emit({"q": arm.q}, {"phi": arm.phi, "eps": eps}, {"pivot": ca.vertcat(*factors.pivots)})
+    return Generated({"pivots": pivots})
+
+
+def forward_program(model: ArmModel) -> Program:
+    """Accelerations `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
+    arm = SymbolicArm(model)
+    factors = Factors.of(arm.inertia_matrix())
+    ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
+    smallest = factors.pivots[0]
+    for pivot in factors.pivots[1:]:
+        smallest = ca.fmin(smallest, pivot)
+    return emit({"q": arm.q, "dq": arm.dq, "tau": arm.tau}, {"phi": arm.phi}, {"ddq": ddq, "pivot": smallest})
+
+
+def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> ca.Sparsity:
+    """Which torques depend on which positions or velocities, (n, n)."""
+    arm = SymbolicArm(model)
+    n, tau = model.axes, arm.inverse_dynamics(arm.ddq)
+    if variable == "dq":
+        return ca.jacobian_sparsity(tau, arm.dq)
+    return ca.horzcat(ca.jacobian_sparsity(tau, arm.q), ca.Sparsity(n, n - model.chain_size))
+
+
+def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
+    """M and the inverse dynamics' derivatives C by dq, K by q (dense, by columns) and Y by phi (nonzeros only).
+
+    Returns:
+        The program, and as constants how many nonzeros Y has, their rows and their columns.
+    """
+    arm = SymbolicArm(model)
+    n = model.axes
+    tau = arm.inverse_dynamics(arm.ddq)
+    reverse = {"helper_options": {"enable_forward": False}}  # fewer operations here than forward differentiation
+    C = ca.jacobian(tau, arm.dq, reverse)
+    K = ca.horzcat(ca.jacobian(tau, arm.q, reverse), ca.SX(n, n - model.chain_size))
+    Y = ca.jacobian(tau, arm.phi)
+    outputs = {"M": ca.densify(arm.inertia_matrix()), "C": ca.densify(C), "K": ca.densify(K), "Y": Y}
+    rows, columns = Y.sparsity().get_triplet()
+    places = {"Y_SIZE": Y.nnz(), "Y_ROWS": tuple(rows), "Y_COLUMNS": tuple(columns)}
+    return emit({"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}, {"phi": arm.phi}, outputs), places
+
+
+def compile_pivots(model: ArmModel) -> PivotFunction:
+    """A function `(q (N, n) [rad], phi, eps) -> (N,)`: the smallest LDL pivot of M(q; phi) - eps I per pose [kg m^2].
+
+    M(q; phi) >= eps I holds at a pose exactly if the pivot is positive (Sylvester's law of inertia; a pivot of exactly
+    0 is on the boundary). The pivot is no eigenvalue: its sign is exact, its size only indicates the distance to the
+    boundary.
+    """
+    loops: Loops = [block_loops.fill_lanes, block_loops.count_outside, block_loops.smallest_pivots]
+    module = load_kernels("pivots", model, lambda: _generate_pivots(model), loops)
+
+    def pivots(q: FloatArray, phi: BaseParameters, eps: float = 0.0) -> FloatArray:
+        (states,) = model.states(q)
+        smallest = np.empty(len(states))
+        outside = module.smallest_pivots(states, model.values_of(phi), np.array([eps]), smallest)
+        refuse_outside(outside, states, model.chain_size)
+        return smallest
+
+    return pivots
+
+
+_STATES: Loops = [block_loops.fill_lanes, block_loops.count_outside, block_loops.evaluate_states]
+
+
+class StatesKernel:
+    """One program on arrays of states: q, dq and a third vector (N, n), and phi, to (N, outputs).
+
+    Args:
+        model: the arm.
+        name: prefix of the generated module's name.
+        third: attribute of `SymbolicArm` that the third vector is for, such as "ddq".
+        output: makes the expression.
+    """
+
+    def __init__(self, model: ArmModel, name: str, third: str, output: Callable[[SymbolicArm], ca.SX]) -> None:
+        def generate() -> Generated:
+            arm = SymbolicArm(model)
+            inputs = {"q": arm.q, "dq": arm.dq, third: getattr(arm, third)}
+            return Generated({"states_program": emit(inputs, {"phi": arm.phi}, {name: output(arm)})})
+
+        self.model = model
+        self._module = load_kernels(name, model, generate, _STATES)
+
+    def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
+        """So many outputs per state, (N, outputs), for phi (p,) and states q, dq and the third, (N, n) each."""
+        q, dq, third = self.model.states(*states)
+        result = np.empty((len(q), outputs))
+        refuse_outside(self._module.evaluate_states(q, dq, third, phi, result), q, self.model.chain_size)
+        return result
+
+
+def compile_inverse_dynamics(
+    model: ArmModel,
+) -> Callable[[FloatArray, FloatArray, FloatArray, BaseParameters], FloatArray]:
+    """A function `(q, dq, ddq, phi) -> tau`, all (N, n): `ArmModel.inverse_dynamics` (paper eq. 3)."""
+    kernel = StatesKernel(model, "inverse", "ddq", lambda arm: arm.inverse_dynamics(arm.ddq))
+
+    def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
+        values = model.values_of(phi)
+        return kernel(model.axes, values, q, dq, ddq) + model.dry_torque(np.atleast_2d(dq), phi)
+
+    return inverse_dynamics

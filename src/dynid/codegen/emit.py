@@ -1,0 +1,120 @@
+"""CasADi expressions as straight-line program text for `dynid.codegen.vector_ir`.
+
+sin and cos become branch-free polynomials of the half angle, good to rounding for |q| <= RANGE; callers reject states
+outside.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.polynomial import Chebyshev
+
+from dynid.codegen.vector_ir import LANES, WIDTH
+
+RANGE = 3.5  # rad
+_BINARY = {ca.OP_ADD: "+", ca.OP_SUB: "-", ca.OP_MUL: "*", ca.OP_DIV: "/", ca.OP_FMIN: "min"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A straight-line program.
+
+    Attributes:
+        text: assignments, one per line.
+        names: its arrays in order.
+        shared: those with one value for all lanes.
+        row: lanes of the others.
+        width: lanes of one operation.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    shared: tuple[str, ...]
+    row: int
+    width: int = WIDTH
+
+
+@lru_cache(maxsize=1)
+def _half_angle_polynomials() -> tuple[list[float], list[float]]:
+    """Coefficients in z = x^2 of sin(x)/x and cos(x), for |x| <= RANGE / 2."""
+    domain, degree = [0.0, (RANGE / 2) ** 2], 10
+
+    def fitted(function: Callable[[Any], Any]) -> list[float]:
+        series = Chebyshev.interpolate(function, degree, domain=domain)
+        return [float(c) for c in series.convert(kind=np.polynomial.Polynomial).coef]
+
+    return fitted(lambda z: np.sinc(np.sqrt(z) / np.pi)), fitted(lambda z: np.cos(np.sqrt(z)))
+
+
+class _Writer:
+    """The program's lines so far and what CasADi's work vector holds."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._angles: dict[str, tuple[str, str]] = {}
+
+    def value(self, expression: str) -> str:
+        """A new value; returns its name."""
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _polynomial(self, coefficients: list[float], z: str) -> str:
+        value = repr(coefficients[-1])
+        for coefficient in reversed(coefficients[:-1]):
+            value = self.value(f"{self.value(f'{value} * {z}')} + {coefficient!r}")
+        return value
+
+    def sine_cosine(self, angle: str) -> tuple[str, str]:
+        """sin and cos of an angle, computed once."""
+        if angle not in self._angles:
+            odd, even = _half_angle_polynomials()
+            x = self.value(f"0.5 * {angle}")
+            z = self.value(f"{x} * {x}")
+            s = self.value(f"{x} * {self._polynomial(odd, z)}")
+            twice = self.value(f"{s} + {s}")
+            sine = self.value(f"{twice} * {self._polynomial(even, z)}")
+            self._angles[angle] = sine, self.value(f"1.0 - {self.value(f'{twice} * {s}')}")
+        return self._angles[angle]
+
+    def operation(self, op: int, operands: list[str]) -> str:
+        """The value of one CasADi instruction."""
+        if op in _BINARY:
+            return self.value(f"{operands[0]} {_BINARY[op]} {operands[1]}")
+        (x,) = operands
+        if op in (ca.OP_SIN, ca.OP_COS):
+            return self.sine_cosine(x)[0 if op == ca.OP_SIN else 1]
+        forms = {ca.OP_NEG: f"0.0 - {x}", ca.OP_SQ: f"{x} * {x}", ca.OP_INV: f"1.0 / {x}", ca.OP_TWICE: f"{x} + {x}"}
+        return self.value(forms[op])
+
+
+def emit(
+    inputs: Mapping[str, ca.SX], shared: Mapping[str, ca.SX], outputs: Mapping[str, ca.SX], row: int = LANES
+) -> Program:
+    """The program that computes outputs from lane inputs and shared inputs, common subexpressions once.
+
+    An output is stored by columns; of a sparse one only the structural nonzeros.
+    """
+    symbols = {**inputs, **shared}
+    elements: list[Any] = [element for value in outputs.values() for element in value.nonzeros()]
+    joined = ca.cse(ca.vertcat(*elements))
+    function = ca.Function("program", list(symbols.values()), [joined])
+    names = list(symbols)
+    targets = [f"{name}[{k}]" for name, value in outputs.items() for k in range(value.nnz())]
+    held: dict[int, str] = {}
+    writer = _Writer()
+    for k in range(function.n_instructions()):
+        op, into, used = function.instruction_id(k), function.instruction_output(k), function.instruction_input(k)
+        if op == ca.OP_INPUT:
+            held[into[0]] = f"{names[used[0]]}[{used[1]}]"
+        elif op == ca.OP_CONST:
+            held[into[0]] = repr(float(function.instruction_constant(k)))
+        elif op == ca.OP_OUTPUT:
+            writer.lines.append(f"{targets[into[1]]} = {held[used[0]]}")
+        else:
+            held[into[0]] = writer.operation(op, [held[i] for i in used])
+    return Program("\n".join(writer.lines), (*symbols, *outputs), tuple(shared), row)

@@ -1,0 +1,122 @@
+"""Straight-line programs as SIMD machine code: one numba intrinsic per program.
+
+A program is a list of assignments such as `v7 = v3 * phi[2]`. The intrinsic lowers every one to an LLVM operation on
+`WIDTH` lanes, so vectorisation does not depend on what the optimiser recognises, and numba's front end, whose time
+grows with the number of statements, never sees them. LLVM maps the width to what the processor has.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
+
+WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wider was slower where it was measured
+LANES = 16  # columns of every lane array: enough independent groups to hide latencies
+_FLAGS = ("contract", "nsz", "arcp")
+_DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
+_OPERATIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+
+
+class _Lowering:
+    """State of one program's translation."""
+
+    def __init__(
+        self, builder: Any, pointers: Mapping[str, Any], shared: Sequence[str], lane: Any, row: int, width: int
+    ) -> None:
+        self.builder, self.pointers, self.shared = builder, pointers, shared
+        self.lane, self.row, self.width = lane, row, width
+        self.vector = ir.VectorType(_DOUBLE, width)
+        self.values: dict[str, Any] = {}
+
+    def run(self, text: str) -> None:
+        for line in text.strip().splitlines():
+            target, expression = line.split(" = ")
+            value = self._evaluate(expression.split())
+            if target.endswith("]"):
+                self.builder.store(value, self._address(target), align=8)
+            else:
+                self.values[target] = value
+
+    def _evaluate(self, tokens: list[str]) -> Any:
+        if len(tokens) == 1:
+            return self._operand(tokens[0])
+        left, right = self._operand(tokens[0]), self._operand(tokens[2])
+        if tokens[1] == "min":
+            return self.builder.select(self.builder.fcmp_ordered("<", left, right), left, right)
+        return getattr(self.builder, _OPERATIONS[tokens[1]])(left, right, flags=_FLAGS)
+
+    def _operand(self, token: str) -> Any:
+        if token not in self.values:
+            self.values[token] = self._load(token) if token.endswith("]") else self._constant(float(token))
+        return self.values[token]
+
+    def _constant(self, value: float) -> Any:
+        return ir.Constant(self.vector, [value] * self.width)
+
+    def _address(self, token: str) -> Any:
+        name, row = token[:-1].split("[")
+        offset = self.builder.add(self.lane, ir.Constant(_INDEX, int(row) * self.row))
+        place = self.builder.gep(self.pointers[name], [offset])
+        return self.builder.bitcast(place, self.vector.as_pointer())
+
+    def _load(self, token: str) -> Any:
+        name, index = token[:-1].split("[")
+        if name not in self.shared:
+            return self.builder.load(self._address(token), align=8)
+        value = self.builder.load(self.builder.gep(self.pointers[name], [ir.Constant(_INDEX, int(index))]))
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        single = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+        return self.builder.shuffle_vector(
+            single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), self.width), [0] * self.width)
+        )
+
+
+def straight_line(
+    text: str, names: Sequence[str], shared: Sequence[str], row: int = LANES, width: int = WIDTH
+) -> Callable[..., None]:
+    """An intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + width - 1.
+
+    Args:
+        text: the program; an operand is a value, a number, or `name[row]`.
+        names: the arrays' names in the order of the tuple; (rows, row) C-contiguous float64, or (size,) if shared.
+        shared: the arrays that have one value for all lanes.
+        row: lanes of every array that is not shared.
+        width: lanes of one operation; 1 gives scalar code.
+    """
+
+    symbol = "dynid_" + hashlib.sha256(f"{row} {width} {text}".encode()).hexdigest()[:16]
+
+    @intrinsic
+    def run(typing_context: Any, lane: Any, arrays: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointers = [
+                context.make_array(kind)(context, builder, builder.extract_value(arguments[1], k)).data
+                for k, kind in enumerate(signature.args[1].types)
+            ]
+            kinds = [_INDEX, *(pointer.type for pointer in pointers)]
+            function = _function(builder.module, symbol, kinds)
+            if function.is_declaration:
+                inner = ir.IRBuilder(function.append_basic_block())
+                places = dict(zip(names, function.args[1:], strict=True))
+                _Lowering(inner, places, shared, function.args[0], row, width).run(text)
+                inner.ret_void()
+            builder.call(function, [arguments[0], *pointers])
+            return context.get_dummy_value()
+
+        return types.void(types.intp, arrays), generate
+
+    compiled: Callable[..., None] = run
+    return compiled
+
+
+def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:
+    """A function of its own for a program: inlined into its callers it would be optimised over and over."""
+    if symbol in module.globals:
+        return module.globals[symbol]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), symbol)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function

@@ -1,0 +1,79 @@
+"""`dynid posterior`: arms that a result leaves possible, as files for domain randomisation."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from dynid.commands.options import JsonOption
+from dynid.commands.terminal import say, stages
+from dynid.errors import InputNotFoundError, UnknownNameError
+
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+def posterior(
+    result: Annotated[Path, typer.Argument(help="Folder that identify wrote.")],
+    out: Annotated[Path, typer.Option(help="New folder for the arms.")],
+    arms: Annotated[int, typer.Option(min=1, help="How many.")] = 1000,
+    form: Annotated[str, typer.Option("--format", help="mjcf, or urdf (without rotor inertias).")] = "mjcf",
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws; the same seed gives the same arms.")] = 0,
+    robot: Annotated[str | None, typer.Option(help="Name or folder of the robot; else the one of model.yaml.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw arms from the posterior of a result: every one consistent, together as uncertain as the data leave them."""
+    from dynid.export.arms import SUFFIX, write_arms, write_table
+    from dynid.identification.feasibility.belief import Belief
+    from dynid.identification.feasibility.posterior import possible_arms
+    from dynid.model.dynamics import ArmModel
+    from dynid.model.model_file import load_model
+    from dynid.model.standard import from_file
+    from dynid.resources import refuse_existing, whole_folder
+    from dynid.robot import load_robot
+
+    refuse_existing(out)
+    if form not in SUFFIX:
+        raise UnknownNameError("format", form, tuple(SUFFIX))
+    place = next((one for one in (result, result / "model") if (one / "model.yaml").is_file()), None)
+    if place is None:
+        raise InputNotFoundError(f"{result} holds no model.yaml: name the folder that identify wrote (--out)")
+    content, belief = load_model(place / "model.yaml"), Belief.load(place)
+    loaded = load_robot(robot or content.robot)
+    model = ArmModel.of(loaded, mount=content.mount, lengths_m=content.geometry_overrides_m)
+    content.base_parameters(model)  # refuses a result of another structure
+    start = None if content.standard is None else from_file(content.standard, model.mdh, model.regrouping.standard)
+    with stages("posterior", 2) as begin, whole_folder(out) as work:
+        begin("drawing arms")
+        bounds = loaded.file.physical_bounds
+        values = None if start is None else start.values
+        found = possible_arms(model, belief, bounds, arms, start=values, seed=seed)
+        begin("writing them")
+        files = write_arms(
+            work,
+            loaded,
+            model.mdh,
+            (found.arm(k) for k in range(arms)),
+            content.mount,
+            "urdf" if form == "urdf" else "mjcf",
+        )
+        write_table(work, files, found.base_names, found.base)
+        table = np.quantile(found.base, QUANTILES, axis=0).T.tolist()
+        summary = {
+            "robot": loaded.name,
+            "result": str(result),
+            "arms": arms,
+            "seed": seed,
+            "format": form,
+            "accepted_trajectories": found.acceptance,
+            "quantiles": {
+                name: dict(zip(map(str, QUANTILES), row, strict=True))
+                for name, row in zip(found.base_names, table, strict=True)
+            },
+        }
+        (work / "posterior.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
+    if as_json:
+        print(json.dumps(summary))
+        return
+    say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")

@@ -1,1 +1,0 @@
-"""Arms with elastic joints: link and motor positions measured."""

@@ -1,0 +1,1 @@
+"""A model in the forms that others load: MJCF, URDF and their side files."""

@@ -1,0 +1,49 @@
+"""Many arms as files for domain randomisation: one MJCF or URDF each, and a table of their base parameters."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from dynid.export.mjcf import PlantOptions, mjcf_text
+from dynid.export.urdf import identified_urdf
+from dynid.model.mdh import MdhChain
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import to_file
+from dynid.robot import FloatArray, Robot
+
+Format = Literal["mjcf", "urdf"]
+SUFFIX: dict[Format, str] = {"mjcf": "xml", "urdf": "urdf"}
+TABLE = "parameters.csv"
+
+
+def write_arms(
+    folder: Path, robot: Robot, mdh: MdhChain, arms: Iterable[StandardParameters], mount: str | None, form: Format
+) -> list[str]:
+    """Write `arm_0001` and so on into a new folder that nobody reads yet; their names.
+
+    Args:
+        folder: where, such as one of `whole_folder`.
+        robot, mdh: that the arms are of.
+        arms: consistent standard parameters.
+        mount: decides on gravity in an MJCF.
+        form: of the files. A URDF has no place for rotor inertias, an MJCF has.
+    """
+    names, options = [], PlantOptions(mount=mount, motors=True)
+    for number, standard in enumerate(arms, start=1):
+        if form == "mjcf":
+            content = to_file(standard, mdh, robot.name, robot.joint_names, "drawn from the posterior")
+            text = mjcf_text(robot, content, options)
+        else:
+            text = identified_urdf(robot, mdh, standard)
+        names.append(f"arm_{number:04d}.{SUFFIX[form]}")
+        (folder / names[-1]).write_text(text, encoding="utf-8")
+    return names
+
+
+def write_table(folder: Path, files: Sequence[str], names: Sequence[str], values: FloatArray) -> None:
+    """Write `parameters.csv`: a line per file with the values (N, k) of the named parameters, SI."""
+    with (folder / TABLE).open("w", encoding="utf-8", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(["file", *names])
+        rows.writerows([file, *map(repr, line)] for file, line in zip(files, values.tolist(), strict=True))

@@ -1,0 +1,266 @@
+"""The arm as a MuJoCo model: kinematics from the URDF, inertias, rotors and friction from standard parameters.
+
+What a URDF cannot hold has a place in MJCF: rotor inertias are `armature`, viscous friction is `damping`, Coulomb
+friction is `frictionloss`, and a motor that several joints turn is a fixed tendon with the same three. Gravity comes
+from the mount, and contacts are off, because the identified model has none.
+"""
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.export.urdf import TOKEN_INERTIA_KG_M2, TOKEN_MASS_KG
+from dynid.model.chain import read_urdf_text
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot, read_only
+
+# Beyond the joint limits, so that a driver's guard can be seen to act before the arm hits the stop.
+STOP_MARGIN_RAD = float(np.deg2rad(5.0))
+# MuJoCo's dry friction is a soft constraint that creeps under load: with these values at 1e-4 rad/s just below the
+# friction, with the defaults at 2e-2 rad/s, which is no sticking any more.
+FRICTION_SOLREF = (0.002, 1.0)
+FRICTION_SOLIMP = (0.99, 0.999, 0.001, 0.5, 2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PlantOptions:
+    """What a MuJoCo model is built with, beside the robot and its standard parameters.
+
+    Attributes:
+        mount: a mount of robot.yaml; None is the default one.
+        coulomb_friction: (n,) [N m], or None for what the standard parameters hold.
+        stops: lower and upper joint stops, (n,) each [rad]; None is the joint limits widened by `STOP_MARGIN_RAD`.
+        geometry: keep the drawn shapes and the joints that are no axes (mimic fingers), for viewers; slower.
+        motors: an actuator for every axis, under the joint's name, whose control is its torque [N m].
+    """
+
+    mount: str | None = None
+    coulomb_friction: FloatArray | None = None
+    stops: tuple[FloatArray, FloatArray] | None = None
+    geometry: bool = False
+    motors: bool = False
+
+
+DEFAULT_OPTIONS = PlantOptions()
+
+
+def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> mujoco.MjSpec:
+    """The editable MuJoCo model of a robot.
+
+    Joints that are no axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
+
+    Raises:
+        ConfigurationError: the URDF is not valid for MuJoCo, or lacks a joint or link.
+        DataError: the standard parameters are not this robot's.
+    """
+    _check(robot, standard)
+    try:
+        spec = mujoco.MjSpec.from_string(read_urdf_text(robot.urdf_path))
+    except ValueError as error:
+        raise ConfigurationError(f"{robot.urdf_path} is not valid for MuJoCo: {error}") from error
+    spec.modelname = robot.name
+    spec.option.timestep = robot.file.simulation.step_s
+    # MuJoCo's default and implicitfast are of first order: at 0.25 ms they shift an inertia by 0.3 %, as much as an
+    # identification may be wrong. Runge-Kutta is exact to 1e-8 rad even with steps of 1 ms, dry friction included.
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    spec.option.gravity = robot.gravity(options.mount)
+    # one kinematic tree: looking for islands only costs time
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_ISLAND
+    if not options.geometry:
+        _strip(spec, robot)
+    for name, row in zip(robot.joint_names, standard.links, strict=False):  # decoupled axes have no link of their own
+        body = _joint(spec, robot, name).parent
+        body.mass, body.ipos, body.iquat = row.mass_kg, row.centre_of_mass_m, (1.0, 0.0, 0.0, 0.0)
+        xx, xy, xz, yy, yz, zz = row.inertia_kg_m2
+        body.fullinertia = (xx, yy, zz, xy, xz, yz)
+        body.explicitinertial = True
+    _empty_carried(spec, robot)
+    _set_axes(spec, robot, standard, options)
+    _add_coupled_motors(spec, robot, standard)
+    if options.motors:
+        _add_actuators(spec, robot)
+    return spec
+
+
+def _check(robot: Robot, standard: StandardFile) -> None:
+    joints = tuple(axis.joint for axis in standard.axes)
+    if joints != robot.joint_names or len(standard.links) != robot.chain_size:
+        raise DataError(
+            f"standard parameters of '{standard.robot}' ({len(standard.links)} links, axes {', '.join(joints)}) "
+            f"are not those of robot '{robot.name}' ({robot.chain_size} links, axes {', '.join(robot.joint_names)})"
+        )
+
+
+def _joint(spec: mujoco.MjSpec, robot: Robot, name: str) -> mujoco.MjsJoint:
+    joint = spec.joint(name)
+    if joint is None:
+        raise ConfigurationError(f"{robot.urdf_path} has no movable joint '{name}' that robot.yaml lists")
+    return joint
+
+
+def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Leave only what the dynamics needs: no shapes, no joints that are no axes."""
+    extra = [joint for joint in spec.joints if joint.name not in robot.joint_names]
+    for element in [*spec.geoms, *spec.equalities, *extra]:
+        spec.delete(element)
+
+
+def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Links that ride on a chain link keep no mass: the parameters of a chain link are those of all that it carries.
+
+    One that moves by a joint of its own (a hand's) keeps a token, for MuJoCo moves nothing without mass.
+    """
+    chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
+    for body in spec.bodies:
+        if body.name in chain or body == spec.worldbody:
+            continue
+        moves = bool(body.joints)
+        body.mass = TOKEN_MASS_KG if moves else 0.0
+        inertia = TOKEN_INERTIA_KG_M2 if moves else 0.0
+        body.ipos, body.iquat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+        body.inertia, body.fullinertia = (inertia,) * 3, (np.nan, 0.0, 0.0, 0.0, 0.0, 0.0)  # NaN: not given
+        body.explicitinertial = True
+
+
+def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options: PlantOptions) -> None:
+    lower, upper = options.stops or default_stops(robot)
+    coupled = _coupled_motors(robot)
+    for index, (name, axis) in enumerate(zip(robot.joint_names, standard.axes, strict=True)):
+        joint = _joint(spec, robot, name)
+        joint.armature = 0.0 if index in coupled else axis.rotor_inertia_kg_m2
+        _set_damping(joint, axis.viscous_friction_nm_s_per_rad)
+        given = options.coulomb_friction
+        joint.frictionloss = axis.coulomb_friction_nm if given is None else float(given[index])
+        joint.solref_friction, joint.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
+        joint.limited, joint.range = True, (float(lower[index]), float(upper[index]))
+        joint.actfrclimited = False  # the servo limits current; the URDF's effort is a label
+
+
+def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> None:
+    """Linear damping; newer MuJoCo takes the coefficients of a polynomial here."""
+    damping = np.zeros_like(np.atleast_1d(element.damping))
+    damping[0] = value
+    element.damping = damping if damping.size > 1 else float(damping[0])
+
+
+def _coupled_motors(robot: Robot) -> list[int]:
+    """Motors that several joints turn, counted from 0."""
+    return np.flatnonzero((robot.coupling != np.eye(robot.size)).any(axis=1)).tolist()
+
+
+def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
+    """A fixed tendon for every motor that several joints turn: its length is the motor's angle, C q."""
+    for motor in _coupled_motors(robot):
+        axis = standard.axes[motor]
+        tendon = spec.add_tendon(name=f"motor_{axis.joint}")
+        for joint in np.flatnonzero(robot.coupling[motor]):
+            tendon.wrap_joint(robot.joint_names[joint], float(robot.coupling[motor, joint]))
+        tendon.armature = axis.rotor_inertia_kg_m2
+        _set_damping(tendon, axis.motor_viscous_friction_nm_s_per_rad or 0.0)
+        tendon.frictionloss = axis.motor_coulomb_friction_nm or 0.0
+        tendon.solref_friction, tendon.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
+
+
+def _add_actuators(spec: mujoco.MjSpec, robot: Robot) -> None:
+    """Torques as controls, for simulators and mujoco_ros2_control; while they are zero nothing changes."""
+    try:
+        limits = robot.torque_limits
+    except ConfigurationError:  # a robot that is only identified from recordings need not have any
+        limits = np.full(robot.size, np.nan)
+    for name, largest in zip(robot.joint_names, limits, strict=True):
+        motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
+        if np.isfinite(largest):
+            motor.ctrllimited, motor.ctrlrange = True, (-float(largest), float(largest))
+
+
+def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
+    """Joint stops a little beyond the joint limits, and beyond wider limits where trajectories have them.
+
+    Args:
+        robot: the robot.
+        limits: lower and upper limits of a trajectory profile, (n,) each [rad].
+
+    Returns:
+        Lower and upper stops, (n,) each [rad].
+    """
+    lower, upper = limits or (robot.lower, robot.upper)
+    return (
+        read_only(np.minimum(robot.lower, lower) - STOP_MARGIN_RAD),
+        read_only(np.maximum(robot.upper, upper) + STOP_MARGIN_RAD),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PlantModel:
+    """A compiled model, and where each axis lies in MuJoCo's vectors.
+
+    Attributes:
+        model: the compiled MuJoCo model.
+        dofs: index of every axis in qpos and qvel, (n,).
+    """
+
+    model: mujoco.MjModel
+    dofs: "np.ndarray" = field(repr=False)
+
+
+def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> PlantModel:
+    """Compile the model; arguments and errors as in `build_spec`."""
+    model = build_spec(robot, standard, options).compile()
+    dofs = np.array([model.joint(name).dofadr[0] for name in robot.joint_names])
+    dofs.flags.writeable = False
+    return PlantModel(model, dofs)
+
+
+def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS, note: str = "") -> str:
+    """The model as MJCF, with every inertia and joint figure in full precision.
+
+    MuJoCo itself writes six digits, too few for torques that shall agree to 1e-6 N m; so the figures that matter are
+    written again from the compiled model. A `note` stands on top as a comment.
+    """
+    spec = build_spec(robot, standard, options)
+    model = spec.compile()
+    root = ElementTree.fromstring(spec.to_xml())  # noqa: S314 (MuJoCo wrote it just now)
+    for body in root.iter("body"):
+        inertial, number = body.find("inertial"), model.body(body.attrib["name"]).id
+        if inertial is not None:
+            inertial.attrib = {
+                "pos": _digits(model.body_ipos[number]),
+                "quat": _digits(model.body_iquat[number]),
+                "mass": _digits(model.body_mass[number]),
+                "diaginertia": _digits(model.body_inertia[number]),
+            }
+        for joint in body.findall("joint"):
+            address = model.joint(joint.attrib["name"]).dofadr[0]
+            joint.set("armature", _digits(model.dof_armature[address]))
+            joint.set("damping", _digits(model.dof_damping[address]))
+            joint.set("frictionloss", _digits(model.dof_frictionloss[address]))
+            joint.set("range", _digits(model.joint(joint.attrib["name"]).range))
+    for tendon in root.iter("fixed"):
+        number = model.tendon(tendon.attrib["name"]).id
+        for key in ("armature", "damping", "frictionloss"):
+            tendon.set(key, _digits(np.atleast_1d(getattr(model, f"tendon_{key}")[number])[0]))
+    if missing := _without_place(standard):
+        root.insert(0, ElementTree.Comment(f" Not in this file, because MuJoCo cannot hold them: {missing} "))
+    if note:
+        root.insert(0, ElementTree.Comment(f" {note} "))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _without_place(standard: StandardFile) -> str:
+    """Constant offsets and Stribeck friction, which neither MJCF nor URDF can hold; '' if there are none."""
+    fields = {"offset": "friction_offset_nm", "Stribeck friction": "stribeck_friction_nm"}
+    listed = [
+        f"{word} of {axis.joint} {value:.6g} N m"
+        for word, field in fields.items()
+        for axis in standard.axes
+        if (value := getattr(axis, field))
+    ]
+    return ", ".join(listed)
+
+
+def _digits(values: object) -> str:
+    return " ".join(repr(float(value)) for value in np.atleast_1d(np.asarray(values)))

@@ -1,0 +1,84 @@
+"""Friction that depends on load and speed, in MuJoCo: what a joint resists with is written before every step.
+
+MuJoCo knows one `frictionloss` and one `damping` per joint. As BAM does it, both are set from the motors' torques and
+the load at every step:
+
+    model = mujoco.MjModel.from_xml_path("runs/model/model.xml")
+    data = mujoco.MjData(model)
+    gears = MujocoFriction(model, law, joint_names)
+    while True:
+        data.ctrl[:] = ...
+        gears.update(data)
+        mujoco.mj_step(model, data)
+
+or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. What a step uses is of the state before it, so
+the step should be short: 1 ms is.
+"""
+
+from collections.abc import Sequence
+
+import mujoco
+import numpy as np
+
+from dynid.errors import DataError, UnknownNameError
+from dynid.model.friction import FrictionLaw
+from dynid.robot import FloatArray
+
+DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
+
+
+class MujocoFriction:
+    """Writes the friction of a law into the joints of a MuJoCo model.
+
+    The load is what gravity, Coriolis forces, contact, limits and `xfrc_applied` put on a joint. Torques of actuators
+    and of `qfrc_applied` are the motors'.
+
+    Args:
+        model: MuJoCo's, which is changed.
+        law: friction of n axes.
+        joints: names of the axes' joints in the model, (n,), each turning or sliding.
+
+    Raises:
+        UnknownNameError: the model has no such joint.
+        DataError: as many joints as axes were expected, or the law has an offset, which resists no motion.
+    """
+
+    def __init__(self, model: mujoco.MjModel, law: FrictionLaw, joints: Sequence[str]) -> None:
+        if len(joints) != law.axes or law["of"].any():
+            raise DataError(
+                f"friction of {law.axes} axes, offsets OF {law['of'].tolist()} N m, for {len(joints)} joints; expected "
+                "one joint per axis and zero offsets, which MuJoCo cannot hold"
+            )
+        known = [model.joint(number).name for number in range(model.njnt)]
+        for name in joints:
+            if name not in known:
+                raise UnknownNameError("joint", name, known)
+        self._model, self._law = model, law
+        self._dofs = np.array([int(model.joint(name).dofadr[0]) for name in joints])
+        self._loss = model.dof_frictionloss
+        damping = model.dof_damping
+        self._damping = damping if damping.ndim == 1 else damping[:, 0]  # newer MuJoCo: coefficients of a polynomial
+        self._damping[self._dofs] = law["fv"]
+        self._loss[self._dofs] = law.budget(np.zeros(law.axes))
+
+    def update(self, data: mujoco.MjData) -> None:
+        """What the joints resist with in the next step, from the state of the last one."""
+        dofs, at = self._dofs, data
+        motor = at.qfrc_actuator[dofs] + at.qfrc_applied[dofs]
+        load = at.qfrc_constraint[dofs] - at.qfrc_bias[dofs] - self._holding(data) + self._pushed(data)
+        self._loss[dofs] = self._law.budget(at.qvel[dofs], motor, load)
+
+    def _pushed(self, data: mujoco.MjData) -> FloatArray:
+        """What forces on bodies put on the joints, (n,) [N m]."""
+        whole = np.zeros(self._model.nv)
+        for body in np.flatnonzero(data.xfrc_applied.any(axis=1)):
+            force, torque = data.xfrc_applied[body, :3], data.xfrc_applied[body, 3:]
+            mujoco.mj_applyFT(self._model, data, force, torque, data.xipos[body], body, whole)
+        return np.asarray(whole[self._dofs])
+
+    def _holding(self, data: mujoco.MjData) -> FloatArray:
+        """The part of the constraint forces that is friction itself, (n,) [N m]."""
+        whole = np.zeros(self._model.nv)
+        friction = data.efc_type == DOF_FRICTION
+        np.add.at(whole, data.efc_id[friction], data.efc_force[friction])
+        return np.asarray(whole[self._dofs])

@@ -1,0 +1,77 @@
+"""An identified model as files that simulators and controllers load.
+
+The MJCF is the primary export: it holds rotor inertias as armature. A URDF cannot, so they lie beside it. Neither holds
+friction that falls with speed or grows with load; BAM's files, one per joint, do.
+"""
+
+from pathlib import Path
+
+from dynid.export.mjcf import PlantOptions, mjcf_text
+from dynid.export.simple_friction import beyond_two_figures, simplified, whole_friction
+from dynid.export.urdf import identified_urdf, rotor_inertias
+from dynid.model.bam import bam_text
+from dynid.model.friction import FrictionLaw
+from dynid.model.mdh import MdhChain
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import to_file
+from dynid.resources import write_whole
+from dynid.robot import Robot
+
+MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
+
+
+def write_exports(
+    folder: Path,
+    robot: Robot,
+    mdh: MdhChain,
+    standard: StandardParameters,
+    mount: str,
+    friction: FrictionLaw | None = None,
+) -> None:
+    """Write MJCF with armature, URDF, the URDF's rotor side file, and BAM's files of friction into a folder.
+
+    Args:
+        folder: where; none of the files may exist.
+        robot: the robot.
+        mdh: geometry that the parameters belong to.
+        standard: consistent standard parameters, without the friction that stands beside them.
+        mount: decides on gravity in the MJCF.
+        friction: that stands beside them.
+
+    Raises:
+        OutputExistsError: a file exists.
+    """
+    law = whole_friction(robot, standard, friction)
+    simple = simplified(robot, mdh, standard, law, mount)
+    content, options = (
+        to_file(simple, mdh, robot.name, robot.joint_names, "identified"),
+        PlantOptions(mount, motors=True),
+    )
+    write_whole(folder / MJCF_FILE, mjcf_text(robot, content, options, beyond_two_figures(law)))
+    write_whole(folder / URDF_FILE, description(robot, mdh, standard, mount, friction))
+    write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))
+    for name, text in bam_files(robot, standard, law).items():
+        write_whole(folder / BAM_FOLDER / name, text)
+
+
+def description(
+    robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str, friction: FrictionLaw | None
+) -> str:
+    """The identified URDF; arguments as of `write_exports`."""
+    law = whole_friction(robot, standard, friction)
+    return identified_urdf(robot, mdh, simplified(robot, mdh, standard, law, mount), beyond_two_figures(law))
+
+
+def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> dict[str, str]:
+    """BAM's parameter file of every joint, by file name."""
+    rotors, constants = standard.axis("IA"), robot.torque_constants if robot.has_torque_constants else None
+    return {
+        f"{joint.name}.json": bam_text(
+            law,
+            axis,
+            actuator=joint.servo_model or joint.name,
+            rotor_inertia=float(rotors[axis]),
+            torque_constant=None if constants is None else float(constants[axis]),
+        )
+        for axis, joint in enumerate(robot.file.joints)
+    }

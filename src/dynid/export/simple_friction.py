@@ -1,0 +1,112 @@
+"""What simulators with two figures per joint, damping and a constant friction, can hold of a friction law.
+
+Real gears' friction also falls with speed and grows with load. Then the two figures are those that come nearest, by
+least squares, over the loads that gravity puts on the joints within their limits and over speeds up to half of what the
+joints may do, the motor carrying the load in both directions.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import TERMS, FrictionLaw
+from dynid.model.mdh import MdhChain
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.robot import FloatArray, Robot
+
+AMONG = ("FV", "FC", "OF", "FS")  # what standard parameters may hold, under the names of the law
+POSES, SEED = 100, 20261122
+SPEEDS = np.linspace(0.05, 1.0, 12)  # of half the speed that a joint may have
+
+
+def whole_friction(
+    robot: Robot, parameters: StandardParameters | BaseParameters, beside: FrictionLaw | None
+) -> FrictionLaw:
+    """Friction of all axes: what the parameters hold (FV, FC, OF, FS), and what stands beside them.
+
+    Raises:
+        DataError: both fade with speed, by curves of different shape.
+    """
+    axes, shape = robot.size, robot.file.structure.stribeck
+    law = beside or FrictionLaw.of(axes, {})
+    own = dict(zip(parameters.names, parameters.values, strict=True))
+    added = {
+        term.symbol: law[term.symbol] + [own.get(f"{term.prefix}{axis + 1}", 0.0) for axis in range(axes)]
+        for term in TERMS
+        if term.prefix in AMONG
+    }
+    if shape is None or not any(own.get(f"FS{axis + 1}") for axis in range(axes)):
+        return law.with_values(added)
+    curve = {"ws": np.full(axes, shape.velocity_rad_s), "a": np.full(axes, shape.exponent)}
+    if law["ws"].any() and not all((law[symbol] == curve[symbol]).all() for symbol in curve):
+        raise DataError(
+            "two Stribeck curves are given, structure.stribeck in robot.yaml and an identified one; remove stribeck "
+            "from the structure"
+        )
+    return law.with_values(added | curve)
+
+
+def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
+    """What gravity puts on the joints at random poses within their limits, (POSES, n) [N m]."""
+    structure = robot.file.structure
+    model = ArmModel(mdh, robot.size, structure, robot.gravity(mount), robot.coupling, robot.prismatic)
+    rng = np.random.default_rng(SEED)
+    poses = rng.uniform(robot.lower, robot.upper, (POSES, robot.size))
+    still, links = np.zeros_like(poses), np.array(standard.values)
+    links[10 * standard.chain_size :] = 0.0
+    return np.asarray(-model.standard_regressor(poses, still, still) @ links[: len(model.regrouping.standard)])
+
+
+def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> FrictionLaw:
+    """The viscous and Coulomb friction nearest to a law.
+
+    Args:
+        law: of n axes; one of viscous and Coulomb friction alone stays as it is.
+        load: what acts on the joints, (N, n) [N m].
+        fastest: speed of every axis up to which friction matters, (n,) [rad/s].
+    """
+    if set(law.terms) <= {"fv", "fb"}:
+        return law.with_values({})
+    sharp = replace(law.with_values({"of": 0.0}), transition_rad_s=0.0)
+    resisting = np.empty((len(SPEEDS), law.axes))
+    for k, share in enumerate(SPEEDS):
+        rate = np.broadcast_to(share * fastest, load.shape)
+        given = [sharp.motor_torque(sign * rate, -load, load) + load for sign in (1.0, -1.0)]
+        resisting[k] = 0.5 * (given[0] - given[1]).mean(axis=0)
+    figures = np.array([_line(SPEEDS * fastest[i], resisting[:, i]) for i in range(law.axes)])
+    return FrictionLaw.of(law.axes, {"fv": figures[:, 0], "fb": figures[:, 1]})
+
+
+def _line(speed: FloatArray, torque: FloatArray) -> tuple[float, float]:
+    """Slope and height, neither negative, of the line nearest to torques at speeds, (K,) each."""
+    slope, height = np.polyfit(speed, torque, 1)
+    if slope < 0.0:
+        return 0.0, max(float(torque.mean()), 0.0)
+    if height < 0.0:
+        return max(float(speed @ torque / (speed @ speed)), 0.0), 0.0
+    return float(slope), float(height)
+
+
+def simplified(
+    robot: Robot, mdh: MdhChain, standard: StandardParameters, law: FrictionLaw, mount: str
+) -> StandardParameters:
+    """Standard parameters whose FV and FC are the two figures of a law."""
+    simple = two_figures(law, loads(robot, mdh, standard, mount), 0.5 * robot.velocity_limits)
+    values = np.array(standard.values)
+    for prefix, symbol in (("FV", "fv"), ("FC", "fb")):
+        places = [standard.names.index(f"{prefix}{axis + 1}") for axis in range(robot.size)]
+        values[places] = simple[symbol]
+    return replace(standard, values=values)
+
+
+def beyond_two_figures(law: FrictionLaw) -> str:
+    """A sentence on what damping and friction do not hold of a law; '' where they hold all of it."""
+    more = [term.prefix for term in TERMS if term.symbol in law.terms and term.symbol not in ("fv", "fb")]
+    if not more:
+        return ""
+    return (
+        f"The joints' friction also has {', '.join(more)}, which this file cannot hold: its two values approximate the "
+        "friction best at gravity loads. model.yaml and the folder bam hold all of it."
+    )

@@ -1,0 +1,302 @@
+"""An arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
+
+The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import BusError, SafetyError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
+from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.slow_state import TORQUE, WATCHDOG, SlowPoll
+from dynid.hardware.bus.state_cycle import StateCycle
+from dynid.hardware.bus.state_exchange import CycleCounters
+from dynid.hardware.startup.bring_up import StartOptions, reboot_faulty, start_up
+from dynid.hardware.startup.servo_snapshot import read_snapshot
+from dynid.robot import FloatArray, Robot
+
+CONFIRM_ATTEMPTS = 3
+NOBODY_ANSWERS = "any servo (is the cable plugged in, and the power on?)"
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSample:
+    """The arm's state from one read; each (n,), joint order.
+
+    Attributes:
+        stamp_ns: when the replies had arrived [ns since the epoch]: the monotonic clock and its distance from the
+            wall clock when the port was opened, so that setting the clock does not bend the motion.
+        q: joint angles [rad]; where `valid` is False the last valid ones, as for all values.
+        dq: joint velocities [rad/s].
+        current_a: present motor currents [A].
+        tau_present: torque by the present current and the robot's torque constants [N m].
+        valid: whether this read brought the joint's values.
+        alert: whether the servo reports a hardware error.
+        complete: whether all are valid.
+        repeated: whether a complete read brought the one before it again, to the bit, though the arm moves.
+    """
+
+    stamp_ns: int
+    q: FloatArray
+    dq: FloatArray
+    current_a: FloatArray
+    tau_present: FloatArray
+    valid: NDArray[np.bool_]
+    alert: NDArray[np.bool_]
+    complete: bool
+    repeated: bool = False
+
+
+class DynamixelArm:
+    """The servos of one robot as one arm.
+
+    Args:
+        robot: ids, models, limits, centre count, torque constants.
+        port: path of the serial device.
+        allow_real_port: must be True for any port that is not a pseudo-terminal.
+        baudrate: [bit/s]; None is the robot's.
+        watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
+        reply_margin_s: how long a read waits for replies beyond their time on the wire.
+        start: what `open` may do that it does not do unasked; None is nothing on a real line, and writing the EEPROM
+            on a simulated one.
+        clock: by which the arm and its control loop live.
+        opener: opens the port, see `ServoBus`.
+
+    Attributes:
+        bus: the line, for work beside the cycle.
+        changed: what `open` changed in the servos and stays, one line each.
+        cycle: the exchange of states and currents, which knows how it reads.
+        slow: what was read of slow values so far.
+        simulated: whether the line is.
+        watchdog_s: after which silence of the bus a servo stops by itself [s].
+
+    Raises:
+        SafetyError: a real port without `allow_real_port`.
+        ValueError: `watchdog_s` out of range.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        port: str,
+        *,
+        allow_real_port: bool = False,
+        baudrate: int | None = None,
+        watchdog_s: float = 0.1,
+        reply_margin_s: float = 0.006,
+        clock: Clock = SYSTEM_CLOCK,
+        start: StartOptions | None = None,
+        opener: Callable[[str, int], WaitingPortHandler] = open_port,
+    ) -> None:
+        if not allow_real_port and not is_pseudo_terminal(port):
+            raise SafetyError(
+                f"port {port} is not a simulated servo bus; an arm behind a real port will move: clear its workspace, "
+                "keep the emergency stop within reach, and allow the real port explicitly"
+            )
+        if not 0.02 <= watchdog_s <= 0.1:
+            raise ValueError(f"watchdog_s is {watchdog_s}, expected 0.02 to 0.1 s")
+        self.robot, self.watchdog_count = robot, table.watchdog_to_count(watchdog_s)
+        rate = baudrate or robot.file.bus.baudrate
+        self.bus = ServoBus(port, rate, robot.servo_ids, reply_margin_s=reply_margin_s, clock=clock, opener=opener)
+        self.simulated = opener is not open_port or is_pseudo_terminal(port)
+        self.start = start or StartOptions(write_eeprom=self.simulated)
+        self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
+        self.changed: list[str] = []
+        self._torque_is_ours = False  # switched on by us, and not confirmed to be off
+        self.cycle = StateCycle(self.bus)
+        self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
+        self._slow = SlowPoll(self.bus)
+        self.slow = self._slow.state
+
+    @property
+    def counters(self) -> CycleCounters:
+        """Faults of the reads so far."""
+        return self.cycle.counters
+
+    def open(self) -> None:
+        """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
+
+        Also after the port was lost; torque that this arm had switched on itself is taken over then.
+
+        Raises:
+            BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
+                findings and what to do.
+        """
+        self.bus.open()
+        try:
+            options = replace(self.start, take_over=self.start.take_over or self._torque_is_ours)
+            self.changed = start_up(self.bus, self.robot, options, simulated=self.simulated)
+            self._torque_is_ours = False
+            self.cycle.probe()
+        except BaseException:
+            self.bus.close()
+            raise
+
+    def enable(self) -> None:
+        """Goal current 0, watchdog armed, torque on; confirmed by every servo, or torque is off again.
+
+        Raises:
+            BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either.
+        """
+        size = self.robot.size
+        self._torque_is_ours = True
+        self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+        self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
+        self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
+        self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
+        self._slow.forget_torque()
+        unconfirmed = self._unconfirmed(1)
+        if unconfirmed:
+            text = f"torque did not switch on at {', '.join(unconfirmed)}"
+            try:
+                self.disable()
+            except BusError as error:
+                raise BusError(f"{text}; {error}") from error
+            raise BusError(text)
+
+    def disable(self) -> None:
+        """Goal current 0, torque off, watchdog off; confirmed by every servo.
+
+        Raises:
+            BusError: a servo did not confirm, by name; the armed watchdog stops it when the bus falls silent.
+        """
+        size = self.robot.size
+        unconfirmed: list[str] = []
+        for _ in range(CONFIRM_ATTEMPTS):
+            self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
+            self.bus.sync_write(table.TORQUE_ENABLE, [0] * size)
+            unconfirmed = self._unconfirmed(0)
+            if not unconfirmed:
+                self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+                self._torque_is_ours = False
+                return
+        who = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
+        raise BusError(
+            f"torque off was not confirmed by {who}; their watchdog stops them after {self.watchdog_s:.2f} s of bus "
+            "silence: switch the arm's power off"
+        )
+
+    def close(self) -> None:
+        """Zero current, torque off, and close the port; more than once does no harm.
+
+        Raises:
+            BusError: torque off was not confirmed; the port is closed all the same.
+        """
+        if not self.bus.is_open:
+            return
+        try:
+            self.disable()
+        finally:
+            self.bus.close()
+
+    def __enter__(self) -> "DynamixelArm":
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, meanwhile: Callable[[], None] | None = None) -> ArmSample:
+        """The present state of all joints; `meanwhile` is called while the bytes are on the wire.
+
+        Raises:
+            BusError: the port is lost. `ArmSample.valid` marks servos that did not answer.
+        """
+        reading = self.cycle.read(meanwhile)
+        current_a = table.current_from_counts(reading.current_count)
+        return ArmSample(
+            stamp_ns=reading.stamp_ns,
+            q=table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count),
+            dq=table.velocity_from_counts(reading.velocity_count),
+            current_a=current_a,
+            tau_present=current_a * self.robot.torque_constants,
+            valid=reading.valid.copy(),
+            alert=(reading.errors & table.ALERT_BIT).astype(np.bool_),
+            complete=reading.complete,
+            repeated=reading.repeated,
+        )
+
+    def write_currents(self, current_a: FloatArray) -> FloatArray:
+        """Set the goal currents, (n,) [A]; rounded to the servos' counts and cut to the robot's current limits.
+
+        Returns:
+            The currents that were written, (n,) [A].
+
+        Raises:
+            SafetyError: not n finite numbers.
+            BusError: the port is lost.
+        """
+        wanted = np.asarray(current_a, dtype=np.float64)
+        if wanted.shape != (self.robot.size,) or not np.isfinite(wanted).all():
+            raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
+        counts = np.clip(np.rint(wanted / table.CURRENT_A_PER_COUNT), -self._caps, self._caps).astype(np.int64)
+        self.cycle.write(counts)
+        return table.current_from_counts(counts)
+
+    def begin_slow_polls(self) -> None:
+        """From now on `slow_poll` is called again and again; before that, no slow value is overdue."""
+        self._slow.begin()
+
+    def slow_poll(self) -> bool:
+        """Read one block of slow values from one servo; a full round takes 3 n calls. No answer leaves the old value.
+
+        Returns:
+            Whether it was a servo's temperature.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        answered, temperature = self._slow.turn()
+        self.counters.timeouts += not answered
+        return temperature
+
+    def poll_torque(self, axes: NDArray[np.bool_]) -> None:
+        """Read torque enable, hardware error and watchdog of some servos, a mask (n,), out of turn; errors as above."""
+        for axis in np.flatnonzero(axes).tolist():
+            self._slow.poll(axis, TORQUE)
+            self._slow.poll(axis, WATCHDOG)
+
+    def tripped_watchdogs(self) -> NDArray[np.bool_]:
+        """Which servos' bus watchdog has tripped, (n,): asked now; who does not answer counts as not."""
+        for _ in range(CONFIRM_ATTEMPTS):
+            values, valid = self.bus.sync_read(table.BUS_WATCHDOG)
+            if all(valid):
+                break
+        np.copyto(self.slow.watchdog, values, where=np.array(valid))
+        return np.asarray(valid) & np.equal(values, table.WATCHDOG_TRIPPED)
+
+    def reboot_servos(self) -> list[str]:
+        """With torque off: reboot the servos that report a hardware error, and check and set up all of them again.
+
+        Returns:
+            One line for each servo that was rebooted.
+
+        Raises:
+            BusError: a servo did not come back, still reports an error, or is not as it was.
+        """
+        snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
+        lines = reboot_faulty(self.bus, self.robot, snapshots)
+        start_up(self.bus, self.robot, self.start, simulated=self.simulated)
+        self._slow.forget_torque()
+        self._slow.begin()
+        return lines
+
+    def _unconfirmed(self, torque_enable: int) -> list[str]:
+        """Servos (id and joint name) whose torque enable is not read back as this; a lost reply is asked again."""
+        unconfirmed: list[str] = []
+        for _ in range(CONFIRM_ATTEMPTS):
+            values, valid = self.bus.sync_read(table.TORQUE_ENABLE)
+            unconfirmed = [
+                f"servo {joint.servo_id} ({joint.name})"
+                for joint, value, read in zip(self.robot.file.joints, values, valid, strict=True)
+                if not read or value != torque_enable
+            ]
+            if not unconfirmed:
+                break
+        return unconfirmed

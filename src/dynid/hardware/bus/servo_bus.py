@@ -1,0 +1,272 @@
+"""The servo bus as the driver uses it.
+
+Set-up (ping, single reads and writes, reboot) goes through the DYNAMIXEL SDK. Group reads and writes are frames of
+our own on the descriptor that the SDK opened, parsed here: the SDK's group reads return stale values after a late
+reply, zeros after a failed read, and hide the servos' error bytes. The 1 kHz cycle is in `state_cycle`.
+"""
+
+import termios
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import serial
+from dynamixel_sdk import COMM_RX_CORRUPT, COMM_RX_TIMEOUT, COMM_SUCCESS, Protocol2PacketHandler
+
+from dynid.errors import BusError, BusTimeoutError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus import protocol
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
+from dynid.hardware.bus.control_table import Register
+from dynid.hardware.bus.port import WaitingPortHandler, close_port, open_port
+
+BITS_PER_BYTE = 10
+STATUS_OVERHEAD = 11
+STATUS_PREFIX = 7
+PING_PARAMETERS = 3
+ATTEMPTS = 3
+
+
+class ServoBus:
+    """All servos of one arm on one serial line.
+
+    Args:
+        port: path of the serial device.
+        baudrate: [bit/s].
+        servo_ids: ids in joint order, n of them.
+        reply_margin_s: how long a group read waits for replies beyond their time on the wire.
+        clock: by which deadlines and stamps go.
+        opener: opens the port; `open_port` but for a simulated line without a device.
+
+    Attributes:
+        parser: of the replies that do not go through the SDK, with counters of its own.
+        retries: how often something was asked once more because its answer was lost or damaged.
+        surplus: how many packets came beside those that were asked for, outside of the reads of states.
+        realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
+            clock plus this: a step of the wall clock (NTP, by hand) does not affect them until the port is reopened.
+    """
+
+    def __init__(
+        self,
+        port: str,
+        baudrate: int,
+        servo_ids: Sequence[int],
+        *,
+        reply_margin_s: float = 0.006,
+        clock: Clock = SYSTEM_CLOCK,
+        opener: Callable[[str, int], WaitingPortHandler] = open_port,
+    ) -> None:
+        self.port, self.baudrate, self.servo_ids = port, baudrate, tuple(servo_ids)
+        self.reply_margin_s, self.clock, self._opener = reply_margin_s, clock, opener
+        self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
+        self.parser = protocol.PacketParser()
+        self.realtime_offset_ns = self.retries = self.surplus = 0
+        self._sdk = Protocol2PacketHandler()
+        self._handler: WaitingPortHandler | None = None
+
+    # -- the port ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the port is open."""
+        return self._handler is not None
+
+    def open(self) -> None:
+        """Open the port for this process alone; BusError says in one sentence why it cannot be."""
+        if self._handler is None:
+            self._handler = self._opener(self.port, self.baudrate)
+            self.realtime_offset_ns = self.clock.realtime_ns() - self.clock.monotonic_ns()
+            self.parser.reset()
+
+    def monotonic_s(self, stamp_ns: int) -> float:
+        """The moment of a sample's stamp on the clock's monotonic time [s]."""
+        return (stamp_ns - self.realtime_offset_ns) * 1e-9
+
+    def close(self) -> None:
+        """Close the port; more than once does no harm. The servos are left as they are."""
+        if self._handler is not None:
+            handler, self._handler = self._handler, None
+            close_port(handler)
+
+    @contextmanager
+    def line(self) -> Iterator[WaitingPortHandler]:
+        """The open port; raises BusError where it is closed or breaks meanwhile, which closes it."""
+        if self._handler is None:
+            raise BusError(f"port {self.port} is not open")
+        try:
+            yield self._handler
+        except BusError:
+            raise
+        except (OSError, termios.error, serial.SerialException) as error:
+            self.close()
+            raise BusError(f"port {self.port} was lost ({error}): is the cable still plugged in?") from error
+
+    # -- set-up through the SDK --------------------------------------------------------------------------------
+
+    def ping(self, servo_id: int, attempts: int = ATTEMPTS) -> int:
+        """The model number of one servo.
+
+        Raises:
+            BusTimeoutError: it does not answer.
+            BusError: what it answers cannot be understood.
+        """
+        garbled = False
+        for attempt in range(attempts):
+            self.retries += attempt > 0
+            result, _error, parameters = self._transact(protocol.build_ping(servo_id))
+            if result == COMM_SUCCESS and len(parameters) == PING_PARAMETERS:
+                return table.MODEL_NUMBER.from_bytes(parameters[: table.MODEL_NUMBER.size])
+            garbled = garbled or result != COMM_RX_TIMEOUT
+        if garbled:
+            raise BusError(f"servo {servo_id} on {self.port} sends corrupted packets")
+        raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
+
+    def scan(self, window_s: float, silence_s: float) -> list[tuple[int, int]]:
+        """(id, model number) of every servo that answers a broadcast ping, in order of arrival.
+
+        Args:
+            window_s: how long to listen; a servo waits 3 ms for every id before its own.
+            silence_s: so long without an answer ends it earlier.
+        """
+        found: list[tuple[int, int]] = []
+        with self.line() as port:
+            port.discard_input()
+            self.parser.reset()
+            port.send(protocol.build_ping(protocol.BROADCAST_ID))
+            deadline_ns = self.clock.monotonic_ns() + int(window_s * 1e9)
+            while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
+                data = port.receive(min(remaining_ns * 1e-6, silence_s * 1e3))
+                if not data:
+                    break
+                for packet in self.parser.feed(data):
+                    if packet.instruction == protocol.Instruction.STATUS and len(packet.parameters) == PING_PARAMETERS:
+                        model = table.MODEL_NUMBER.from_bytes(packet.parameters[: table.MODEL_NUMBER.size])
+                        found.append((packet.packet_id, model))
+        return found
+
+    @contextmanager
+    def at_baudrate(self, baudrate: int) -> Iterator[None]:
+        """Speak at another rate [bit/s] while the block runs; BusError if the port cannot."""
+        usual = self.baudrate
+        try:
+            self._set_baudrate(baudrate)
+            yield
+        finally:
+            self._set_baudrate(usual)
+
+    def _set_baudrate(self, baudrate: int) -> None:
+        with self.line() as port:
+            if not port.setBaudRate(baudrate):
+                raise BusError(f"port {self.port} does not support {baudrate} bit/s")
+        self.baudrate = baudrate
+
+    def read(self, servo_id: int, register: Register) -> int:
+        """A register's raw value, from one servo.
+
+        Raises:
+            BusTimeoutError: no answer in three attempts.
+            BusError: a damaged answer in three attempts, or the servo refused.
+        """
+        frame = protocol.build_read(servo_id, register.address, register.size)
+        return register.from_bytes(self._insist("read", servo_id, register, frame, register.size))
+
+    def write(self, servo_id: int, register: Register, count: int) -> None:
+        """Set a register of one servo to a raw value; errors as of `read`."""
+        frame = protocol.build_write(servo_id, register.address, register.to_bytes(count))
+        self._insist(f"write {count}", servo_id, register, frame)
+
+    def _insist(self, action: str, servo_id: int, register: Register, frame: bytes, size: int | None = None) -> bytes:
+        """What one servo answers, so many bytes of it unless any are good; errors as of `read`."""
+        result = COMM_RX_CORRUPT
+        for attempt in range(ATTEMPTS):
+            self.retries += attempt > 0
+            result, error, data = self._transact(frame)
+            if result == COMM_SUCCESS:
+                if error & ~table.ALERT_BIT:
+                    text = table.status_error_text(error)
+                    raise BusError(f"servo {servo_id}: {action} {register.name}: {text}")
+                if size in (None, len(data)):
+                    return data
+                result = COMM_RX_CORRUPT
+        kind = BusTimeoutError if result == COMM_RX_TIMEOUT else BusError
+        text = self._sdk.getTxRxResult(result)
+        raise kind(f"servo {servo_id} on {self.port}: {action} {register.name} failed {ATTEMPTS} times: {text}")
+
+    def reboot(self, servo_id: int) -> None:
+        """Restart one servo: torque off, errors cleared; it answers again after some 100 ms."""
+        result, _, _ = self._transact(protocol.build_reboot(servo_id))
+        if result != COMM_SUCCESS:
+            raise BusTimeoutError(f"servo {servo_id} on {self.port} did not confirm the reboot")
+
+    def _transact(self, frame: bytes) -> tuple[int, int, bytes]:
+        """(SDK result, error byte, parameters) of one instruction.
+
+        Through the SDK's packet level: its named reads and pings take CRC bytes for data when a servo sends none.
+        """
+        with self.line() as handler:
+            packet, result, error = self._sdk.txRxPacket(handler, list(frame))
+        if result != COMM_SUCCESS:
+            return result, 0, b""
+        end = STATUS_PREFIX + (packet[5] | packet[6] << 8) - 2
+        return result, error, bytes(packet[STATUS_PREFIX + 2 : end])
+
+    # -- frames of our own -------------------------------------------------------------------------------------
+
+    def sync_write(self, register: Register, counts: Sequence[int]) -> None:
+        """Set a register of all servos at once, (n,) raw values; the servos do not confirm it."""
+        with self.line() as port:
+            port.send(
+                protocol.build_sync_write(self.servo_ids, register.address, [register.to_bytes(c) for c in counts])
+            )
+
+    def sync_read(self, register: Register) -> tuple[list[int], list[bool]]:
+        """(raw values, whether read) of one register of all servos, each (n,)."""
+        values, valid = [0] * len(self.servo_ids), [False] * len(self.servo_ids)
+        request = protocol.build_sync_read(self.servo_ids, register.address, register.size)
+        reply_size = len(self.servo_ids) * (STATUS_OVERHEAD + register.size)
+        for packet in self._answers(request, reply_size, len(self.servo_ids)):
+            index = self.index.get(packet.packet_id)
+            if index is not None and len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT:
+                values[index], valid[index] = register.from_bytes(packet.parameters), True
+        return values, valid
+
+    def read_block(self, servo_id: int, address: int, size: int) -> bytes | None:
+        """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed."""
+        for packet in self._answers(protocol.build_read(servo_id, address, size), STATUS_OVERHEAD + size, 1):
+            good = packet.packet_id == servo_id and not packet.error & ~table.ALERT_BIT
+            if good and len(packet.parameters) == size:
+                return packet.parameters
+        return None
+
+    def wire_s(self, *byte_counts: int) -> float:
+        """How long so many bytes take on the wire [s]."""
+        return sum(byte_counts) * BITS_PER_BYTE / self.baudrate
+
+    def ask(
+        self, port: WaitingPortHandler, request: bytes, reply_size: int, meanwhile: Callable[[], None] | None = None
+    ) -> Iterator[list[protocol.Packet]]:
+        """Drop what lies unread, send a request, and hand out the packets of each arrival; within `line`, on its port.
+
+        `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
+        Ends when the time for `reply_size` bytes and the margin are over; the caller stops earlier when it has all.
+        """
+        self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
+        port.discard_input()
+        self.parser.reset()
+        duration_s = self.wire_s(len(request), reply_size) + self.reply_margin_s
+        deadline_ns = self.clock.monotonic_ns() + int(duration_s * 1e9)
+        port.send(request)
+        if meanwhile is not None:
+            meanwhile()
+        while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
+            if data := port.receive(remaining_ns * 1e-6):
+                yield self.parser.feed(data)
+
+    def _answers(self, request: bytes, reply_size: int, replies: int) -> list[protocol.Packet]:
+        packets: list[protocol.Packet] = []
+        with self.line() as port:
+            for arrived in self.ask(port, request, reply_size):
+                packets += arrived
+                if len(packets) >= replies:
+                    break
+        self.surplus += max(0, len(packets) - replies)
+        return packets

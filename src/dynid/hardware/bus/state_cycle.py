@@ -1,0 +1,293 @@
+"""The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
+
+from collections.abc import Callable
+from itertools import cycle as endless
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus import protocol
+from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.port import WaitingPortHandler
+from dynid.hardware.bus.servo_bus import ATTEMPTS, STATUS_OVERHEAD, ServoBus
+from dynid.hardware.bus.state_exchange import TAGGED_SIZES, CycleCounters, StateReading, StateRequest, StateRequests
+
+EARLY_FRACTION = 0.97
+TIMING_PROBES = 5
+EARLY_REPLIES_BELIEVED = 3
+PLAIN_READS_AFTER_FAST_FAILURE = 20
+LONGEST_QUARANTINE_S = 0.016
+LEFT_OUT_AFTER = 3
+USUAL_LATENCY_S = 0.001
+OLDEST_REPLY_S = 0.020  # what this process, stalled, finds later than that is of another moment
+ASKED_AGAIN_EVERY = 200
+_GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
+_STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
+
+
+class StateCycle:
+    """Reads and writes all servos of a bus at once, by prebuilt frames.
+
+    One servo that is missing makes the fast read fail for all, so a failed one is followed by plain reads. A servo that
+    stays silent is left out of the reads, or every one would wait for its reply; it is asked again now and then.
+
+    Args:
+        bus: an open bus.
+        quarantine_s: after a read that was not answered in time, how long no new one is sent, so that a late reply
+            collides with the answer to the next. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read that
+            nobody answers. What comes even later is recognised by its size, see `TAGGED_SIZES`.
+
+    Attributes:
+        fast_read: whether the fast sync read is used; False until `probe` found that all servos know it.
+        wire_timed: whether the line is as slow as its baud rate says; a simulated one need not be. On one that is, a
+            reply that is quicker than the wire allows belongs to an earlier request. Found out by `probe`, and taken
+            back when replies are too quick again right after a quarantine, in which a late one would have arrived.
+        counters: faults so far.
+    """
+
+    def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002) -> None:
+        self.bus = bus
+        self.quarantine_s = quarantine_s
+        self.fast_read = False
+        self.wire_timed = False
+        size = len(bus.servo_ids)
+        self._new_counters()
+        self._misses = np.zeros(size, dtype=np.int64)
+        self._ask(np.ones(size, dtype=np.bool_))
+        blank = protocol.build_sync_write(
+            bus.servo_ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * size
+        )
+        self._write_frame = bytearray(blank)
+        goals = memoryview(self._write_frame)[-2 - size * _GOAL.itemsize : -2]
+        self._goals = np.frombuffer(goals, dtype=_GOAL)
+        self._bytes = bytearray(size * table.STATE_SIZE)
+        self._last_complete = bytes(self._bytes)
+        self._state = np.frombuffer(self._bytes, dtype=_STATE)
+        zero = np.zeros(size, dtype=np.int64)
+        errors, valid = np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.bool_)
+        self._reading = StateReading(zero, zero.copy(), zero.copy(), errors, valid)
+        self._quarantine_until_ns = self._tagged_until_ns = 0
+        self._tags, self._size = endless(TAGGED_SIZES), table.STATE_SIZE
+        self._took_s = 0.0
+        self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = 0
+
+    def _ask(self, asked: NDArray[np.bool_]) -> None:
+        """From now on read these servos, a mask (n,)."""
+        self._asked, self._asked_count = asked, int(np.count_nonzero(asked))
+        ids = [servo_id for servo_id, one in zip(self.bus.servo_ids, asked, strict=True) if one]
+        self._last_id = ids[-1]
+        self._requests = StateRequests(ids, self.bus.wire_s)
+
+    def probe(self) -> bool:
+        """Find out whether all servos know the fast sync read, and whether the line keeps the wire's timing.
+
+        Returns:
+            Whether the fast read is used from now on.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        with self.bus.line() as port:
+            self.fast_read = any(self._exchange(port, True) for _ in range(ATTEMPTS))
+            shares = []
+            for _ in range(TIMING_PROBES):
+                self._wait_out_quarantine()
+                if self._exchange(port, self.fast_read):
+                    shares.append(self._took_s / self._requests.get(self.fast_read, self._size).wire_s)
+            # not the shortest: a late reply to a read before it may look quick
+            self.wire_timed = bool(shares) and median(shares) >= EARLY_FRACTION
+        self._new_counters()
+        self._misses[:] = 0
+        self._quarantine_until_ns = 0
+        return self.fast_read
+
+    def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
+        """Current, velocity and position of all servos; `meanwhile` is called while the bytes are on the wire.
+
+        Waits out the quarantine first, if the read before was not answered in time. Never raises for what a servo
+        did or did not answer: see `StateReading.valid`. The returned object is overwritten by the next call.
+
+        Raises:
+            BusError: the port is lost.
+            Exception: what `meanwhile` raised, when the replies are in: it must not pass for a loss of the port.
+        """
+        failed: list[Exception] = []
+
+        def unfailing() -> None:
+            try:
+                if meanwhile is not None:
+                    meanwhile()
+            except Exception as error:
+                failed.append(error)
+
+        with self.bus.line() as port:
+            self._wait_out_quarantine()
+            fast = self.fast_read and self._plain_reads_left == 0
+            self._plain_reads_left = max(0, self._plain_reads_left - 1)
+            complete = self._exchange(port, fast, unfailing)
+            if fast and not complete:
+                self._plain_reads_left = PLAIN_READS_AFTER_FAST_FAILURE
+            elif complete:  # nobody is missing: whatever it was, it is over
+                self._plain_reads_left = 0
+            self._reads += 1
+            if self._asked_count < len(self._asked) and self._reads % ASKED_AGAIN_EVERY == 0:
+                self._ask(np.ones(len(self._asked), dtype=np.bool_))
+                self._misses[:] = np.where(self._misses > 0, LEFT_OUT_AFTER - 1, 0)
+                self._plain_reads_left = max(self._plain_reads_left, 1)  # a fast one would tell nothing of the others
+        if failed:
+            raise failed[0]
+        return self._reading
+
+    def _wait_out_quarantine(self) -> None:
+        quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
+        if quarantine_s > 0:
+            self.bus.clock.sleep(quarantine_s)
+
+    def _leave_silent_out(self) -> None:
+        """After a plain read that some servos answered: who has been silent for long is not asked for a while."""
+        self._misses = np.where(self._reading.valid, 0, self._misses + self._asked)
+        silent = self._misses >= LEFT_OUT_AFTER
+        if np.count_nonzero(silent & self._asked) and not silent.all():
+            self._ask(~silent)
+
+    def write(self, goal_current_count: IntArray) -> None:
+        """Set the goal currents of all servos, (n,) counts; the servos do not confirm it.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        self._goals["current"] = goal_current_count
+        frame = protocol.finish_frame(self._write_frame)
+        with self.bus.line() as port:
+            port.send(frame)
+
+    def _new_counters(self) -> None:
+        self.counters = CycleCounters.of(len(self.bus.servo_ids))
+
+    def _exchange(self, port: WaitingPortHandler, fast: bool, meanwhile: Callable[[], None] | None = None) -> bool:
+        """One request and its replies into `_reading`; whether every servo's reply was good."""
+        reading = self._reading
+        reading.valid[:] = False
+        reading.errors[:] = 0
+        seen: set[int] = set()
+        duplicates = self.counters.duplicates
+        started_ns, sent_ns = self.bus.clock.monotonic_ns(), self.bus.clock.line_ns()
+        self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
+        request = self._requests.get(fast, self._size)
+        last = False
+        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile):
+            for packet in packets:
+                own = self._accept(packet, fast, seen)
+                last = last or (own and not fast and packet.packet_id == self._last_id)
+            if len(seen) == self._asked_count or last:
+                break  # servos answer in order: after the last one nothing comes
+        self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
+        self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
+        if self.counters.duplicates > duplicates:  # the line may be a reply behind
+            self._doubt(self.bus.clock.monotonic_ns())
+        reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
+        if not reading.complete:
+            self.counters.missing_by_servo += ~reading.valid
+        reading.repeated = self._is_repeated() if reading.complete else False
+        np.copyto(reading.current_count, self._state["current"], where=reading.valid)
+        np.copyto(reading.velocity_count, self._state["velocity"], where=reading.valid)
+        np.copyto(reading.position_count, self._state["position"], where=reading.valid)
+        return reading.complete
+
+    def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
+        """Stamp a read, and refuse what its timing says is of another moment."""
+        reading, answered = self._reading, len(seen) == self._asked_count
+        wire_s = request.wire_s
+        if not answered and not fast:
+            wire_s -= self.bus.wire_s((self._asked_count - len(seen)) * (STATUS_OVERHEAD + request.size))
+        # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
+        late_s = (ended_ns - started_ns) * 1e-9 - request.wire_s - USUAL_LATENCY_S
+        reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
+        early = bool(seen) and self.wire_timed and self._took_s < EARLY_FRACTION * wire_s
+        if early or (seen and late_s > OLDEST_REPLY_S):
+            self.counters.stale += 1
+            reading.valid[:] = False
+            if early:
+                self._early_replies += 1
+                self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
+                self._doubt(ended_ns)
+        if not answered:
+            self.counters.timeouts += 1
+            self._early_replies = self._early_replies if early else 0
+            self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
+            self._doubt(ended_ns)
+            if np.count_nonzero(reading.valid) and not fast:
+                self._leave_silent_out()
+        elif np.count_nonzero(reading.valid):
+            self._silent_reads = self._early_replies = 0
+            self._misses[self._asked] = 0
+            self.counters.late += late_s > 0.0
+            self.counters.timeouts += self._asked_count < len(self._asked)
+
+    def _is_repeated(self) -> bool:
+        """Whether a complete read is the one before it again, of an arm that moves."""
+        if self._bytes == self._last_complete:
+            moving = bool((np.abs(self._state["velocity"]) > 1).any())
+            self.counters.repeated += moving
+            return moving
+        self._last_complete = bytes(self._bytes)
+        return False
+
+    def _doubt(self, now_ns: int) -> None:
+        """What answers the request of a moment may still come: leave it time for that, and know it by its size."""
+        doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
+        duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
+        self._quarantine_until_ns = now_ns + int(duration_s * 1e9)
+        self._tagged_until_ns = now_ns + int(OLDEST_REPLY_S * 1e9)
+
+    def _accept(self, packet: protocol.Packet, fast: bool, seen: set[int]) -> bool:
+        """Take a packet's values if it answers this read; whether it does."""
+        if packet.instruction != protocol.Instruction.STATUS:
+            return False  # an echo of our own request, as some adapters return it
+        if packet.packet_id != protocol.BROADCAST_ID:
+            return self._accept_servo(packet.packet_id, packet.error, packet.parameters, seen, alone=fast)
+        blocks = protocol.split_fast_reply(packet, self._size) if fast else []
+        if len(blocks) != self._asked_count:
+            self.counters.stale += 1  # the late answer to another read of states
+            return False
+        for servo_id, error, data in blocks:
+            self._accept_servo(servo_id, error, data, seen, alone=False)
+        return True
+
+    def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int], *, alone: bool) -> bool:
+        """The same for one servo's part; a servo that answers a fast read alone can only refuse it."""
+        index = self.bus.index.get(servo_id)
+        if index is None:
+            self.counters.wrong_ids += 1
+            return False
+        self._reading.errors[index] |= error
+        if error & table.ALERT_BIT:
+            self.counters.alerts_by_servo[index] += 1
+        refused = bool(error & ~table.ALERT_BIT)
+        if not self._asked[index] or (not refused and (alone or len(data) != self._size)):
+            self._count_late(index, len(data))
+            return False
+        if index in seen:
+            self.counters.duplicates += 1
+            self.counters.duplicates_by_servo[index] += 1
+            self._reading.valid[index] = False  # there is no telling which of the two belongs to this request
+            return True
+        seen.add(index)
+        if refused:
+            self.counters.status_errors += 1
+            self.counters.status_errors_by_servo[index] += 1
+            return True
+        data = data[: table.STATE_SIZE]
+        self._bytes[index * table.STATE_SIZE : (index + 1) * table.STATE_SIZE] = data
+        self._reading.valid[index] = True
+        return True
+
+    def _count_late(self, index: int, size: int) -> None:
+        """The late answer to another read: of states, or of something else."""
+        if size == table.STATE_SIZE or size in TAGGED_SIZES:
+            self.counters.stale += 1
+        else:
+            self.counters.status_errors += 1
+            self.counters.status_errors_by_servo[index] += 1

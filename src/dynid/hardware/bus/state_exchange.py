@@ -1,0 +1,118 @@
+"""What the 1 kHz read of all servos asks and brings: its request frames, its result, and what went wrong so far."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.protocol import build_sync_read
+from dynid.hardware.bus.servo_bus import STATUS_OVERHEAD
+
+FAST_REPLY_OVERHEAD = 8
+FAST_BLOCK_OVERHEAD = 4
+# While a reply to an earlier request may still come, every read asks for another number of bytes (the registers behind
+# the state are harmless), so that its replies cannot be taken for those of another. A number comes back after ten.
+TAGGED_SIZES = range(table.STATE_SIZE + 1, table.STATE_SIZE + 11)
+
+
+@dataclass(frozen=True)
+class StateRequest:
+    """A (fast) sync read of some bytes of each servo.
+
+    Attributes:
+        frame: the instruction packet.
+        size: bytes asked of each servo.
+        reply_bytes: bytes of all replies.
+        wire_s: request and replies on the wire [s].
+    """
+
+    frame: bytes
+    size: int
+    reply_bytes: int
+    wire_s: float
+
+
+class StateRequests:
+    """Requests to the same servos, made when they are first needed.
+
+    Args:
+        servo_ids: who is asked, in the order of their replies.
+        wire_s: how long so many bytes take on the wire [s].
+    """
+
+    def __init__(self, servo_ids: Sequence[int], wire_s: Callable[[int], float]) -> None:
+        self._servo_ids, self._wire_s = tuple(servo_ids), wire_s
+        self._made: dict[tuple[bool, int], StateRequest] = {}
+
+    def get(self, fast: bool, size: int) -> StateRequest:
+        """The request for `size` bytes of each servo."""
+        made = self._made.get((fast, size))
+        if made is None:
+            made = self._made[fast, size] = self._make(fast, size)
+        return made
+
+    def _make(self, fast: bool, size: int) -> StateRequest:
+        frame = build_sync_read(self._servo_ids, table.STATE_ADDRESS, size, fast=fast)
+        if fast:
+            reply_bytes = FAST_REPLY_OVERHEAD + len(self._servo_ids) * (size + FAST_BLOCK_OVERHEAD)
+        else:
+            reply_bytes = len(self._servo_ids) * (STATUS_OVERHEAD + size)
+        return StateRequest(frame, size, reply_bytes, self._wire_s(len(frame) + reply_bytes))
+
+
+@dataclass
+class CycleCounters:
+    """What went wrong in the reads so far; the arrays are by servo, (n,).
+
+    A read, of slow values too, that was not fully answered in time is a timeout; one that was answered sooner than the
+    wire allows, or was found much later, is stale, as is every reply that answers another read; a late one took more
+    than a millisecond beyond its time on the wire.
+    A read is repeated if it brought what the one before it did, to the bit, from an arm that moves.
+    """
+
+    missing_by_servo: NDArray[np.int64]
+    duplicates_by_servo: NDArray[np.int64]
+    status_errors_by_servo: NDArray[np.int64]
+    alerts_by_servo: NDArray[np.int64]
+    timeouts: int = 0
+    stale: int = 0
+    duplicates: int = 0
+    wrong_ids: int = 0
+    status_errors: int = 0
+    late: int = 0
+    repeated: int = 0
+
+    @classmethod
+    def of(cls, size: int) -> "CycleCounters":
+        """All zero, for so many servos."""
+        zero = np.zeros(size, dtype=np.int64)
+        return cls(zero, zero.copy(), zero.copy(), zero.copy())
+
+
+@dataclass
+class StateReading:
+    """The result of one read, overwritten by the next; each (n,) in the order of the bus' ids.
+
+    Attributes:
+        current_count: present currents; where `valid` is False those of the last valid read, as for all counts.
+        velocity_count: present velocities.
+        position_count: present positions.
+        errors: the status error bytes, alert bit included; 0 where there was no reply.
+        valid: whether this read brought the servo's values.
+        complete: whether all are valid.
+        repeated: whether it is the same as the last complete one, to the bit, though the arm moves.
+        stamp_ns: when the last reply arrived, or should have, if it came late: monotonic clock plus
+            `ServoBus.realtime_offset_ns`.
+    """
+
+    current_count: IntArray
+    velocity_count: IntArray
+    position_count: IntArray
+    errors: NDArray[np.uint8]
+    valid: NDArray[np.bool_]
+    complete: bool = False
+    repeated: bool = False
+    stamp_ns: int = 0

@@ -1,0 +1,1 @@
+"""The control loop: one cycle, its pacing, its requests, its diagnostics."""

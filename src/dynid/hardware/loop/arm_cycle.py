@@ -1,0 +1,255 @@
+"""One control cycle of an arm: read, watch, guard, write; whoever calls it paces it."""
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from dynid.errors import SafetyError
+from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.loop.cycle_meter import CycleMeter
+from dynid.hardware.safety.guard import GuardResult, SafetyGuard
+from dynid.hardware.safety.guard_states import GuardEvent, GuardState
+from dynid.hardware.safety.servo_watch import ServoWatch
+from dynid.robot import FloatArray
+
+Handed = Callable[[ArmSample, FloatArray], None]
+STALLED_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
+CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
+DIFFERENT_SHARE = 0.02  # of the torque limit
+SUSPECTED_EVERY = 4
+LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
+ANSWERED_CYCLES = 1.5  # one answer may be on its way
+LONGEST_ANSWER_CYCLES = 3.5  # a commander that is farther behind does not answer each state
+LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
+
+
+class ArmCycle:
+    """What a control loop does once per period, and how torque comes on and goes off.
+
+    Args:
+        arm: an open arm.
+        guard: decides which currents flow.
+        meter: counts.
+        on_cycle: see `ControlLoop`, as for `on_waiting`, `slow_poll_every` and `feedback_timeout_s`.
+
+    Attributes:
+        torque_on: whether torque is on, or may be.
+        last_result: the guard's last decision.
+        pending_faults: faults that other threads found; taken up by the next cycle.
+        answered_ns: when the last sample was answered and handed out, on the arm's monotonic clock [ns]; slow data are
+            asked for after that.
+    """
+
+    def __init__(
+        self,
+        arm: DynamixelArm,
+        guard: SafetyGuard,
+        meter: CycleMeter,
+        on_cycle: Handed | None,
+        on_waiting: Handed | None,
+        slow_poll_every: int,
+        feedback_timeout_s: float,
+    ) -> None:
+        self.arm, self.guard, self._meter = arm, guard, meter
+        self.torque_on = False
+        self.last_result = GuardResult(np.zeros(arm.robot.size), ())
+        self.pending_faults: deque[str] = deque()
+        self.watch = ServoWatch(arm.robot, feedback_timeout_s, guard.settings.fault_deg_c)
+        self._clock = arm.bus.clock
+        self._on_cycle, self._on_waiting = on_cycle, on_waiting
+        self._last: tuple[ArmSample, FloatArray] | None = None
+        self._to_hand_over = False
+        self._handed_s = 0.0  # stamp of the newest sample that was handed out, on the monotonic clock
+        self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
+        self._command: tuple[FloatArray, float] | None = None
+        self._contradicted, self._contradictions = False, 0
+        self._stalled_ns = int(STALLED_SHARE * arm.watchdog_s * 1e9)
+        self._began_ns = self.answered_ns = 0
+        self._step_s = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last read brought all servos."""
+        return self._last is not None and self._last[0].complete
+
+    def set_command(self, tau: FloatArray, given_s: float) -> None:
+        """The newest command tau (n,) [N m]; one that was given before the present one is out of order, and refused.
+
+        Two commands that answer the same state with other torques, one state after the other, are those of two
+        publishers: a fault, for an arm has one commander.
+        """
+        present, torques = self._command, np.array(tau, dtype=np.float64)
+        if present is not None and given_s < present[1]:
+            self._meter.commands_out_of_order += 1
+            return
+        if present is None or given_s > present[1]:
+            self._contradictions = self._contradictions if self._contradicted else 0
+            self._contradicted = False
+        elif not self._contradicted and self._differ(present[0], torques):
+            self._contradicted = True
+            self._contradictions += 1
+            if self._contradictions == CONTRADICTIONS:
+                self.pending_faults.append(
+                    f"two publishers command the arm: {CONTRADICTIONS} consecutive states were answered by two "
+                    "different commands; end one publisher"
+                )
+        self._command = (torques, given_s)
+
+    def _differ(self, one: FloatArray, other: FloatArray) -> bool:
+        if one.shape != other.shape:
+            return True
+        return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
+
+    def may_complete(self) -> bool:
+        """Whether no sample was read yet, or a servo was missed only just now."""
+        return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
+
+    def run(self, *, behind: bool = False) -> bool:
+        """One cycle; whether its sample was complete. One that is behind its time leaves slow data for later.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        began_ns = self._clock.monotonic_ns()
+        self._notice_stall(began_ns)
+        self._step_s = min((began_ns - self._began_ns) * 1e-9, LONGEST_STEP_S) if self._began_ns else 0.0
+        self._began_ns = began_ns
+        sample = self.arm.read(self.hand_over_previous)
+        now_ns = self._clock.monotonic_ns()
+        self._notice_stall(now_ns)
+        self.watch.note(sample.valid, began_ns)
+        self._find_faults(sample, now_ns)
+        command = self._command
+        tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
+        missing_s = self.watch.missing_s(now_ns)
+        result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid, missing_s, self._step_s)
+        self.last_result = result
+        self._meter.add_reasons(result.reasons)
+        applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
+        if self._on_cycle is not None:
+            self._on_cycle(sample, applied)
+        self._last, self._to_hand_over = (sample, applied), True
+        self.answered_ns = self._clock.monotonic_ns()
+        if self._slow_poll_due(behind):
+            if self.arm.slow_poll():
+                self.guard.set_temperatures(self.arm.slow.temperature_deg_c)
+            self._find_slow_faults()
+        return sample.complete
+
+    def _slow_poll_due(self, behind: bool) -> bool:
+        self._since_slow_poll += 1
+        patience = LONGEST_SLOW_POLL_DELAY if behind else 1
+        if not self._slow_poll_every or self._since_slow_poll < patience * self._slow_poll_every:
+            return False
+        self._since_slow_poll = 0
+        return True
+
+    def hand_over_previous(self) -> None:
+        """Give `on_waiting` what the cycle before this one read and wrote, once."""
+        if self._to_hand_over and self._on_waiting is not None and self._last is not None:
+            self._to_hand_over = False
+            if (sample := self._last[0]).complete:
+                self._handed_s = self.arm.bus.monotonic_s(sample.stamp_ns)
+            self._on_waiting(*self._last)
+
+    def awaits_command(self) -> bool:
+        """Whether a commander who answered the states up to now is more than one answer behind."""
+        command = self._command
+        if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
+            return False
+        cycles = (self._handed_s - command[1]) / self.arm.robot.file.bus.cycle_s
+        return ANSWERED_CYCLES < cycles < LONGEST_ANSWER_CYCLES
+
+    # -- torque ------------------------------------------------------------------------------------------------
+
+    def enable(self) -> None:
+        """Torque on, if the arm is all there and where it can be.
+
+        Raises:
+            SafetyError: it is not, or the guard's state does not allow it.
+            BusError: a servo did not switch its torque on.
+        """
+        if not self.complete:
+            raise SafetyError("cannot enable: not all servos answer")
+        before = self.guard.state
+        if before is GuardState.DISABLED and self._last is not None:
+            self.guard.check_posture(self._last[0].q)
+        self.guard.handle(GuardEvent.ENABLE)
+        if before is GuardState.ENABLED:
+            return
+        self._command, self._contradicted, self._contradictions = None, False, 0
+        self.torque_on = True  # from here on it may be: after a failure it is switched off once more, or the loop ends
+        try:
+            self.arm.enable()
+        except BaseException:
+            self.guard.handle(GuardEvent.DISABLE)
+            self.guard.handle(GuardEvent.STOPPED)
+            raise
+        self._began_ns = self._clock.monotonic_ns()
+
+    def switch_off_if_stopped(self) -> None:
+        """Torque off when the guard does not need it any more; BusError if that is not confirmed."""
+        if self.torque_on and not self.guard.torque_needed:
+            self.arm.disable()
+            self.torque_on = False
+            if self.guard.state is GuardState.STOPPING:
+                self.guard.handle(GuardEvent.STOPPED)
+
+    def come_to_rest(self, reason: str, period_s: float) -> None:
+        """Stop the arm as after a fault, without callbacks, for a loop that failed; bounded in time.
+
+        Raises:
+            BusError: the port is lost.
+        """
+        self.guard.fault(reason)
+        self._on_cycle = self._on_waiting = None
+        while self.torque_on and self.guard.torque_needed:
+            self.run()
+            left_s = period_s - (self._clock.monotonic_ns() - self._began_ns) * 1e-9
+            if left_s > 0.0:
+                self._clock.sleep(left_s)
+
+    # -- faults ------------------------------------------------------------------------------------------------
+
+    def take_up_faults(self) -> None:
+        """What other threads found; before anything else is decided."""
+        while self.pending_faults:
+            self.guard.fault(self.pending_faults.popleft())
+
+    def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
+        self.take_up_faults()
+        if not self.torque_on or self.guard.state is GuardState.FAULT:
+            return
+        text = self.watch.silence(now_ns)
+        if not text and np.count_nonzero(sample.alert):
+            self.arm.poll_torque(sample.alert)  # which error it is
+            text = self.watch.alerts(sample.alert, self.arm.slow)
+        if text:
+            self.guard.fault(text)
+            if self.watch.all_silent(now_ns):
+                self.guard.abandon_stop()  # currents that answer to nothing do no good: torque off
+        elif self._last is not None and sample.complete and self._meter.cycles % SUSPECTED_EVERY == 0:
+            undriven = self.watch.undriven(self._last[1], sample.current_a)
+            if undriven is not None:
+                self.arm.poll_torque(undriven)
+                self._find_slow_faults()
+
+    def _find_slow_faults(self) -> None:
+        if not self.torque_on:
+            return
+        if self.guard.state is not GuardState.FAULT and (text := self.watch.slow_fault(self.arm.slow)):
+            self.guard.fault(text)
+
+    def _notice_stall(self, now_ns: int) -> None:
+        """After a time in which this process did nothing: have the servos stopped by themselves?"""
+        silence_ns = now_ns - self._began_ns
+        if not self.torque_on or silence_ns <= self._stalled_ns or self.guard.state is GuardState.FAULT:
+            return
+        tripped = self.arm.tripped_watchdogs()
+        if not tripped.any():
+            return
+        where = "all servos" if tripped.all() else self.watch.names(tripped)
+        self.guard.fault(f"bus watchdog tripped at {where}: this process stalled for {silence_ns * 1e-9:.3f} s")
+        if tripped.all():
+            self.guard.abandon_stop()  # the arm has dropped; nobody expects current to flow again

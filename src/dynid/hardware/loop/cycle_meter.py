@@ -1,0 +1,130 @@
+"""Counts and times the control loop's cycles."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dynid.hardware.safety.guard_states import Reason
+
+WINDOW = 4096
+BIN_NS, BINS = 2_000, 25_000  # durations up to 50 ms; longer ones are in the last bin
+LATE_FRACTION = 0.5
+
+
+@dataclass(frozen=True)
+class LoopStatistics:
+    """What the loop did since its start.
+
+    Attributes:
+        seconds: time since the start [s].
+        cycles: cycles that ran.
+        incomplete: cycles whose read missed at least one servo.
+        skipped: planned cycles that never ran, because the loop was too late to catch up.
+        missed: planned cycles without a complete sample: incomplete and skipped ones.
+        late: cycles that began more than half a period after their time.
+        behind: planned cycles that are still to come, because the loop is late; it runs them as soon as it can.
+        rate_hz: complete samples per second.
+        cycle_p50_us: median duration of a cycle (read, guard, write, callback; without the slow data that a cycle in 20
+            asks for behind that), of the last 4096.
+        cycle_p99_us: 99th percentile of the same.
+        late_p99_us: 99th percentile of the delay with which a cycle began.
+        run_p50_us: median duration of all cycles since the start, to 2 us.
+        run_p99_us: 99th percentile of the same.
+        run_p999_us: 99.9th percentile of the same.
+        commands_out_of_order: commands that were older than one that had arrived before them.
+        interventions: in how many cycles the guard gave each reason, by its name in small letters, see `Reason`.
+    """
+
+    seconds: float
+    cycles: int
+    incomplete: int
+    skipped: int
+    missed: int
+    late: int
+    rate_hz: float
+    cycle_p50_us: float
+    cycle_p99_us: float
+    late_p99_us: float
+    run_p50_us: float = 0.0
+    run_p99_us: float = 0.0
+    run_p999_us: float = 0.0
+    commands_out_of_order: int = 0
+    behind: int = 0
+    interventions: Mapping[str, int] = field(default_factory=dict)
+
+
+class CycleMeter:
+    """Gathers what `LoopStatistics` reports; written by the loop's thread, read by any.
+
+    Args:
+        period_ns: planned time between cycles [ns].
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self.cycles = self.incomplete = self.skipped = self.late = 0
+        self.commands_out_of_order = 0
+        self.started_ns = 0
+        self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}  # torque off is no intervention
+        self._period_ns = period_ns
+        self._behind = 0
+        self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
+        self._late_ns = np.zeros(WINDOW, dtype=np.int64)
+        self._durations = [0] * BINS
+
+    def add(self, busy_ns: int, late_ns: int, complete: bool, *, skipped: int = 0) -> None:
+        """Count one cycle.
+
+        Args:
+            busy_ns: how long it took [ns].
+            late_ns: how late it began [ns].
+            complete: whether its sample was.
+            skipped: planned cycles that were left out before it.
+        """
+        self.skipped += skipped
+        slot = self.cycles % WINDOW
+        self._busy_ns[slot] = busy_ns
+        self._late_ns[slot] = late_ns
+        self._behind = max(0, late_ns // self._period_ns - skipped)
+        self._durations[min(busy_ns // BIN_NS, BINS - 1)] += 1
+        self.late += late_ns > LATE_FRACTION * self._period_ns
+        self.incomplete += not complete
+        self.cycles += 1
+
+    def add_reasons(self, reasons: Iterable[Reason]) -> None:
+        """Count why the guard changed the currents of one cycle."""
+        for reason in reasons:
+            if reason is not Reason.DISABLED:
+                self._guard[reason] += 1
+
+    def statistics(self, now_ns: int) -> LoopStatistics:
+        """The figures up to a time on the monotonic clock [ns]."""
+        seconds = (now_ns - self.started_ns) * 1e-9 if self.started_ns else 0.0
+        filled = min(self.cycles, WINDOW)
+        p50 = p99 = late_p99 = 0.0
+        if filled:
+            p50, p99 = np.percentile(self._busy_ns[:filled] * 1e-3, (50, 99)).tolist()
+            late_p99 = float(np.percentile(self._late_ns[:filled] * 1e-3, 99))
+        return LoopStatistics(
+            seconds=seconds,
+            cycles=self.cycles,
+            incomplete=self.incomplete,
+            skipped=self.skipped,
+            missed=self.incomplete + self.skipped,
+            late=self.late,
+            rate_hz=(self.cycles - self.incomplete) / seconds if seconds else 0.0,
+            cycle_p50_us=p50,
+            cycle_p99_us=p99,
+            late_p99_us=late_p99,
+            run_p50_us=self._run_percentile(0.5),
+            run_p99_us=self._run_percentile(0.99),
+            run_p999_us=self._run_percentile(0.999),
+            commands_out_of_order=self.commands_out_of_order,
+            behind=self._behind,
+            interventions={reason.name.lower(): count for reason, count in self._guard.items()},
+        )
+
+    def _run_percentile(self, share: float) -> float:
+        """The upper edge of the bin that holds this share of all cycles' durations [us]."""
+        reached = np.cumsum(np.array(self._durations))
+        return float(np.searchsorted(reached, share * reached[-1]) + 1) * BIN_NS * 1e-3 if reached[-1] else 0.0

@@ -1,0 +1,132 @@
+"""What a driver reports of itself, as statuses of name, level, text and values: the loop, the line, the servos."""
+
+import dataclasses
+
+import numpy as np
+
+from dynid import __version__
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
+from dynid.hardware.bus.port import is_pseudo_terminal
+from dynid.hardware.bus.state_cycle import OLDEST_REPLY_S
+from dynid.hardware.loop.cycle import ControlLoop
+from dynid.hardware.loop.realtime import in_force
+from dynid.hardware.safety.guard_states import GuardState, Reason
+from dynid.hardware.safety.settings import SafetySettings
+from dynid.recording.messages import DiagnosticStatus
+from dynid.recording.settings import HardwareSettings
+from dynid.robot import Robot
+
+OK, WARN, ERROR = 0, 1, 2
+LOOP, LINE, SERVOS = "hardware", "hardware line", "hardware servos"
+IN_FORCE = "in force"
+TOLD_BY = (
+    f"input discarded before each request, quarantine after an unanswered request, and for {OLDEST_REPLY_S * 1e3:.0f} "
+    "ms after it a different size of each reply; the tick is not read"
+)
+OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
+COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
+WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
+_HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
+
+
+def driver_settings(robot: Robot, mount: str, port: str) -> HardwareSettings:
+    """What a record of the driver's states must be read with; `mount` is a name of robot.yaml."""
+    gravity = robot.gravity(mount)
+    return HardwareSettings(
+        robot=robot.name,
+        joint_names=robot.joint_names,
+        torque_constants_nm_per_a=tuple(robot.torque_constants.tolist()),
+        mount=mount,
+        gravity_m_s2=(float(gravity[0]), float(gravity[1]), float(gravity[2])),
+        current_unit_a=CURRENT_A_PER_COUNT,
+        cycle_s=robot.file.bus.cycle_s,
+        simulated=is_pseudo_terminal(port),
+        port=port,
+        dynid_version=__version__,
+    )
+
+
+def state_text(loop: ControlLoop) -> str:
+    """What the driver does, or what is wrong with it, in one line."""
+    guard = loop.guard
+    if loop.error:
+        return str(loop.error)
+    if guard.fault_text or guard.stop_text:
+        return guard.fault_text or guard.stop_text
+    if guard.state is GuardState.ENABLED:
+        held = next((reason for reason in loop.last_result.reasons if reason in _HELD), None)
+        return f"enabled, holding: {held.value}" if held else "enabled"
+    return str(guard.state.value)
+
+
+def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commanders: int) -> DiagnosticStatus:
+    """Rates, jitter, missed cycles, the guard's interventions; how many states were published up to which stamp; how
+    many nodes are known that publish commands.
+    """
+    # counters stay whole numbers: the completeness of a bag is judged by them
+    counted = dataclasses.asdict(loop.statistics())
+    counted |= {f"guard_{reason}": count for reason, count in counted.pop("interventions").items()}
+    values = {key: str(value) if isinstance(value, int) else f"{value:.6g}" for key, value in counted.items()}
+    values |= {
+        "states_published": str(published),
+        "last_state_stamp_ns": str(last_stamp_ns),
+        COMMANDERS: str(commanders),
+    }
+    level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
+    if loop.guard.stop_text:
+        level = max(level, WARN)
+    return DiagnosticStatus(LOOP, level, state_text(loop), loop.arm.robot.name, values)
+
+
+def line_status(loop: ControlLoop) -> DiagnosticStatus:
+    """Errors of the line by kind, and by servo where one is to blame; detection of stale replies; real-time care."""
+    arm, parser = loop.arm, loop.arm.bus.parser
+    counters = dataclasses.asdict(arm.counters)
+    by_servo = {name: values for name, values in counters.items() if isinstance(values, np.ndarray)}
+    values = {name: str(value) for name, value in counters.items() if name not in by_servo}
+    values |= {
+        "crc_errors": str(parser.crc_errors),
+        "malformed": str(parser.malformed),
+        "skipped_bytes": str(parser.skipped_bytes),
+        "retries": str(arm.bus.retries),
+        "surplus_packets": str(arm.bus.surplus),
+    }
+    for name, counts in by_servo.items():
+        for joint, count in zip(arm.robot.file.joints, counts.tolist(), strict=True):
+            if count:
+                values[f"{name}: {joint.servo_id}"] = str(count)
+    for servo_id in arm.robot.servo_ids:
+        if count := parser.crc_errors_by_id[servo_id]:
+            values[f"crc_errors_by_servo: {servo_id}"] = str(count)
+    values |= {
+        "read": "fast sync read" if arm.cycle.fast_read else "sync read",
+        "stale replies are told by": ("wire time, " if arm.cycle.wire_timed else "") + TOLD_BY,
+    }
+    settings = {"SCHED_FIFO": loop.fifo} | in_force()
+    values |= {name: IN_FORCE if yes else "no" for name, yes in settings.items()}
+    faults = sum(int(np.sum(value)) for value in counters.values()) - counters["late"] - counters["repeated"]
+    text = "no errors" if not faults else f"{counters['timeouts']} incomplete reads"
+    return DiagnosticStatus(LINE, WARN if faults else OK, text, arm.bus.port, values)
+
+
+def servo_status(arm: DynamixelArm, settings: SafetySettings) -> DiagnosticStatus:
+    """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last, and how long ago."""
+    slow, values = arm.slow, {}
+    ages_s = slow.age_s(arm.bus.clock.monotonic_ns())
+    for axis, joint in enumerate(arm.robot.file.joints):
+        known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
+        rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
+        torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
+        values[f"{joint.servo_id} ({joint.name})"] = (
+            f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old"
+        )
+    warmest = np.nan_to_num(slow.temperature_deg_c).max()
+    if np.isfinite(slow.temperature_deg_c).all():
+        values[WARMEST] = f"{warmest:.0f}"
+    warm = bool(warmest >= settings.derate_from_deg_c)
+    text = f"warmest {warmest:.0f} deg C" + (", current limits lowered" if warm else "")
+    silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > OLD_S]
+    if silent:
+        text += f"; no slow data for {OLD_S:.0f} s from servo {', '.join(silent)}"
+    return DiagnosticStatus(SERVOS, WARN if warm or silent else OK, text, arm.robot.name, values)

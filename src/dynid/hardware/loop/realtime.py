@@ -1,0 +1,158 @@
+"""Operating-system settings that make a loop punctual; each is optional, and says whether it took effect."""
+
+import contextlib
+import ctypes
+import gc
+import os
+import platform
+import struct
+import sys
+from collections.abc import Iterator
+
+_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # system call numbers; the C library has no wrapper
+_SCHED_ATTRIBUTES = struct.Struct("<IIQiIQQQ")
+_SCHED_OTHER, _SCHED_BATCH = 0, 3
+_MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
+_LATENCY_DEVICE = "/dev/cpu_dma_latency"
+PUNCTUAL_SLICE_NS = 100_000
+_PR_SET_TIMERSLACK = 29
+_PR_GET_TIMERSLACK = 30
+SWITCH_INTERVAL_S = 0.0005
+_in_force: dict[str, bool] = {}
+
+
+def in_force() -> dict[str, bool]:
+    """Which of these settings this process asked for, and whether each took effect."""
+    return dict(_in_force)
+
+
+@contextlib.contextmanager
+def bounded_timer_slack(nanoseconds: int = 1) -> Iterator[bool]:
+    """Let this thread's sleeps end within `nanoseconds` of their time instead of the kernel's 50 us (Linux).
+
+    Yields whether the kernel accepted it.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is None:
+        _in_force["timer slack"] = False
+        yield False
+        return
+    before = prctl(_PR_GET_TIMERSLACK, 0, 0, 0, 0)
+    accepted = _in_force["timer slack"] = prctl(_PR_SET_TIMERSLACK, nanoseconds, 0, 0, 0) == 0
+    try:
+        yield accepted
+    finally:
+        if before > 0:
+            prctl(_PR_SET_TIMERSLACK, before, 0, 0, 0)
+
+
+def _set_scheduling(policy: int, slice_ns: int, nice: int) -> bool:
+    number = _SCHED_SETATTR.get(platform.machine())
+    if number is None or not sys.platform.startswith("linux"):
+        return False
+    size = _SCHED_ATTRIBUTES.size
+    attributes = ctypes.create_string_buffer(_SCHED_ATTRIBUTES.pack(size, policy, 0, nice, 0, slice_ns, 0, 0))
+    return bool(ctypes.CDLL(None).syscall(number, 0, attributes, 0) == 0)
+
+
+def _runs_in_real_time() -> bool:
+    """Whether whoever started this thread gave it SCHED_FIFO or SCHED_RR, which is more than it would ask for."""
+    return hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
+
+
+def _nice() -> int:
+    """The niceness that this thread was started with: whoever started it may have chosen one."""
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def prefer_latency() -> bool:
+    """Ask for short time slices for this thread and those it starts: on waking it runs before others' long slices.
+
+    Needs no privilege; memory is locked, too, where that is permitted. Returns whether the kernel accepted the slice
+    (Linux 6.12 or newer honours it). A thread that runs under a real-time policy already keeps it.
+    """
+    lock_memory()
+    if _runs_in_real_time():
+        return False
+    _in_force["short time slices"] = _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
+    return _in_force["short time slices"]
+
+
+def lock_memory() -> bool:
+    """Keep this process' pages in memory, so that no cycle waits for a disk; returns whether it was permitted."""
+    lock_all = getattr(ctypes.CDLL(None), "mlockall", None)
+    locked = bool(lock_all is not None and lock_all(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
+    _in_force["locked memory"] = locked
+    return locked
+
+
+def prefer_throughput() -> bool:
+    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nicer by 5); whether accepted.
+
+    Under a real-time policy, too: work that takes long must not keep a processor from threads that are in a hurry.
+    """
+    return _set_scheduling(_SCHED_BATCH, 0, min(_nice() + 5, 19))
+
+
+@contextlib.contextmanager
+def quiet_interpreter() -> Iterator[None]:
+    """No cyclic garbage collection, and quick hand-over between threads, while the block runs; the whole process."""
+    was_enabled, interval = gc.isenabled(), sys.getswitchinterval()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def disable_cpu_idle(asked: bool) -> Iterator[bool]:
+    """Keep idle processors out of their idle states while the block runs, if asked and permitted (Linux), all of them.
+
+    A processor that idles costs every cycle the time to wake it, once per process that takes part; one that does not
+    costs power. Yields whether it is in force.
+    """
+    if not asked:
+        yield False
+        return
+    with contextlib.ExitStack() as held:
+        try:
+            device = held.enter_context(open(_LATENCY_DEVICE, "r+b", buffering=0))
+            device.write(struct.pack("i", 0))  # the longest time [us] that waking may take, until it is closed
+            _in_force["CPU idle disabled"] = True
+        except OSError:
+            _in_force["CPU idle disabled"] = False
+        yield _in_force["CPU idle disabled"]
+
+
+def leave_realtime() -> None:
+    """Ordinary scheduling for this thread, if it was started by one that runs under a real-time policy."""
+    if _runs_in_real_time():
+        _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
+
+
+@contextlib.contextmanager
+def fifo_scheduling(priority: int | None) -> Iterator[bool]:
+    """Run this thread under SCHED_FIFO at `priority`, if asked (not None) and permitted.
+
+    Yields whether it, or another real-time policy that the process was started with, is in force.
+    """
+    if priority is None or not hasattr(os, "sched_setscheduler"):
+        yield _runs_in_real_time()
+        return
+    policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except PermissionError:
+        yield _runs_in_real_time()
+        return
+    try:
+        yield True
+    finally:
+        os.sched_setscheduler(0, policy, parameter)

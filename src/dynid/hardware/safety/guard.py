@@ -1,0 +1,300 @@
+"""What stands between a commanded torque and the motors: pure decisions, no I/O, no clock.
+
+`SafetyGuard.filter` is called once per control cycle and returns the motor currents that may flow, with the reasons
+for every change. The states and the one table of transitions decide whether any current flows at all.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import SafetyError
+from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
+from dynid.hardware.safety.hold import Hold, StopSequence
+from dynid.hardware.safety.settings import SafetySettings, load_safety
+from dynid.robot import FloatArray, Robot, read_only
+
+__all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardResult:
+    """What may flow in this cycle.
+
+    Attributes:
+        current_a: motor currents, (n,) [A].
+        reasons: what changed them, each at most once; empty when the command passed as it was.
+    """
+
+    current_a: FloatArray
+    reasons: tuple[Reason, ...]
+
+
+class SafetyGuard:
+    """Decides, cycle by cycle, which currents may flow.
+
+    Without a good command, and in a stop, the arm is braked and then held where it came to rest; a stop then lets it
+    down and is bounded in time.
+
+    Args:
+        robot: joint, velocity, current and torque limits, torque constants, cycle time.
+        settings: thresholds; None are the robot's own, see `load_safety`.
+
+    Attributes:
+        state: see `GuardState`; changed by `handle` and `fault` only.
+        fault_text: what the latched fault is, empty without one.
+        stop_text: why the guard itself began the last stop, empty if it did not; until the next enable.
+    """
+
+    def __init__(self, robot: Robot, settings: SafetySettings | None = None) -> None:
+        self.settings = settings or load_safety(robot)
+        self.state = GuardState.DISABLED
+        self.fault_text = self.stop_text = ""
+        self._robot = robot
+        self._size = robot.size
+        self._torque_constants = robot.torque_constants
+        self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.torque_constants)
+        self._caps, self._derated = self._full_caps, False
+        self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
+        self._velocity_limits = robot.velocity_limits
+        self._soft_lower = robot.lower + self.settings.soft_zone_rad
+        self._soft_upper = robot.upper - self.settings.soft_zone_rad
+        self._stopping_distance = 0.5 / self.settings.approach_deceleration_rad_s2  # times the velocity squared
+        self._cycle_s = robot.file.bus.cycle_s
+        self._rate_step = self.settings.current_rate_1_s * self._cycle_s * self._full_caps
+        self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
+        self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
+        self._share = 0.0  # how far the command has taken over from the hold
+        self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings)
+        self._holding = False
+        self._none = read_only(np.zeros(self._size))
+        self._last: FloatArray = self._none
+        self._commanded, self._idle_s = False, 0.0
+        self._unseen_s, self._unseen = np.zeros(self._size), False
+
+    @property
+    def torque_needed(self) -> bool:
+        """Whether torque must stay on: while enabled, and while a stop is under way."""
+        return self.state is GuardState.ENABLED or not self._stop.done
+
+    def handle(self, event: GuardEvent) -> GuardState:
+        """Move to the next state.
+
+        Returns:
+            The new state.
+
+        Raises:
+            SafetyError: the event is not possible now; the state stays.
+        """
+        following = TRANSITIONS.get((self.state, event))
+        if following is None or (event is GuardEvent.CLEAR and not self._stop.done):
+            detail = f": {self.fault_text}" if self.fault_text else ""
+            raise SafetyError(f"cannot {event.value} while {self.state.value}{detail}")
+        if following in (GuardState.STOPPING, GuardState.FAULT) and self.state is GuardState.ENABLED:
+            asked_for = following is GuardState.STOPPING and not self.stop_text
+            self._stop.begin(0.0 if asked_for else self.settings.hold_s)
+        if following is GuardState.DISABLED:
+            self.fault_text = ""
+            self._stop.end()
+        if following is not self.state and following is GuardState.ENABLED:
+            self._hold.reset()
+            self._last = self._none
+            self._share, self._holding = 0.0, False
+            self._commanded, self._idle_s, self.stop_text = False, 0.0, ""
+        self.state = following
+        return following
+
+    def fault(self, text: str) -> None:
+        """Latch a fault from any state; the first one's text stays until it is cleared."""
+        self.fault_text = self.fault_text or text
+        self.handle(GuardEvent.FAULT)
+
+    def abandon_stop(self) -> None:
+        """There is nothing to be stopped any more: no current flows, and none shall."""
+        self._stop.end()
+
+    def set_temperatures(self, deg_c: FloatArray) -> None:
+        """Lower the current limits of warm servos; temperatures are (n,) [deg C], NaN where unknown."""
+        settings = self.settings
+        warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
+        factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
+        self._derated = bool((factor < 1.0).any())
+        self._caps = factor * self._full_caps if self._derated else self._full_caps
+
+    def check_posture(self, q: FloatArray) -> None:
+        """Refuse joint angles, (n,) [rad], that the joints cannot have: a servo's zero is wrong.
+
+        Raises:
+            SafetyError: joints outside their limits by more than `enable_tolerance_rad`, or not finite, by name.
+        """
+        lower, upper = self._robot.lower, self._robot.upper
+        tolerance = self.settings.enable_tolerance_rad
+        wrong = [
+            f"{name} reads {angle:.3f} rad, its limits are {low:.3f} to {high:.3f} rad"
+            for name, angle, low, high in zip(self._robot.joint_names, q, lower, upper, strict=True)
+            if not low - tolerance <= angle <= high + tolerance
+        ]
+        if wrong:
+            raise SafetyError(
+                f"cannot enable: {'; '.join(wrong)} (tolerance {tolerance:.3f} rad): move the joint back by hand, or "
+                "check the servo's zero"
+            )
+
+    def filter(
+        self,
+        command_tau: FloatArray | None,
+        command_age_s: float,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None = None,
+        feedback_age_s: float = 0.0,
+        step_s: float | None = None,
+    ) -> GuardResult:
+        """The currents that may flow in this cycle; to be called once per cycle.
+
+        Args:
+            command_tau: commanded torques, (n,) [N m]; None if there was none yet.
+            command_age_s: time since the command was given [s].
+            q: joint angles, (n,), finite [rad].
+            dq: joint velocities, (n,), finite [rad/s].
+            valid: which of q and dq are of this cycle, (n,); None is all. The others are the last that were read.
+            feedback_age_s: for how long readings have missed a servo [s].
+            step_s: time since the cycle before [s]; None is the planned one.
+        """
+        step_s = self._cycle_s if step_s is None else step_s
+        refusal = None
+        if self.state is GuardState.ENABLED:
+            refusal = self._refusal(command_tau, command_age_s, feedback_age_s)
+            self._watch_commands(refusal, step_s)
+        if not self.torque_needed:
+            self._last = self._none
+            reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
+            return GuardResult(self._none, (reason,))
+        known_dq = self._known_velocity(dq, valid, step_s)
+        reasons: list[Reason] = []
+        if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
+            drive, braking = self._follow(command_tau, reasons)
+        else:
+            reasons.append(self._halt_reason(refusal))
+            strength = self._advance_stop(known_dq, valid, step_s)
+            drive = self._brake_and_hold(q, known_dq, valid, strength, step_s)
+            braking = 1.0
+        current = self._limit(drive, braking, q, known_dq, reasons)
+        self._hold.track(current, known_dq)
+        current.flags.writeable = False
+        return GuardResult(current, tuple(reasons))
+
+    def _known_velocity(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> FloatArray:
+        """The velocities, (n,); where one was not read, what the brake has left of the last one, as far as is known."""
+        if valid is None or np.count_nonzero(valid) == self._size:
+            if self._unseen:
+                self._unseen_s[:], self._unseen = 0.0, False
+            return dq
+        self._unseen = True
+        self._unseen_s = np.where(valid, 0.0, self._unseen_s + step_s)
+        return np.where(valid, dq, dq * np.exp(-self._unseen_s / self.settings.blind_brake_s))
+
+    def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
+        """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
+        self._holding = False
+        self._share = min(1.0, self._share + self._ramp_step)
+        drive = tau / self._torque_constants
+        if self._share < 1.0:
+            reasons.append(Reason.CURRENT_RAMP)
+            cut = np.clip(drive, -self._caps, self._caps)
+            drive = self._share * cut + (1.0 - self._share) * self._hold.load
+        return drive, 1.0 - self._share
+
+    def _brake_and_hold(
+        self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, strength: float, step_s: float
+    ) -> FloatArray:
+        """The current that holds, (n,) [A]: an arm let go at once would drop."""
+        self._share *= self._fade
+        if not self._holding:
+            self._holding = True
+            self._hold.begin(dq)
+        return self._hold.drive(q, dq, valid, self._caps, strength, step_s)
+
+    def _halt_reason(self, refusal: Reason | None) -> Reason:
+        if self.state is GuardState.ENABLED:
+            return refusal or Reason.NO_COMMAND
+        if self.state is GuardState.FAULT:
+            return Reason.FAULT
+        return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
+
+    def _advance_stop(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> float:
+        """How much of the holding current remains: all, but in a stop."""
+        if self.state is GuardState.ENABLED:
+            return 1.0
+        seen = valid is None or bool(valid.all())
+        still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
+        self._stop.advance(still, self._hold.unloaded(self._caps), step_s)
+        return self._stop.strength
+
+    def _limit(
+        self, drive: FloatArray, braking: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
+    ) -> FloatArray:
+        """What may flow of a drive current, (n,) [A], with the brake that its share and the limits ask for."""
+        speed = np.abs(dq)
+        braked: NDArray[np.bool_] | None = None
+        reach = q + dq * speed * self._stopping_distance  # where it would come to rest
+        low = np.minimum(q, reach) < self._soft_lower
+        high = np.maximum(q, reach) > self._soft_upper
+        if np.count_nonzero(low | high):  # no current that leads outwards, and braking of motion that does
+            inside = (q >= self._soft_lower) & (q <= self._soft_upper)
+            reasons.append(Reason.APPROACH_SPEED if inside.all() else Reason.JOINT_LIMIT)
+            spring = (1.0 - braking) * self._hold.soft_limit_spring(q)  # against gravity
+            drive = np.where(low, np.maximum(drive, spring), drive)
+            drive = np.where(high, np.minimum(drive, spring), drive)
+            braked = (low & (dq < 0.0)) | (high & (dq > 0.0))
+        fast = speed > self._velocity_limits
+        if np.count_nonzero(fast):  # no current in the direction of motion, and braking
+            reasons.append(Reason.VELOCITY_LIMIT)
+            drive = np.where(fast & (drive * dq > 0.0), 0.0, drive)
+            braked = fast if braked is None else braked | fast
+        # The brake comes after all limits: it only opposes motion, so no limit may take it away.
+        if braked is not None:
+            drive = drive - np.where(braked, 1.0, braking) * self._brake(dq)
+        elif braking:
+            drive = drive - braking * self._brake(dq)
+        return self._cap(drive, reasons)
+
+    def _brake(self, dq: FloatArray) -> FloatArray:
+        return np.clip(self._hold.damping * dq, -self._caps, self._caps)
+
+    def _cap(self, current: FloatArray, reasons: list[Reason]) -> FloatArray:
+        """A current, (n,) [A], within its limit and its rate."""
+        if np.count_nonzero(np.abs(current) <= self._caps) < self._size:  # NaN is not, and must never pass
+            reasons.append(Reason.TEMPERATURE if self._derated else Reason.CURRENT_LIMIT)
+            current = np.clip(np.nan_to_num(current), -self._caps, self._caps)
+        change = current - self._last
+        if np.count_nonzero(np.abs(change) > self._rate_step):
+            reasons.append(Reason.CURRENT_RATE)
+            current = self._last + np.clip(change, -self._rate_step, self._rate_step)
+            current = np.clip(current, -self._caps, self._caps)  # a limit that fell at once does not wait
+        self._last = current
+        return current
+
+    def _refusal(self, tau: FloatArray | None, age_s: float, feedback_age_s: float) -> Reason | None:
+        """Why a command is not followed; None for a good one."""
+        if tau is None:
+            return Reason.NO_COMMAND
+        if tau.shape != (self._size,):
+            return Reason.BAD_COMMAND
+        if np.count_nonzero(np.abs(tau) <= self._refused_above) < self._size:
+            return Reason.HUGE_COMMAND if np.isfinite(tau).all() else Reason.BAD_COMMAND
+        if not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
+            return Reason.STALE_COMMAND
+        return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
+
+    def _watch_commands(self, refusal: Reason | None, step_s: float) -> None:
+        """Stop an enabled arm that nobody commands any more."""
+        if refusal is None:
+            self._commanded, self._idle_s = True, 0.0
+            return
+        self._idle_s += step_s
+        limit_s = self.settings.commands_ended_s if self._commanded else self.settings.first_command_s
+        if self._idle_s > limit_s + 0.5 * self._cycle_s:
+            self.stop_text = f"stopped: no usable command for {limit_s} s ({refusal.value})"
+            self.handle(GuardEvent.DISABLE)

@@ -1,0 +1,61 @@
+"""The guard's states, the one table of transitions between them, and its reasons, as data."""
+
+from enum import Enum
+
+
+class GuardState(Enum):
+    """DISABLED: no torque. ENABLED: commands pass. STOPPING: damped stop. FAULT: damped stop, latched until cleared."""
+
+    DISABLED = "disabled"
+    ENABLED = "enabled"
+    STOPPING = "stopping"
+    FAULT = "fault"
+
+
+class GuardEvent(Enum):
+    """What moves the guard from state to state."""
+
+    ENABLE = "enable"
+    DISABLE = "disable"
+    STOPPED = "stopped"
+    FAULT = "fault"
+    CLEAR = "clear a fault"
+
+
+TRANSITIONS: dict[tuple[GuardState, GuardEvent], GuardState] = {
+    (GuardState.DISABLED, GuardEvent.ENABLE): GuardState.ENABLED,
+    (GuardState.DISABLED, GuardEvent.DISABLE): GuardState.DISABLED,
+    (GuardState.DISABLED, GuardEvent.CLEAR): GuardState.DISABLED,
+    (GuardState.DISABLED, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.ENABLED, GuardEvent.ENABLE): GuardState.ENABLED,
+    (GuardState.ENABLED, GuardEvent.DISABLE): GuardState.STOPPING,
+    (GuardState.ENABLED, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.STOPPING, GuardEvent.DISABLE): GuardState.STOPPING,
+    (GuardState.STOPPING, GuardEvent.STOPPED): GuardState.DISABLED,
+    (GuardState.STOPPING, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.DISABLE): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.STOPPED): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.FAULT): GuardState.FAULT,
+    (GuardState.FAULT, GuardEvent.CLEAR): GuardState.DISABLED,
+}
+
+
+class Reason(Enum):
+    """Why the currents are not simply the commanded torque over the torque constant."""
+
+    DISABLED = "disabled"
+    STOPPING = "stopping"
+    FAULT = "fault"
+    NO_COMMAND = "no command yet"
+    STALE_COMMAND = "command too old"
+    BAD_COMMAND = "command has the wrong size or is not finite"
+    HUGE_COMMAND = "command far beyond the arm's torques"
+    NO_FEEDBACK = "incomplete reading of the arm"
+    COMMANDS_ENDED = "commands ended"
+    CURRENT_RAMP = "the command is faded in after enable and after a pause"
+    JOINT_LIMIT = "joint limit"
+    APPROACH_SPEED = "too fast towards a joint limit"
+    VELOCITY_LIMIT = "velocity limit"
+    CURRENT_LIMIT = "current limit"
+    TEMPERATURE = "current limit lowered: servo warm"
+    CURRENT_RATE = "current changed too fast"

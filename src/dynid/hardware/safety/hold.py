@@ -1,0 +1,199 @@
+"""Braking and holding without a model of the arm, and the order of a stop: pure decisions, once per control cycle."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.hardware.safety.settings import SafetySettings
+from dynid.model.friction import FrictionLaw
+from dynid.robot import FloatArray, Robot
+
+LONGEST_STEP_CYCLES = 5  # a longer cycle counts as one of so many
+ROUNDING_S = 1e-9  # of times that are sums of cycles
+TRACKED_EVERY = 4  # means over a hundred cycles do not need every one
+SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
+ENOUGH_WEIGHT = 0.9  # after some two averaging times
+CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
+
+
+class DriveEstimate:
+    """What part of the currents carries the load, while the arm moves: the rest accelerates it and overcomes friction.
+
+    From means over `load_average_s`: the mean of an acceleration is the change of velocity over that time. Inertia and
+    friction are rough figures of the settings; without them all current counts as load.
+    """
+
+    def __init__(self, robot: Robot, settings: SafetySettings) -> None:
+        none = (0.0,) * robot.size
+        constants, average_s = robot.torque_constants, settings.load_average_s
+        self._inertia = np.array(settings.inertia_kg_m2 or none) / constants / average_s
+        figures = {"fv": settings.viscous_friction_nm_s_rad or none, "fb": settings.coulomb_friction_nm or none}
+        law = {symbol: np.array(values) for symbol, values in figures.items()}
+        self._friction, self._constants = FrictionLaw.of(robot.size, law, SLOW_RAD_S), constants
+        self._friction.torque(np.zeros(robot.size))  # compiled now, not in a control cycle
+        self._step = TRACKED_EVERY * robot.file.bus.cycle_s / average_s
+        self._calls = 0
+        self._current, self._dq = np.zeros(robot.size), np.zeros(robot.size)
+        self._weight = 0.0  # of what was tracked in the means
+
+    def reset(self) -> None:
+        """Forget the past."""
+        self._current[:] = self._dq[:] = 0.0
+        self._weight = 0.0
+
+    def track(self, current: FloatArray, dq: FloatArray) -> None:
+        """One cycle more: current (n,) [A], velocity (n,) [rad/s]."""
+        self._calls += 1
+        if self._calls % TRACKED_EVERY:
+            return
+        self._current += self._step * (current - self._current)
+        self._dq += self._step * (dq - self._dq)
+        self._weight += self._step * (1.0 - self._weight)
+
+    def load(self, dq: FloatArray) -> FloatArray | None:
+        """The current that carries the load, (n,) [A], at velocities (n,) [rad/s]; None while it is not known."""
+        if self._weight < ENOUGH_WEIGHT:
+            return None
+        friction = self._friction.torque(self._dq) / self._constants
+        estimate: FloatArray = self._current - self._inertia * (dq - self._dq) - friction
+        return estimate
+
+
+class Hold:
+    """Holds every joint where it came to rest, by a spring and an integral that learns the load.
+
+    Braking is not here: it is one damping for whatever the guard does. A joint is captured, that is held where it
+    then is, once it is slow, or after a while. All arrays are (n,), in joint order; currents in A.
+
+    Args:
+        robot: limits, torque constants, cycle time.
+        settings: gains and times.
+
+    Attributes:
+        damping: current per velocity [A s/rad].
+        load: the current that carries the load, as far as it is known; `begin` and `drive` learn it.
+    """
+
+    def __init__(self, robot: Robot, settings: SafetySettings) -> None:
+        self._settings, self._cycle_s = settings, robot.file.bus.cycle_s
+        self._lower = robot.lower + settings.soft_zone_rad
+        self._upper = robot.upper - settings.soft_zone_rad
+        if settings.hold_damping_nm_s_rad is None:
+            self.damping: FloatArray = settings.damping_fraction * robot.current_limits / robot.velocity_limits
+        else:
+            self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.torque_constants
+        self._stiffness = settings.hold_stiffness_1_s * self.damping
+        self._learning = settings.hold_integral_1_s * self._stiffness
+        self._creep = CREEP_RAD_S * self._cycle_s
+        self._drive = DriveEstimate(robot, settings)
+        self.load = np.zeros(robot.size)
+        self._reference = np.zeros(robot.size)
+        self._captured = np.zeros(robot.size, dtype=np.bool_)
+        self._all_captured = False
+        self._age_s = 0.0
+
+    def reset(self) -> None:
+        """Forget the past, for an arm whose torque comes on."""
+        self._drive.reset()
+        self.load[:] = 0.0
+
+    def begin(self, dq: FloatArray) -> None:
+        """Let go of where joints were held: each is captured again; dq are their velocities, (n,) [rad/s]."""
+        known = self._drive.load(dq)
+        if known is not None:
+            self.load[:] = known
+        self._captured[:] = False
+        self._all_captured, self._age_s = False, 0.0
+
+    def track(self, current: FloatArray, dq: FloatArray) -> None:
+        """What flows in this cycle, (n,) [A], and how the joints move, (n,) [rad/s]: the load is learned from it."""
+        self._drive.track(current, dq)
+
+    def drive(
+        self,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        caps: FloatArray,
+        strength: float = 1.0,
+        step_s: float | None = None,
+    ) -> FloatArray:
+        """The holding current of this cycle, (n,) [A], damping not included.
+
+        Args:
+            q: joint angles [rad].
+            dq: joint velocities [rad/s].
+            valid: which of them are of this cycle; None is all. The others keep their load.
+            caps: current limits [A].
+            strength: 1 holds; below, the held load is lowered, 0 leaves only what keeps a joint off its limit.
+            step_s: time since the cycle before [s]; None is the planned one.
+        """
+        step_s = self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
+        self._age_s += step_s
+        if not self._all_captured:
+            self._capture(q, dq, valid)
+        stretch = self._reference - q
+        held = self._captured if valid is None else self._captured & valid
+        slip = self._settings.hold_slip_rad
+        stretch = np.where(held, np.minimum(np.maximum(stretch, -slip), slip), 0.0)
+        np.copyto(self._reference, q + stretch, where=held)
+        inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
+        self._reference += np.minimum(np.maximum(inside, -self._creep), self._creep)
+        if strength >= 1.0:
+            self.load += step_s * self._learning * stretch
+            np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
+            return self.load + self._stiffness * stretch
+        return strength * (self.load + self._stiffness * stretch) + (1.0 - strength) * self.soft_limit_spring(q)
+
+    def soft_limit_spring(self, q: FloatArray) -> FloatArray:
+        """The current that leads a joint out of its soft zone, (n,) [A]; 0 where it is not in it."""
+        return self._stiffness * (np.minimum(np.maximum(q, self._lower), self._upper) - q)
+
+    def unloaded(self, caps: FloatArray) -> bool:
+        """Whether nothing is held that letting go would drop."""
+        return bool(self._all_captured and (np.abs(self.load) <= self._settings.unloaded_fraction * caps).all())
+
+    def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
+        """Hold the joints that are slow enough now."""
+        now = ~self._captured
+        if self._age_s < self._settings.capture_s:
+            now &= np.abs(dq) < self._settings.capture_velocity_rad_s
+        if valid is not None:
+            now &= valid
+        np.copyto(self._reference, q, where=now)
+        self._captured |= now
+        self._all_captured = bool(self._captured.all())
+
+
+class StopSequence:
+    """The order of a stop: brake and hold, let the arm down, done; bounded in time.
+
+    Attributes:
+        done: whether torque may go off.
+        strength: how much of the holding current remains, 1 to 0.
+    """
+
+    def __init__(self, settings: SafetySettings) -> None:
+        self._settings = settings
+        self.done, self.strength = True, 1.0
+        self._elapsed_s = self._still_s = self._hold_s = 0.0
+
+    def begin(self, hold_s: float) -> None:
+        """Start; the arm is held for at least `hold_s` [s]."""
+        self.done, self.strength, self._hold_s = False, 1.0, hold_s
+        self._elapsed_s = self._still_s = 0.0
+
+    def end(self) -> None:
+        """There is nothing to stop any more."""
+        self.done = True
+
+    def advance(self, still: bool, unloaded: bool, step_s: float) -> None:
+        """One cycle: whether all joints are at rest, whether nothing is left to lower, time since the last [s]."""
+        settings = self._settings
+        self._elapsed_s += step_s
+        self._still_s = self._still_s + step_s if still else 0.0
+        dwelt = self._still_s >= settings.stop_dwell_s - ROUNDING_S
+        latest_s = settings.stop_time_s - settings.lower_s  # so that letting down fits in
+        if self.strength < 1.0 or self._elapsed_s >= latest_s or (dwelt and self._elapsed_s >= self._hold_s):
+            self.strength = max(0.0, self.strength - step_s / settings.lower_s)
+        at_rest = dwelt and (unloaded or self.strength <= 0.0)
+        self.done = at_rest or self._elapsed_s >= settings.stop_time_s - ROUNDING_S

@@ -1,0 +1,117 @@
+"""Findings about the servos from samples and slow data, as sentences; no I/O."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.slow_state import SlowState
+from dynid.robot import FloatArray, Robot
+
+DRIVEN_A = 0.15
+UNDRIVEN_SHARE = 0.2
+SUSPICIOUS_CYCLES = 3
+FEWEST_READS = 3  # a process that stalled in one read says nothing of the servo
+
+
+class ServoWatch:
+    """Finds servos that are silent, report errors, or do not drive any more.
+
+    Args:
+        robot: names, ids.
+        feedback_timeout_s: reads that miss a servo for so long are a fault.
+        fault_deg_c: temperature that is a fault [deg C].
+    """
+
+    def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float) -> None:
+        self._labels = [f"servo {j.servo_id} ({j.name})" for j in robot.file.joints]
+        self._timeout_s, self._fault_deg_c = feedback_timeout_s, fault_deg_c
+        self._incomplete_since_ns = self._incomplete_reads = 0
+        self._answered_ns = np.zeros(robot.size, dtype=np.int64)
+        self._undriven = np.zeros(robot.size, dtype=np.int64)
+
+    def note(self, valid: NDArray[np.bool_], began_ns: int) -> None:
+        """Which servos the read that began at a moment [ns] brought, valid (n,)."""
+        self._answered_ns[valid] = began_ns
+        if valid.all():
+            self._incomplete_since_ns = self._incomplete_reads = 0
+            return
+        self._incomplete_reads += 1
+        if not self._incomplete_since_ns:
+            self._incomplete_since_ns = began_ns
+
+    def missing_s(self, now_ns: int) -> float:
+        """For how long reads have missed a servo [s]."""
+        return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
+
+    def may_complete(self, now_ns: int) -> bool:
+        """Whether a servo was missed only just now: one lost reply, or one stalled cycle, is no reason to refuse."""
+        missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS
+        return self._incomplete_reads > 0 and missed_lately
+
+    def silence(self, now_ns: int) -> str:
+        """The fault of servos that were silent for too long, '' without one."""
+        if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
+            return ""
+        silent = self._silent(now_ns)
+        if silent.all():
+            return f"no reply for {self._timeout_s} s from any servo: is the cable plugged in and the power on?"
+        if not silent.any():  # now this one, now that one
+            names = self.names(self._answered_ns < self._answered_ns.max())
+            return f"no complete reading of all servos for {self._timeout_s} s; the last ones missed {names}"
+        return f"no reply for {self._timeout_s} s from {self.names(silent)}"
+
+    def all_silent(self, now_ns: int) -> bool:
+        """Whether not one servo has answered for the time that is a fault."""
+        return bool(self._silent(now_ns).all())
+
+    def _silent(self, now_ns: int) -> NDArray[np.bool_]:
+        return now_ns - self._answered_ns > self._timeout_s * 1e9
+
+    def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
+        """The fault of servos that report a hardware error, alert (n,), as far as it was read; '' without one."""
+        if not alert.any():
+            return ""
+        found = [f"{self._labels[axis]}{_error_text(int(slow.hardware_error[axis]))}" for axis in np.flatnonzero(alert)]
+        return f"hardware error at {', '.join(found)}"
+
+    def slow_fault(self, slow: SlowState) -> str:
+        """The first fault that slow data show, '' without one."""
+        error = slow.hardware_error > 0
+        if error.any():
+            return self.alerts(error, slow)
+        hot = slow.temperature_deg_c >= self._fault_deg_c
+        for text, wrong in (
+            ("bus watchdog tripped", self.tripped(slow)),
+            ("torque switched off by itself", slow.torque_enable == 0),
+            (f"{self._fault_deg_c:.0f} deg C reached", hot),
+        ):
+            if wrong.any():
+                return f"{text} at {self.names(wrong)}"
+        return ""
+
+    def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
+        """Which servos' bus watchdog has tripped, (n,)."""
+        return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
+
+    def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
+        """Servos (n,) that have not carried their goal current in several consecutive calls, None without one.
+
+        Either has currents (n,) [A]: what was written last, and what was read since. It is no fault yet, but a reason
+        to ask the servo at once whether its torque is on and its watchdog quiet.
+        """
+        wanted = np.abs(goal_a)
+        idle = (wanted > DRIVEN_A) & (np.abs(sample_a) < UNDRIVEN_SHARE * wanted)
+        self._undriven = (self._undriven + 1) * idle
+        long = self._undriven >= SUSPICIOUS_CYCLES
+        if not np.count_nonzero(long):
+            return None
+        self._undriven[long] = 0
+        return long
+
+    def names(self, axes: NDArray[np.bool_]) -> str:
+        """The servos of a mask (n,), by id and joint."""
+        return ", ".join(label for label, one in zip(self._labels, axes, strict=True) if one)
+
+
+def _error_text(status: int) -> str:
+    return f": {table.hardware_error_text(status)}" if status > 0 else ""

@@ -1,0 +1,108 @@
+"""The guard's settings, and one robot's `safety.yaml`."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from dynid.errors import ConfigurationError
+from dynid.resources import load_validated
+from dynid.robot import NonNegative, Positive, Robot, Strict
+
+PER_JOINT = ("hold_damping_nm_s_rad", "inertia_kg_m2", "viscous_friction_nm_s_rad", "coulomb_friction_nm")
+
+
+class SafetySettings(Strict):
+    """Settings of the guard.
+
+    Attributes:
+        command_timeout_s: a command, or a complete reading, older than this is not followed any more: the arm is braked
+            and held.
+        refused_above: a command beyond so many times the joint's torque limit is no torque that any controller means,
+            and refused; between that and the limit it is cut.
+        commands_ended_s: an enabled arm that had a good command, and then none for so long, is stopped.
+        first_command_s: an enabled arm that gets no good command for so long is stopped.
+        current_ramp_s: time in which the command takes over from the hold, counted from the first good command after
+            enable; without a good command its share falls with `release_s`, so that one late command costs little and a
+            pause restarts the fade-in. 0 is at once.
+        release_s: time constant of that fall.
+        current_rate_1_s: how fast a current may change, in current limits per second.
+        soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
+        approach_deceleration_rad_s2: a joint that could not stop before its soft zone with this is braked.
+        hold_damping_nm_s_rad: damping of braking and holding, (n,); None is `damping_fraction`.
+        damping_fraction: instead: damping current at the joint's velocity limit, as a fraction of its current limit.
+        hold_stiffness_1_s: stiffness of the hold over its damping: how fast a joint returns.
+        hold_integral_1_s: how fast the hold learns the load.
+        load_average_s: the load with which a hold begins is found from the currents' mean over so long.
+        inertia_kg_m2: what a joint carries, roughly, (n,): to separate the load from what accelerates; None is nothing.
+        viscous_friction_nm_s_rad: of a joint, roughly, (n,); None is none.
+        coulomb_friction_nm: of a joint, roughly, (n,); None is none.
+        hold_slip_rad: pushed away farther than this, the held position follows.
+        capture_velocity_rad_s: below this a braked joint is held where it is; all are `capture_s` after the begin.
+        capture_s: see there.
+        blind_brake_s: the velocity of a joint that is not read any more counts as falling with this time constant.
+        hold_s: a stop that nobody asked for holds for so long before it lets the arm down.
+        lower_s: time in which the holding current fades to nothing; the damping stays.
+        stop_velocity_rad_s: below this velocity a joint stands still.
+        stop_dwell_s: how long all joints must stand still for a stop to go on.
+        stop_time_s: after this time a stop is complete whatever the joints do.
+        unloaded_fraction: an arm held by less than this part of its current limits need not be lowered.
+        enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
+        derate_from_deg_c: servo temperature from which the current limit falls, in a straight line.
+        derate_to_deg_c: temperature at which it has fallen to `derated_fraction`.
+        derated_fraction: see there.
+        fault_deg_c: temperature that is a fault; below the one at which the servo would switch itself off.
+    """
+
+    schema_version: Literal[1] = 1
+    command_timeout_s: Positive = 0.020
+    refused_above: float = Field(default=4.0, ge=1.0)
+    commands_ended_s: Positive = 1.0
+    first_command_s: Positive = 60.0
+    current_ramp_s: NonNegative = 0.5
+    release_s: Positive = 0.05
+    current_rate_1_s: Positive = 500.0
+    soft_zone_rad: NonNegative = 0.05
+    approach_deceleration_rad_s2: Positive = 15.0
+    hold_damping_nm_s_rad: tuple[Positive, ...] | None = None
+    damping_fraction: float = Field(default=1.0, gt=0.0, le=1.0)
+    hold_stiffness_1_s: NonNegative = 10.0
+    hold_integral_1_s: NonNegative = 4.0
+    load_average_s: Positive = 0.1
+    inertia_kg_m2: tuple[Positive, ...] | None = None
+    viscous_friction_nm_s_rad: tuple[NonNegative, ...] | None = None
+    coulomb_friction_nm: tuple[NonNegative, ...] | None = None
+    hold_slip_rad: Positive = 0.1
+    capture_velocity_rad_s: Positive = 0.1
+    capture_s: Positive = 0.15
+    blind_brake_s: Positive = 0.035
+    hold_s: NonNegative = 1.5
+    lower_s: Positive = 1.5
+    stop_velocity_rad_s: Positive = 0.05
+    stop_dwell_s: Positive = 0.1
+    stop_time_s: Positive = 4.0
+    unloaded_fraction: NonNegative = 0.02
+    enable_tolerance_rad: NonNegative = 0.087
+    derate_from_deg_c: float = 65.0
+    derate_to_deg_c: float = 75.0
+    derated_fraction: float = Field(default=0.3, gt=0.0, le=1.0)
+    fault_deg_c: float = 78.0
+
+
+def load_safety(robot: Robot) -> SafetySettings:
+    """The safety settings of a robot: its safety.yaml, or the defaults where it has none.
+
+    Raises:
+        ConfigurationError: the file is not valid, not one value per joint, or its temperatures are not in order.
+    """
+    path = robot.folder / "safety.yaml"
+    settings = load_validated(path, SafetySettings) if path.is_file() else SafetySettings()
+    for name in PER_JOINT:
+        values = getattr(settings, name)
+        if values is not None and len(values) != robot.size:
+            raise ConfigurationError(f"{path}: {name} has {len(values)} entries, expected {robot.size}, one per joint")
+    temperatures = (settings.derate_from_deg_c, settings.derate_to_deg_c, settings.fault_deg_c)
+    if not temperatures[0] < temperatures[1] <= temperatures[2]:
+        raise ConfigurationError(
+            f"{path}: derate_from_deg_c, derate_to_deg_c and fault_deg_c are {temperatures}; they must rise"
+        )
+    return settings

@@ -1,0 +1,198 @@
+"""Bringing the servos of an arm into the state in which the 1 kHz cycle may start: checked, current mode, no torque.
+
+Nothing is written before everything was checked, and one message reports all faults.
+"""
+
+from dataclasses import dataclass
+
+from dynid.errors import BusError, BusTimeoutError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.safety.settings import load_safety
+from dynid.hardware.startup import servo_snapshot
+from dynid.hardware.startup.servo_checks import FACTORY_BAUD_RATE, Finding, eeprom_differences, judge_servos
+from dynid.robot import Robot
+
+REBOOT_S = 3.0
+REBOOT_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """What a start may do that it does not do unasked.
+
+    Attributes:
+        write_eeprom: write settings that differ into the servos' EEPROM.
+        take_over: start although torque is on; it goes off, and an arm that nobody holds drops.
+        reboot_servos: reboot servos that report a hardware error.
+    """
+
+    write_eeprom: bool = False
+    take_over: bool = False
+    reboot_servos: bool = False
+
+    def allow(self, finding: Finding) -> bool:
+        """Whether the start itself does what a finding asks for."""
+        allowed = {"eeprom": self.write_eeprom, "torque-off": self.take_over, "reboot": self.reboot_servos}
+        return allowed.get(finding.fix, False)
+
+
+def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: bool) -> list[str]:
+    """Check every servo, then set them up: current mode, goal current 0, torque off, watchdog off.
+
+    Args:
+        bus: an open bus.
+        robot: what must be on it.
+        options: what may be done.
+        simulated: the line is simulated, see `servo_snapshot.find_servos`.
+
+    Returns:
+        One line for each thing that was changed and stays.
+
+    Raises:
+        BusError: the servos are not the robot's, or not fit to be driven; one message with all findings.
+    """
+    check_servos(bus, robot, simulated)
+    snapshots = _snapshots(bus, robot)
+    refused = [one for one in _judged(robot, snapshots) if not options.allow(one)]
+    if refused:
+        raise BusError("; ".join(f"{finding.text}: {finding.remedy}" for finding in refused))
+    changed = reboot_faulty(bus, robot, snapshots)
+    if changed:
+        snapshots = _snapshots(bus, robot)
+    if any(one.get(table.STATUS_RETURN_LEVEL) != table.STATUS_RETURN_ALL for one in snapshots):
+        _let_answer(bus)
+    return changed + configure(bus, robot, snapshots)
+
+
+def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
+    """Compare who answers with the robot's servos.
+
+    Raises:
+        BusError: one message with every servo that is missing, unexpected, of another model, or not to be understood,
+            and where the missing ones are.
+    """
+    presence = servo_snapshot.find_servos(bus, robot, simulated)
+    if presence.complete:
+        return
+    elsewhere = servo_snapshot.find_elsewhere(bus, simulated) if presence.missing else {}
+    raise BusError(presence_text(bus, robot, presence, elsewhere))
+
+
+def presence_text(
+    bus: ServoBus, robot: Robot, presence: servo_snapshot.Presence, elsewhere: dict[int, list[tuple[int, int]]]
+) -> str:
+    """One sentence about servos that are not as the robot's file says, and what to do."""
+    other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
+    if not presence.models and not presence.garbled:
+        reason = other or (
+            f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
+        )
+        return f"no servo answers on {bus.port} at {bus.baudrate} bit/s: {reason}"
+    joints = dict(zip(robot.servo_ids, robot.file.joints, strict=True))
+    expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
+    problems = []
+    if presence.missing:
+        problems.append("missing servos: " + ", ".join(f"{one} ({joints[one].name})" for one in presence.missing))
+    if presence.unexpected:
+        found = (f"{one} (model {presence.models[one]})" for one in presence.unexpected)
+        problems.append("unexpected servos: " + ", ".join(found))
+    if presence.wrong:
+        found = (
+            f"{one} ({joints[one].name}) is model {presence.models[one]} instead of {expected[one]} "
+            f"({joints[one].servo_model})"
+            for one in presence.wrong
+        )
+        problems.append("wrong servos: " + ", ".join(found))
+    if presence.garbled:
+        found = (f"{one} ({joints[one].name})" for one in presence.garbled)
+        problems.append(f"corrupted packets from {', '.join(found)}: {servo_snapshot.GARBLED_REMEDY}")
+    if other:
+        problems.append(other)
+    return f"servos on {bus.port} are not those of {robot.name}: {'; '.join(problems)}; check ids and wiring"
+
+
+def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) -> str:
+    """Where servos answer instead, and what to do with them."""
+    ids = ", ".join(str(servo_id) for servo_id, _ in servos)
+    delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
+    strangers = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.servo_ids]
+    first = f"give {', '.join(strangers)} the missing ids with DYNAMIXEL Wizard, then " if strangers else ""
+    return (
+        f"servos {ids} answer at {baudrate} bit/s{delivered}: {first}set their baud rate with "
+        "'dynid doctor --fix baud-rate', or start with that rate"
+    )
+
+
+def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
+    """The registers of all servos; those that answer only pings are set to answer."""
+    try:
+        return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
+    except BusTimeoutError:
+        _let_answer(bus)
+        return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
+
+
+def _let_answer(bus: ServoBus) -> None:
+    """Have the servos answer every instruction; those that answer only pings and reads are set without a reply."""
+    bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(bus.servo_ids))
+
+
+def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Finding]:
+    return [one for one in judge_servos(robot, load_safety(robot), snapshots) if one.level == "error"]
+
+
+def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
+    """Torque off, current mode, goal current 0, watchdog off; EEPROM is written only where it differs.
+
+    Returns:
+        One line for each EEPROM register that was changed.
+    """
+    names = dict(zip(robot.servo_ids, robot.joint_names, strict=True))
+    changed = []
+    for servo_id in names:
+        bus.write(servo_id, table.TORQUE_ENABLE, 0)
+    for servo_id, register, found, wanted in eeprom_differences(snapshots):
+        bus.write(servo_id, register, wanted)
+        changed.append(f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}")
+    for servo_id in names:
+        bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goal
+        bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode, whose change sets it to the current limit
+    return changed
+
+
+def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
+    """Reboot the servos that report a hardware error; their torque goes off.
+
+    Returns:
+        One line for each.
+
+    Raises:
+        BusError: a servo did not come back, or reports the error again.
+    """
+    lines = []
+    for joint, snapshot in zip(robot.file.joints, snapshots, strict=True):
+        error = snapshot.get(table.HARDWARE_ERROR_STATUS)
+        if not error:
+            continue
+        label, text = f"servo {snapshot.servo_id} ({joint.name})", table.hardware_error_text(error)
+        bus.reboot(snapshot.servo_id)
+        _await(bus, snapshot.servo_id)
+        if bus.read(snapshot.servo_id, table.HARDWARE_ERROR_STATUS):
+            raise BusError(f"{label} still reports {text} after a reboot: find and remove the cause")
+        lines.append(f"{label}: rebooted after it reported {text}")
+    return lines
+
+
+def _await(bus: ServoBus, servo_id: int) -> None:
+    """Wait until a servo answers again after a reboot."""
+    deadline_ns = bus.clock.monotonic_ns() + int(REBOOT_S * 1e9)
+    while True:
+        bus.clock.sleep(REBOOT_POLL_S)
+        try:
+            bus.ping(servo_id, attempts=1)
+        except BusTimeoutError:
+            if bus.clock.monotonic_ns() > deadline_ns:
+                raise BusTimeoutError(f"servo {servo_id} did not answer within {REBOOT_S} s after its reboot") from None
+            continue
+        return

@@ -1,0 +1,183 @@
+"""Looks at a real set-up before anything moves: port, line, servos, cycle; reads only, and says what to do."""
+
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import BusError, BusTimeoutError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.port import is_pseudo_terminal
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.state_cycle import StateCycle
+from dynid.hardware.bus.usb_latency import GOOD_MS, SYSTEM, latency_ms
+from dynid.hardware.safety.settings import load_safety
+from dynid.hardware.startup.bring_up import presence_text
+from dynid.hardware.startup.servo_checks import Finding, Level, judge_servos
+from dynid.hardware.startup.servo_snapshot import Presence, Snapshot, find_elsewhere, find_servos, read_snapshot
+from dynid.robot import Robot
+
+CYCLES = 1000
+SOME_INCOMPLETE, MANY_INCOMPLETE = 0.001, 0.01  # of the timed reads
+LATENCY_FIX, BAUD_FIX = "latency-timer", "baud-rate"
+WRITE_BYTES_PER_SERVO, WRITE_OVERHEAD = 3, 14  # of a sync write of goal currents
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found; `must_act` says whether something must be done before the arm can be driven."""
+
+    port: str
+    baudrate: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def must_act(self) -> bool:
+        """Whether a finding is an error."""
+        return any(finding.level == "error" for finding in self.findings)
+
+
+def examine(
+    robot: Robot, port: str, baudrate: int | None = None, *, cycles: int = CYCLES, system: Path = SYSTEM
+) -> Diagnosis:
+    """Look at everything that a start depends on; nothing is written to the servos.
+
+    Args:
+        robot: what must be on the line.
+        port: path of the serial device.
+        baudrate: [bit/s]; None is the robot's.
+        cycles: how many reads of all servos are timed.
+        system: root of the system's device files.
+    """
+    bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids)
+    try:
+        bus.open()
+    except BusError as error:
+        # its sentence says what to do
+        return Diagnosis(port, bus.baudrate, (Finding("port", "error", str(error)), *_host()))
+    try:
+        findings = [Finding("port", "ok", f"{port} can be opened and is not in use"), _latency(port, system)]
+        findings += _line(bus, robot, cycles)
+    except BusError as error:
+        findings.append(Finding("port", "error", str(error), "check the cable"))
+    finally:
+        bus.close()
+    return Diagnosis(port, bus.baudrate, (*findings, *_host()))
+
+
+def _latency(port: str, system: Path) -> Finding:
+    milliseconds = latency_ms(port, system)
+    if milliseconds is None:
+        return Finding("USB latency", "ok", "no latency timer: not an FTDI adapter")
+    if milliseconds <= GOOD_MS:
+        return Finding("USB latency", "ok", f"latency timer {milliseconds} ms")
+    text = f"latency timer {milliseconds} ms: every reply would wait that long"
+    remedy = (
+        "set it to 1 ms: 'dynid doctor --fix latency-timer' until the cable is unplugged; permanently with a udev "
+        'rule: ACTION=="add", SUBSYSTEM=="usb-serial", DRIVER=="ftdi_sio", ATTR{latency_timer}="1"'
+    )
+    return Finding("USB latency", "error", text, remedy, LATENCY_FIX)
+
+
+def _line(bus: ServoBus, robot: Robot, cycles: int) -> Iterator[Finding]:
+    """What hangs on the line, and how quickly it answers."""
+    simulated = is_pseudo_terminal(bus.port)
+    presence = find_servos(bus, robot, simulated)
+    if not presence.complete:
+        yield from _absent(bus, robot, presence, simulated)
+    else:
+        yield Finding("servos", "ok", f"all {robot.size} servos answer at {bus.baudrate} bit/s, and no others")
+    known = [servo_id for servo_id in robot.servo_ids if servo_id in presence.models]
+    snapshots: dict[int, Snapshot] = {}
+    for servo_id in known:
+        try:
+            snapshots[servo_id] = read_snapshot(bus, servo_id)
+        except BusTimeoutError as error:
+            yield Finding(
+                "answers", "warning", str(error), "the driver enables its replies at startup", "", (servo_id,)
+            )
+        except BusError as error:
+            if not bus.is_open:
+                raise
+            yield Finding("servos", "error", str(error), "", "", (servo_id,))
+    if len(snapshots) == robot.size:
+        yield from _fit(robot, [snapshots[servo_id] for servo_id in robot.servo_ids])
+        if presence.complete:
+            yield _cycle(bus, robot, cycles)
+
+
+def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) -> Iterator[Finding]:
+    """Servos that are not as the robot's file says, and where they are."""
+    elsewhere = find_elsewhere(bus, simulated) if presence.missing else {}
+    ids = tuple(sorted({one for servos in elsewhere.values() for one, _ in servos} & set(robot.servo_ids)))
+    yield Finding(
+        "servos",
+        "error",
+        presence_text(bus, robot, presence, elsewhere),
+        "",
+        BAUD_FIX if ids else "",
+        ids or (*presence.missing, *presence.unexpected, *presence.wrong, *presence.garbled),
+    )
+
+
+def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
+    """Whether the servos are fit to be driven, and the arm where it can be."""
+    settings = load_safety(robot)
+    found = judge_servos(robot, settings, snapshots)
+    yield from found
+    checks = {finding.check for finding in found}
+    warmest = max(one.get(table.PRESENT_TEMPERATURE) for one in snapshots)
+    if "temperature" not in checks:
+        yield Finding("temperature", "ok", f"the warmest servo is at {warmest} deg C")
+    if not checks & {"settings", "current limit", "homing offset", "firmware", "shutdown", "voltage"}:
+        yield Finding("limits", "ok", "settings, firmware, current limits, voltages and shutdown bits are correct")
+    counts = np.array([one.get(table.PRESENT_POSITION) for one in snapshots])
+    q = table.position_from_counts(counts, robot.file.bus.centre_count)
+    tolerance = settings.enable_tolerance_rad
+    outside = [
+        f"{name} reads {np.rad2deg(angle):.1f} deg, its limits are {np.rad2deg(low):.0f} to {np.rad2deg(high):.0f} deg"
+        for name, angle, low, high in zip(robot.joint_names, q, robot.lower, robot.upper, strict=True)
+        if not low - tolerance <= angle <= high + tolerance
+    ]
+    if outside:
+        yield Finding("posture", "error", "; ".join(outside), "move it back by hand, or check the servo's zero")
+    else:
+        yield Finding("posture", "ok", "every joint is within its limits")
+
+
+def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
+    """How quickly all servos can be read; the write of the goal currents is added from its bytes on the wire."""
+    cycle = StateCycle(bus)
+    fast = cycle.probe()
+    took_us, incomplete = np.zeros(cycles), 0
+    for k in range(cycles):
+        began_ns = bus.clock.monotonic_ns()
+        incomplete += not cycle.read().complete
+        took_us[k] = (bus.clock.monotonic_ns() - began_ns) * 1e-3
+    took_us += bus.wire_s(WRITE_OVERHEAD + WRITE_BYTES_PER_SERVO * robot.size) * 1e6
+    p50, p99 = np.percentile(took_us, (50, 99))
+    period_us = robot.file.bus.cycle_s * 1e6
+    how = "fast sync read" if fast else "sync read"
+    text = f"a cycle takes {p50:.0f} us, 99 % at most {p99:.0f} us, of {period_us:.0f} us ({how})"
+    if incomplete > SOME_INCOMPLETE * cycles:
+        level: Level = "error" if incomplete > max(2.0, MANY_INCOMPLETE * cycles) else "warning"
+        remedy = "check plugs and cable, and other load on this machine"
+        return Finding("cycle", level, f"{text}; {incomplete} of {cycles} reads were incomplete", remedy)
+    if p50 > period_us:
+        remedy = "raise the servos' baud rate, update their firmware (fast sync read), or raise cycle_s in robot.yaml"
+        return Finding("cycle", "error", text, remedy)
+    if p99 > period_us:
+        return Finding("cycle", "warning", text, "check other load on this machine")
+    return Finding("cycle", "ok", text)
+
+
+def _host() -> Iterator[Finding]:
+    """Real-time care that this user may ask for; never required."""
+    _, hardest = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    if hardest == 0:
+        text = "SCHED_FIFO is not permitted for this user; it is optional"
+        yield Finding("real time", "ok", f"{text} (rtprio in /etc/security/limits.conf permits it)")
+    else:
+        yield Finding("real time", "ok", f"SCHED_FIFO is permitted (rtprio {hardest})")

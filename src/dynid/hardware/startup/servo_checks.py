@@ -1,0 +1,161 @@
+"""What servos must be like before an arm is driven: judged from their registers, each finding with what to do."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.control_table import Register
+from dynid.hardware.safety.settings import SafetySettings
+from dynid.hardware.startup.servo_snapshot import Snapshot
+from dynid.robot import Robot
+
+Level = Literal["ok", "warning", "error"]
+OLDEST_FIRMWARE = 38  # the first with the bus watchdog
+FACTORY_BAUD_RATE = 57_600
+NEEDED_SHUTDOWN = (1 << 2) | (1 << 5)  # overheating and overload
+# What the cycle relies on: set in the servos where it differs. Drive mode 0 is: not reversed, torque only on request.
+REQUIRED: tuple[tuple[Register, int], ...] = (
+    (table.RETURN_DELAY_TIME, 0),
+    (table.DRIVE_MODE, 0),
+    (table.OPERATING_MODE, table.CURRENT_MODE),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: what, a word or two.
+        level: `ok`; `warning`, the arm can be driven; `error`, something must be done first.
+        text: what was found.
+        remedy: what to do, '' for nothing.
+        fix: the name under which `dynid doctor --fix` does it, '' where only a person can.
+        servo_ids: the servos it is about.
+    """
+
+    check: str
+    level: Level
+    text: str
+    remedy: str = ""
+    fix: str = ""
+    servo_ids: tuple[int, ...] = ()
+
+
+def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Snapshot]) -> list[Finding]:
+    """What is wrong with the servos of a robot, snapshots in joint order, n of them; empty if nothing is."""
+    found: list[Finding] = []
+    for joint, snapshot in zip(robot.file.joints, snapshots, strict=True):
+        label = f"servo {snapshot.servo_id} ({joint.name})"
+        found += _state(label, snapshot, settings)
+        found += _setup(label, snapshot, joint.current_limit_a or 0.0)
+    return found + _settings(snapshots) + _answers(snapshots)
+
+
+def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
+    """What a servo says of the moment: error, torque, voltage, temperature."""
+    ids = (snapshot.servo_id,)
+    if status := snapshot.get(table.HARDWARE_ERROR_STATUS):
+        text = f"{label} reports {table.hardware_error_text(status)}"
+        remedy = (
+            "remove the cause, then reboot the servo: start with reboot_servos:=true, or run 'dynid doctor --fix "
+            "reboot'"
+        )
+        yield Finding("hardware error", "error", text, remedy, "reboot", ids)
+    if snapshot.get(table.TORQUE_ENABLE):
+        tripped = snapshot.get(table.BUS_WATCHDOG) == table.WATCHDOG_TRIPPED
+        text = f"{label} has torque on" + (" (stopped by its bus watchdog)" if tripped else "")
+        remedy = (
+            "end any program that drives the arm, support the arm, then start with take_over:=true or run 'dynid "
+            "doctor --fix torque-off': torque goes off"
+        )
+        yield Finding("torque", "error", text, remedy, "torque-off", ids)
+    volts, low, high = (
+        snapshot.get(register) * table.VOLTAGE_V_PER_COUNT
+        for register in (table.PRESENT_INPUT_VOLTAGE, table.MIN_VOLTAGE_LIMIT, table.MAX_VOLTAGE_LIMIT)
+    )
+    if not low <= volts <= high:
+        text = f"{label} has {volts:.1f} V, outside its limits {low:.1f} to {high:.1f} V"
+        yield Finding("voltage", "error", text, "check the power supply", "", ids)
+    degrees, limit = snapshot.get(table.PRESENT_TEMPERATURE), snapshot.get(table.TEMPERATURE_LIMIT)
+    if degrees >= min(settings.fault_deg_c, limit):
+        yield Finding("temperature", "error", f"{label} is at {degrees} deg C", "let it cool down", "", ids)
+    elif degrees >= settings.derate_from_deg_c:
+        text = f"{label} is at {degrees} deg C: its current limit is lowered"
+        yield Finding("temperature", "warning", text, "let it cool down", "", ids)
+
+
+def _setup(label: str, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]:
+    """How a servo is set up: zero, current limit, firmware, shutdown."""
+    ids = (snapshot.servo_id,)
+    if offset := snapshot.get(table.HOMING_OFFSET):
+        degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
+        text = f"{label} has homing offset {offset} ({degrees:.2f} deg) instead of 0, which shifts its zero"
+        yield Finding("homing offset", "error", text, "set it to 0, then check the zero pose", "", ids)
+    limit_a = snapshot.get(table.CURRENT_LIMIT) * table.CURRENT_A_PER_COUNT
+    if wanted_a > limit_a + table.CURRENT_A_PER_COUNT:
+        text = f"{label} is limited to {limit_a:.2f} A, below current_limit_a {wanted_a} in robot.yaml"
+        yield Finding("current limit", "error", text, "lower current_limit_a, or raise the servo's limit", "", ids)
+    version = snapshot.get(table.FIRMWARE_VERSION)
+    if version < OLDEST_FIRMWARE:
+        text = (
+            f"{label} has firmware {version}, which has no bus watchdog: the servo would keep driving without a driver"
+        )
+        remedy = f"update it to {OLDEST_FIRMWARE} or newer with ROBOTIS's DYNAMIXEL Wizard"
+        yield Finding("firmware", "error", text, remedy, "", ids)
+    if missing := NEEDED_SHUTDOWN & ~snapshot.get(table.SHUTDOWN):
+        text = f"{label} does not switch off at {table.hardware_error_text(missing)}"
+        yield Finding("shutdown", "warning", text, "set these bits in its shutdown register", "", ids)
+
+
+def eeprom_differences(snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
+    """(servo id, register, found, wanted) of every EEPROM setting that the cycle relies on and that differs."""
+    return [
+        (snapshot.servo_id, register, found, wanted)
+        for snapshot in snapshots
+        for register, wanted in REQUIRED
+        if (found := snapshot.get(register)) != wanted
+    ]
+
+
+def _settings(snapshots: Sequence[Snapshot]) -> list[Finding]:
+    """One finding for all settings in EEPROM, or none."""
+    by_value: dict[tuple[Register, int, int], list[int]] = {}
+    for servo_id, register, found, wanted in eeprom_differences(snapshots):
+        by_value.setdefault((register, found, wanted), []).append(servo_id)
+    if not by_value:
+        return []
+    texts = [
+        f"{register.name} is {_value_text(register, found)} instead of {_value_text(register, wanted)} at "
+        f"servo{'s' * (len(ids) > 1)} {', '.join(map(str, ids))}"
+        for (register, found, wanted), ids in by_value.items()
+    ]
+    fresh = [str(one.servo_id) for one in snapshots if is_factory_fresh(one)]
+    note = f" (factory-fresh: {', '.join(fresh)})" if fresh else ""
+    remedy = (
+        "these settings are in the servos' EEPROM: start with write_eeprom:=true, or run 'dynid doctor --fix eeprom'"
+    )
+    ids = tuple(sorted({one for servos in by_value.values() for one in servos}))
+    return [Finding("settings", "error", "; ".join(texts) + note, remedy, "eeprom", ids)]
+
+
+def is_factory_fresh(snapshot: Snapshot) -> bool:
+    """Whether a servo's settings are those of delivery, its id and baud rate aside."""
+    delay, mode = snapshot.get(table.RETURN_DELAY_TIME), snapshot.get(table.OPERATING_MODE)
+    return delay == 250 and mode == table.POSITION_MODE
+
+
+def _value_text(register: Register, value: int) -> str:
+    if register is table.OPERATING_MODE:
+        return f"{value} ({table.OPERATING_MODES.get(value, 'unknown')})"
+    return str(value)
+
+
+def _answers(snapshots: Sequence[Snapshot]) -> list[Finding]:
+    quiet = tuple(s.servo_id for s in snapshots if s.get(table.STATUS_RETURN_LEVEL) != table.STATUS_RETURN_ALL)
+    if not quiet:
+        return []
+    text = f"servo{'s' * (len(quiet) > 1)} {', '.join(map(str, quiet))} do not confirm writes"
+    return [Finding("answers", "warning", text, "the driver enables their replies at startup", "", quiet)]

@@ -1,0 +1,1 @@
+"""The campaign: every bag at every sampling interval, then one accepted model."""

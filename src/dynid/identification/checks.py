@@ -1,0 +1,356 @@
+"""Every check that decides on a result, in one file: what it looks at, its limit, its words.
+
+A check is a row of one of the tables below; nothing else has to be written for it. Its `id` is for programs and stays,
+its `name` is for people, and `group` says which question it answers. A row looks at facts: what one stage has measured.
+
+    DATA                       raw signals of one recording
+    FRICTION                   the regression: does the motion show friction well enough?
+    FITTED                     an identification, or a campaign's representative
+    HELD_OUT, DIRECT_FIT       a predicted motion that was not fitted; all of them against a fit to themselves
+    CAMPAIGN, CONTRACTION      all runs of a campaign; its cloud at one sampling interval
+    RECORDED, PUBLISHED, GAIN, AT_REST   what the demo measures besides
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Generic, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.sample_sets import of_other_current
+from dynid.identification.data.signals import DataQuality
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.torque_errors import TorqueErrors
+from dynid.identification.feasibility.audit import AuditResult
+from dynid.identification.prediction import Motion
+from dynid.identification.settings import IdentificationSettings, TorqueSource
+from dynid.model.dynamics import ArmModel
+from dynid.recording.completeness import Completeness
+from dynid.verdict import Check, Group, Verdict
+
+Facts = TypeVar("Facts")
+Measured = float | tuple[float, str] | None
+
+
+@dataclass(frozen=True)
+class Rule(Generic[Facts]):
+    """One check before it is made.
+
+    Attributes:
+        id, group, name, sense, unit: of the check; `name` may hold fields of the facts, such as `{0.name}`.
+        value: what is compared, alone or with a detail; None where the check does not apply.
+        limit: a number, a field of the settings by its path, or a function of the facts.
+    """
+
+    id: str
+    group: Group
+    name: str
+    value: Callable[[Facts], Measured]
+    limit: float | str | Callable[[Facts], float]
+    sense: Literal["at most", "at least", "equals"] = "at most"
+    unit: str = ""
+
+    def check(self, facts: Facts, settings: IdentificationSettings | None, of: str = "") -> Check | None:
+        """The check of these facts, its name followed by whose they are; None where it does not apply."""
+        measured = self.value(facts)
+        if measured is None:
+            return None
+        value, detail = measured if isinstance(measured, tuple) else (measured, "")
+        limit = self.limit
+        if not isinstance(limit, float):
+            limit = attrgetter(limit)(settings) if isinstance(limit, str) else limit(facts)
+        name = self.name.format(facts) + (f", {of}" if of else "")
+        own = {"id": self.id, "group": self.group, "name": name, "sense": self.sense, "unit": self.unit}
+        return Check.model_validate(own | {"value": value, "limit": limit, "detail": detail})
+
+
+def judge(
+    rules: Sequence[Rule[Facts]], facts: Iterable[Facts], settings: IdentificationSettings | None = None, of: str = ""
+) -> Verdict:
+    """The checks of a table for every one of the facts; `of` says whose they are.
+
+    Where no limit of the table asks the `settings`, they may be left out.
+    """
+    found = [rule.check(one, settings, of) for one in facts for rule in rules]
+    return Verdict(tuple(check for check in found if check is not None))
+
+
+DATA: tuple[Rule[DataQuality], ...] = (
+    Rule("missed_cycles", "Data", "missed cycles", lambda q: q.missed_cycles, "data.missed_cycles_share"),
+    Rule("stamp_jitter", "Data", "stamp jitter", lambda q: q.jitter, "data.jitter_of_period"),
+    Rule("dropped_samples", "Data", "samples dropped near gaps", lambda q: q.dropped, "data.dropped_samples_share"),
+    Rule(
+        "joint_motion", "Data", "smallest joint motion", lambda q: q.motion, "data.joint_range_rad", "at least", "rad"
+    ),
+    Rule("peak_torque", "Data", "peak torque / limit", lambda q: q.peak_torque, "data.torque_of_limit", "at least"),
+    Rule("saturated_current", "Data", "saturated current", lambda q: q.saturated, "data.saturated_share"),
+    Rule("velocity_ratio", "Data", "recorded over derived velocity", lambda q: q.velocity, "data.velocity_ratio"),
+)
+# a current at its limit is measured like any other: the motion asked for much, which says nothing against a prediction
+DATA_TO_PREDICT = tuple(rule for rule in DATA if rule.id != "saturated_current")
+
+
+class Fitted(NamedTuple):
+    """What an identification found, and what it found it from.
+
+    Attributes:
+        model, settings: of the identification.
+        samples: that were fitted.
+        estimate: the unconstrained estimate.
+        audit: of the result on fresh poses.
+        fit: torque errors of the result on the samples.
+        refined: 1.0 where a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without one.
+        pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
+    """
+
+    model: ArmModel
+    settings: IdentificationSettings
+    samples: Samples
+    estimate: Estimate
+    audit: AuditResult
+    fit: TorqueErrors
+    refined: tuple[float, str] | None = None
+    pseudo_inertia: tuple[float, float] | None = None
+
+    @property
+    def other_source(self) -> str:
+        """The current that was not chosen."""
+        return str(next(one for one in get_args(TorqueSource) if one != self.settings.torque_source))
+
+
+class OneRegression(NamedTuple):
+    """A regression and the names of its axes."""
+
+    regression: Regression
+    joints: Sequence[str]
+
+
+def time_at_speed(one: OneRegression) -> Measured:
+    """The time [s] of the axis that moves faster than the settings' limit least; None without Coulomb friction.
+
+    A joint that hardly leaves standstill does not show its friction; kappa(W), which knows no Coulomb friction, is fine
+    with it.
+    """
+    if one.regression.moving is None or not one.regression.has_coulomb_friction:
+        return None
+    seconds = one.regression.moving.sum(axis=0) * one.regression.interval_s
+    idle = int(np.argmin(seconds))
+    return float(seconds[idle]), one.joints[idle]
+
+
+def friction_separability(one: OneRegression) -> Measured:
+    """The smallest share of a viscous friction's column that Coulomb friction cannot reproduce; None without both.
+
+    A joint that only ever moves at one speed has FV dq and FC sign(dq) in one proportion.
+    """
+    if one.regression.moving is None or not one.regression.has_coulomb_friction:
+        return None
+    shares = [(share, name) for name, share in one.regression.beside_friction().items() if name.startswith("FV")]
+    return min(shares, default=None)
+
+
+def torque_source_difference(found: Fitted) -> Measured:
+    """|| W (phi_other - phi) || / || tau ||, phi_other being from the current that was not chosen; None without it.
+
+    The regression uses measured or written currents; the closed-loop refinement predicts commands. Where a servo's
+    current loop does not follow its goal, or one of the two has another unit, sign or delay, their parameters differ.
+    """
+    regression, samples = found.estimate.regression, found.samples
+    if samples.other_tau is None:
+        return None
+    known = None if regression.beside is None else regression.beside.fit.known
+    again = Regression.stack(found.model, of_other_current(samples), found.settings.coulomb_friction, known)
+    change = regression.W @ (again.solve().phi - regression.solve().phi)
+    return float(np.linalg.norm(change) / np.linalg.norm(regression.torques)), "relative difference in torque"
+
+
+def of_moving(errors: TorqueErrors) -> tuple[float, str]:
+    """The error of joints in motion, which decides: what a joint that sticks carries is no model's to predict."""
+    return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
+
+
+FRICTION: tuple[Rule[OneRegression], ...] = (
+    Rule(
+        "time_at_speed", "Data", "shortest time at speed", time_at_speed, "acceptance.time_at_speed_s", "at least", "s"
+    ),
+    Rule(
+        "friction_separability",
+        "Estimation",
+        "viscous/Coulomb separability",
+        friction_separability,
+        "acceptance.friction_separation",
+        "at least",
+    ),
+)
+FITTED: tuple[Rule[Fitted], ...] = (
+    Rule(
+        "condition_number",
+        "Estimation",
+        "condition number of the regressor",
+        lambda found: found.estimate.condition_number,
+        "acceptance.condition_number",
+    ),
+    Rule(
+        "refinement_converged",
+        "Estimation",
+        "closed-loop refinement converged",
+        lambda found: found.refined,
+        1.0,
+        "at least",
+    ),
+    Rule(
+        "pseudo_inertia",
+        "Physics",
+        "smallest pseudo-inertia eigenvalue",
+        lambda found: found.pseudo_inertia and found.pseudo_inertia[0],
+        lambda found: found.pseudo_inertia[1] if found.pseudo_inertia else float("nan"),
+        "at least",
+    ),
+    Rule(
+        "inertia_eigenvalue",
+        "Physics",
+        "smallest eigenvalue of M(q) over {0.audit.poses_checked} poses",
+        lambda found: found.audit.lambda_min,
+        "acceptance.lambda_min_kg_m2",
+        "at least",
+        "kg m^2",
+    ),
+    Rule(
+        "torque_error_fitted",
+        "Prediction",
+        "relative torque error, identification",
+        lambda found: of_moving(found.fit),
+        "acceptance.relative_torque_error",
+    ),
+    Rule(
+        "torque_source",
+        "Estimation",
+        "parameters from {0.other_source} instead of {0.settings.torque_source} current",
+        torque_source_difference,
+        "acceptance.torque_source_difference",
+    ),
+)
+HELD_OUT: tuple[Rule[Motion], ...] = (
+    Rule(
+        "torque_error_held_out",
+        "Prediction",
+        "relative torque error, {0.name}",
+        lambda motion: of_moving(motion.errors),
+        "acceptance.relative_torque_error",
+    ),
+)
+
+
+class DirectFit(NamedTuple):
+    """Relative errors on held-out bags: of the result, of a fit to these bags, and of one without friction."""
+
+    result: float
+    direct: float
+    smooth: float
+
+    def ratio(self) -> Measured:
+        """The result's error over the least that is possible."""
+        ratio = self.result / self.direct if self.direct > 0 else np.inf
+        return ratio, (
+            f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "
+            f"{self.smooth:.3g}"
+        )
+
+
+class Contraction(NamedTuple):
+    """Traces of the covariances of a campaign's sets by stage, at one sampling interval, and of how many runs."""
+
+    interval_ms: float
+    runs: int
+    ols: float
+    sdp: float
+    clie: float
+
+
+BEYOND_DIRECT_FIT = "held-out torque error / error of a direct fit"
+DIRECT_FIT = (Rule[DirectFit]("torque_error_over_direct_fit", "Prediction", BEYOND_DIRECT_FIT, DirectFit.ratio, 1.05),)
+CAMPAIGN: tuple[Rule[float], ...] = (
+    Rule("feasible_runs", "Campaign", "share of feasible runs", lambda share: share, 150 / 160, "at least"),
+)
+CONTRACTION: tuple[Rule[Contraction], ...] = (
+    Rule(
+        "cloud_contraction",
+        "Campaign",
+        "spread of CLIE at {0.interval_ms:g} ms (limit: spread of OLS)",
+        lambda one: (one.clie, f"trace of the covariance of {one.runs} sets; SDP {one.sdp:.3g}"),
+        lambda one: one.ols,
+    ),
+)
+RECORDED: tuple[Rule[Completeness], ...] = (
+    Rule("lost_states", "Data", "states published but not in the bag", lambda found: found.lost, 0.0),
+    Rule(
+        "missed_cycles_of_driver",
+        "Data",
+        "missed cycles of the driver",
+        lambda found: (100 * found.missed_fraction, f"of {found.published + found.missed}"),
+        0.1,
+        unit="%",
+    ),
+)
+
+
+class Published(NamedTuple):
+    """The published model against the files: whether hash and acceptance agree, and by how much the rest differs.
+
+    Attributes:
+        matching: hash and acceptance are those of model.yaml.
+        difference, number: largest difference of a parameter, NaN where one was never set, and how many there are.
+        topic_nm, file_nm: largest torque differences of the published URDF and of model.urdf [N m].
+    """
+
+    matching: bool
+    difference: float
+    number: int
+    topic_nm: float
+    file_nm: float
+
+
+PUBLISHED: tuple[Rule[Published], ...] = (
+    Rule(
+        "published_hash",
+        "Chain",
+        "published hash and acceptance match model.yaml",
+        lambda found: found.matching,
+        1.0,
+        "equals",
+    ),
+    Rule(
+        "published_parameters",
+        "Chain",
+        "published parameters against model.yaml, {0.number} values",
+        lambda found: found.difference,
+        0.0,
+    ),
+    Rule("published_urdf", "Chain", "published URDF against the model", lambda one: one.topic_nm, 1e-6, unit="N m"),
+    Rule("written_urdf", "Chain", "model.urdf against the model", lambda one: one.file_nm, 1e-6, unit="N m"),
+)
+
+
+def tracking_ratio(rms: Sequence[float]) -> Measured:
+    """Tracking with the model over tracking without, RMS errors in degrees; NaN where it was not put to use."""
+    if len(rms) < 2:
+        return float("nan"), "the executor has no accepted model"
+    return rms[1] / rms[0], f"{rms[1]:.3f} deg RMS with computed torque, {rms[0]:.3f} deg with FF+PD"
+
+
+TRACKING = "tracking error, computed torque / FF+PD"
+GAIN: tuple[Rule[Sequence[float]], ...] = (Rule("tracking_gain", "Chain", TRACKING, tracking_ratio, 0.5),)
+AT_REST: tuple[Rule[Mapping[str, list[float]]], ...] = (
+    Rule("torque_at_end", "Chain", "servos with torque on at the end", lambda end: sum(end["torque_enabled"]), 0.0),
+    Rule(
+        "current_at_end",
+        "Chain",
+        "largest goal current at the end",
+        lambda end: max(map(abs, end["goal_current_a"])),
+        0.0,
+        unit="A",
+    ),
+)

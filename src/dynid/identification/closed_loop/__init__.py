@@ -1,0 +1,1 @@
+"""Closed-loop input error refinement: simulation of the loop, its sensitivities, and the optimiser."""

@@ -1,0 +1,73 @@
+"""What one experiment in a closed loop says about the model."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dynid.codegen.vector_ir import LANES
+from dynid.errors import DataError
+from dynid.robot import FloatArray, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedLoopData:
+    """What one experiment says about the model; arrays become read-only.
+
+    Attributes:
+        q_ref, dq_ref, ddq_ref: reference at every control cycle, (K, n) [rad, rad/s, rad/s^2]. It should begin some
+            time before the first sample: before its first row the arm is taken to rest there.
+        sample_times: (S,) [s] after the first reference row, increasing.
+        tau: measured torque at these times, (S, n) [N m]; commands (goal records) are what this model predicts.
+        initial_state: q and dq at the first reference row, (2, n), or None: settled there, as the model has it.
+        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; (1,) is none.
+        cycle_s: control cycle.
+        external: torque on the joints that the model does not hold, such as known friction, in every control cycle,
+            (K, n) [N m]; None is none. At rest before the first row there is none.
+        load_deviation: what a standard deviation of `external` is in `tau`, (S, n) [N m]; axes are independent.
+        weights: of the residuals, (S, n); None is one each.
+        delay_cycles: whole cycles from a measured state to its torque being in force.
+    """
+
+    q_ref: FloatArray
+    dq_ref: FloatArray
+    ddq_ref: FloatArray
+    sample_times: FloatArray
+    tau: FloatArray
+    initial_state: FloatArray | None = None
+    response: FloatArray = field(default_factory=lambda: np.ones(1))
+    cycle_s: float = 0.001
+    external: FloatArray | None = None
+    weights: FloatArray | None = None
+    load_deviation: FloatArray | None = None
+    delay_cycles: int = 1
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("external", "weights", "load_deviation") if getattr(self, name) is not None]
+        for name in ("q_ref", "dq_ref", "ddq_ref", "sample_times", "tau", "response", *given):
+            values = read_only(getattr(self, name))
+            if not np.isfinite(values).all():
+                raise DataError(f"closed-loop data: {name} holds values that are not finite")
+            object.__setattr__(self, name, values)
+        shape = self.q_ref.shape
+        if len(shape) != 2 or shape[0] < 2 * LANES or not shape == self.dq_ref.shape == self.ddq_ref.shape:
+            raise DataError(f"closed-loop data: the reference must be (K, n) with K >= {2 * LANES}, got {shape}")
+        if self.tau.shape != (len(self.sample_times), shape[1]):
+            raise DataError(
+                f"closed-loop data: tau is {self.tau.shape}, expected ({len(self.sample_times)}, {shape[1]})"
+            )
+        for name, expected in (("external", self.q_ref), ("weights", self.tau), ("load_deviation", self.tau)):
+            values = getattr(self, name)
+            if values is not None and values.shape != expected.shape:
+                raise DataError(f"closed-loop data: {name} is {values.shape}, expected {expected.shape}")
+        times = self.sample_times
+        if not len(times) or times[0] < 0 or times[-1] > shape[0] * self.cycle_s or np.any(np.diff(times) <= 0):
+            raise DataError(
+                f"closed-loop data: sample times must increase within the reference, 0 to {shape[0] * self.cycle_s} s"
+            )
+        if self.initial_state is not None:
+            initial = read_only(self.initial_state)
+            if initial.shape != (2, shape[1]) or not np.isfinite(initial).all():
+                raise DataError(f"closed-loop data: initial_state must be finite and (2, {shape[1]}), got {initial}")
+            object.__setattr__(self, "initial_state", initial)
+        if self.delay_cycles < 0:
+            raise DataError(f"closed-loop data: a delay of {self.delay_cycles} cycles; expected 0 or more")

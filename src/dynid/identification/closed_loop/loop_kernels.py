@@ -1,0 +1,223 @@
+"""Inner loops of the closed-loop simulation, LANES stretches of one motion side by side.
+
+`dynid.codegen.kernels` writes the source of these functions into a generated module together with the arm's forward
+dynamics; sizes are constants there. Nothing here is called as it stands. Arrays named (n, LANES) hold one lane per
+column; `k` counts control cycles.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.codegen.emit import RANGE
+from dynid.codegen.vector_ir import LANES, WIDTH
+
+CHAIN = AXES = 0  # sizes of the arm; every generated module has its own
+COMPLETED, INDEFINITE, OUT_OF_RANGE = 0, 1, 2
+CHECK_CYCLES = 8
+
+if TYPE_CHECKING:
+
+    def forward(lane: int, arrays: Any) -> None:
+        """Program: accelerations and the smallest pivot of M from q, dq, tau and phi."""
+
+
+def accelerate(q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivot: Any, indefinite: Any) -> None:
+    """Accelerations of all lanes; counts per lane how often M was not positive definite."""
+    for lane in range(0, LANES, WIDTH):
+        forward(lane, (q, dq, tau, phi, ddq, pivot))
+    for lane in range(LANES):
+        indefinite[lane] += 0 if pivot[0, lane] > 0.0 else 1
+
+
+def moved(start: Any, step: float, slope: Any, end: Any) -> None:
+    """end = start + step slope, (n, LANES) each."""
+    for i in range(AXES):
+        for lane in range(LANES):
+            end[i, lane] = start[i, lane] + step * slope[i, lane]
+
+
+def runge_kutta(q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any) -> None:
+    """One step of the classical fourth-order method with constant torque; work is (6, n, LANES)."""
+    qs, vs, a1, a2, a3, a4 = work[0], work[1], work[2], work[3], work[4], work[5]
+    accelerate(q, dq, tau, phi, a1, pivot, indefinite)
+    moved(q, 0.5 * h, dq, qs)
+    moved(dq, 0.5 * h, a1, vs)
+    accelerate(qs, vs, tau, phi, a2, pivot, indefinite)
+    moved(q, 0.5 * h, vs, qs)
+    moved(dq, 0.5 * h, a2, vs)
+    accelerate(qs, vs, tau, phi, a3, pivot, indefinite)
+    moved(q, h, vs, qs)
+    moved(dq, h, a3, vs)
+    accelerate(qs, vs, tau, phi, a4, pivot, indefinite)
+    for i in range(AXES):
+        for lane in range(LANES):
+            first = a1[i, lane] + a2[i, lane] + a3[i, lane]
+            q[i, lane] += h * dq[i, lane] + h * h / 6.0 * first
+            dq[i, lane] += h / 6.0 * (first + a2[i, lane] + a3[i, lane] + a4[i, lane])
+
+
+def trapezoid(q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any) -> None:
+    """One step of the explicit trapezoidal rule with constant torque; work is (6, n, LANES)."""
+    qs, vs, a1, a2 = work[0], work[1], work[2], work[3]
+    accelerate(q, dq, tau, phi, a1, pivot, indefinite)
+    moved(q, h, dq, qs)
+    moved(dq, h, a1, vs)
+    accelerate(qs, vs, tau, phi, a2, pivot, indefinite)
+    for i in range(AXES):
+        for lane in range(LANES):
+            q[i, lane] += 0.5 * h * (dq[i, lane] + vs[i, lane])
+            dq[i, lane] += 0.5 * h * (a1[i, lane] + a2[i, lane])
+
+
+def first_failure(q: Any, indefinite: Any) -> int:
+    """Why a lane cannot go on: an indefinite M, or a chain position out of range or not a number."""
+    for lane in range(LANES):
+        if indefinite[lane] > 0:
+            return INDEFINITE
+        for i in range(AXES):
+            if not (abs(q[i, lane]) <= RANGE or (i >= CHAIN and abs(q[i, lane]) < 1e3)):
+                return OUT_OF_RANGE
+    return COMPLETED
+
+
+def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: float, state: Any, pending: Any) -> None:
+    """Put a lane at start = (q, dq) as if it had moved at dq before; pending commands are those of this state."""
+    for i in range(AXES):
+        q, dq = start[0, i], start[1, i]
+        state[0, i, lane], state[1, i, lane], state[2, i, lane], state[3, i, lane] = q, dq, q - step * dq, dq
+        for late in range(len(pending)):
+            pending[late, i, lane] = drive[row, i] - law[0, i] * q - law[1, i] * dq
+
+
+def enter_cycle(
+    s: int,
+    k: Any,
+    starts: Any,
+    initial: Any,
+    drive: Any,
+    external: Any,
+    law: Any,
+    step: float,
+    state: Any,
+    pending: Any,
+    now: Any,
+    load: Any,
+) -> None:
+    """Fetch what drives the law and loads the joints in every lane's cycle k[lane]; put lanes that start at theirs."""
+    last = len(drive) - 1
+    for lane in range(LANES):
+        row = min(k[lane], last - 1) if k[lane] >= 0 else last
+        if s == 0:
+            start_lane(lane, starts[lane], drive, row, law, step, state, pending)
+        if k[lane] == 0 and len(initial):
+            start_lane(lane, initial, drive, row, law, step, state, pending)
+        for i in range(AXES):
+            now[i, lane], load[i, lane] = drive[row, i], external[row, i]
+
+
+def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
+    """Keep q, dq and command of all lanes; past the end of their stretches, the command that the next one has too."""
+    for lane in range(LANES):
+        row = k[lane]
+        if row < motion.shape[1]:
+            for i in range(AXES):
+                if own:
+                    motion[0, row, i], motion[1, row, i] = state[0, i, lane], state[1, i, lane]
+                    motion[2, row, i] = command[i, lane]
+                else:
+                    overlap[lane, i] = command[i, lane]
+
+
+def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, pending: Any) -> None:
+    """Pseudo-differentiate the positions and append the law's torques to the pending ones (paper eq. 2)."""
+    for late in range(len(pending) - 1):
+        pending[late] = pending[late + 1]
+    gain = (1.0 - decay) / step
+    for i in range(AXES):
+        for lane in range(LANES):
+            state[3, i, lane] = decay * state[3, i, lane] + gain * (state[0, i, lane] - state[2, i, lane])
+            state[2, i, lane] = state[0, i, lane]
+            torque = drive[i, lane] - law[0, i] * state[0, i, lane] - law[1, i] * state[3, i, lane]
+            pending[len(pending) - 1, i, lane] = torque
+
+
+def simulate_lanes(
+    drive: Any,
+    external: Any,
+    starts: Any,
+    law: Any,
+    decay: float,
+    step: float,
+    late: int,
+    phi: Any,
+    initial: Any,
+    warm_up: int,
+    substeps: int,
+    fourth_order: bool,
+    motion: Any,
+    overlap: Any,
+) -> tuple[int, int]:
+    """Simulate K cycles in LANES stretches, each after `warm_up` cycles of its own.
+
+    Args:
+        drive: what the law commands at q = dq = 0, (K + 1, n); the last row belongs to rest at the first reference.
+        external: torque on the joints besides the commanded one in every cycle, (K + 1, n); the last row is at rest.
+        starts: q and dq at which each lane's warm-up starts, (LANES, 2, n).
+        law: stiffness and damping gains, (2, n).
+        decay: of the pseudo-differentiation over one cycle.
+        step: cycle time [s].
+        late: cycles from a state to its command being in force.
+        phi: base parameters, (p,).
+        initial: q and dq at cycle 0, (2, n), or (0, n) for an arm that has settled at the first reference.
+        warm_up: cycles before each stretch.
+        substeps: integration steps per cycle.
+        fourth_order: Runge-Kutta, else the trapezoidal rule.
+        motion: result, q, dq and command at every cycle, (3, K, n).
+        overlap: each lane's command at the next lane's first cycle, (LANES, n).
+
+    Returns:
+        The outcome, and how many cycles after its start the first lane to fail got.
+    """
+    length = (motion.shape[1] + LANES - 1) // LANES
+    state, pending = np.zeros((4, AXES, LANES)), np.zeros((late + 1, AXES, LANES))  # q, dq, last q, velocity
+    work, pivot, indefinite = np.empty((6, AXES, LANES)), np.empty((1, LANES)), np.zeros(LANES, np.int64)
+    now, load, tau = np.empty((AXES, LANES)), np.empty((AXES, LANES)), np.empty((AXES, LANES))
+    q, dq, applied, latest = state[0], state[1], pending[0], pending[late]
+    for s in range(warm_up + length + 1):
+        k = np.arange(LANES) * length - warm_up + s
+        enter_cycle(s, k, starts, initial, drive, external, law, step, state, pending, now, load)
+        command_lanes(state, now, law, decay, step, pending)
+        tau[:, :] = applied + load
+        if s >= warm_up:
+            keep_lanes(k, s < warm_up + length, state, latest, motion, overlap)
+        for _ in range(substeps):
+            if fourth_order:
+                runge_kutta(q, dq, tau, phi, step / substeps, work, pivot, indefinite)
+            else:
+                trapezoid(q, dq, tau, phi, step / substeps, work, pivot, indefinite)
+        if s % CHECK_CYCLES == 0 or s == warm_up + length:
+            failure = first_failure(q, indefinite)
+            if failure != COMPLETED:
+                return failure, s
+    return COMPLETED, warm_up + length
+
+
+def weigh_samples(signal: Any, first: Any, which: Any, weights: Any, samples: Any) -> None:
+    """Samples (S, n) of a signal (K, n): sums over j of weights[which[s], j] signal[first[s] + j]."""
+    taps = weights.shape[1]
+    for s in range(len(first)):
+        for i in range(AXES):
+            samples[s, i] = 0.0
+        row, begin, j = which[s], first[s], 0
+        while j + 4 <= taps and begin + j + 4 <= len(signal):  # four at a time: fewer loads and stores of the sum
+            k = begin + j
+            a, b, c, d = weights[row, j], weights[row, j + 1], weights[row, j + 2], weights[row, j + 3]
+            for i in range(AXES):
+                late = c * signal[k + 2, i] + d * signal[k + 3, i]
+                samples[s, i] += a * signal[k, i] + b * signal[k + 1, i] + late
+            j += 4
+        while j < taps and begin + j < len(signal):
+            for i in range(AXES):
+                samples[s, i] += weights[row, j] * signal[begin + j, i]
+            j += 1

@@ -1,0 +1,208 @@
+"""Inner loops of the Jacobian: variational equations of the closed loop, all parameters at once.
+
+For one base parameter the variation (dq, dv) of a simulated motion obeys M a + C dv + K dq + Y = d tau, where C, K
+and Y are the derivatives of the inverse dynamics by dq, q and phi, and d tau is what the control law answers: the
+pseudo-differentiation and the delay (a first-order Pade lag) as further states. The implicit midpoint rule is stable
+at any step, and one factorisation per step serves all parameters. `dynid.codegen.kernels` writes the source of these
+functions into a generated module; nothing here is called as it stands.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.codegen.vector_ir import LANES, WIDTH
+
+AXES = PARAMETERS = Y_SIZE = 0  # sizes of the arm; every generated module has its own
+COLUMNS = 0  # PARAMETERS, rounded up to whole vectors
+
+if TYPE_CHECKING:
+
+    def linearised(lane: int, arrays: Any) -> None:
+        """Program: M, C, K by columns, and the nonzeros of Y."""
+
+    def variation(column: int, arrays: Any) -> None:
+        """Program: one implicit midpoint step of the variations."""
+
+
+def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any, ddq: Any) -> None:
+    """States in the middle of LANES steps of `stride` cycles from node `first` on; the last one repeats."""
+    last = (motion.shape[1] - 1) // stride - 1
+    for lane in range(LANES):
+        begin = min(first + lane, last) * stride
+        middle, end = begin + stride // 2, begin + stride
+        for i in range(AXES):
+            q[i, lane], dq[i, lane] = motion[0, middle, i], motion[1, middle, i]
+            ddq[i, lane] = (motion[1, end, i] - motion[1, begin, i]) / (stride * step)
+
+
+def factorise(E: Any) -> None:
+    """LU without pivoting of all lanes in place, (n n, LANES) by columns; the diagonal of U is inverted."""
+    for k in range(AXES):
+        for lane in range(LANES):
+            E[k * AXES + k, lane] = 1.0 / E[k * AXES + k, lane]
+        for i in range(k + 1, AXES):
+            for lane in range(LANES):
+                E[k * AXES + i, lane] *= E[k * AXES + k, lane]
+            for j in range(k + 1, AXES):
+                for lane in range(LANES):
+                    E[j * AXES + i, lane] -= E[k * AXES + i, lane] * E[j * AXES + k, lane]
+
+
+def solve(E: Any, right: Any) -> None:
+    """Solve in place for all columns of `right` (n, COLUMNS) with the factors of lane 0."""
+    for i in range(AXES):
+        for j in range(i):
+            right[i] -= E[j * AXES + i, 0] * right[j]
+    for i in range(AXES - 1, -1, -1):
+        for j in range(i + 1, AXES):
+            right[i] -= E[j * AXES + i, 0] * right[j]
+        right[i] *= E[i * AXES + i, 0]
+
+
+def load_regressor(Y: Any, rows: Any, columns: Any, lane: int, y: Any) -> None:
+    """The nonzeros of Y of one lane in their places in y (n, COLUMNS); the others are 0 already."""
+    for k in range(Y_SIZE):
+        y[rows[k], columns[k]] = Y[k, lane]
+
+
+def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
+    """Variation x of a posture at rest: (K + stiffness) dq = -Y, from lane 0 of a linearisation at rest."""
+    for i in range(AXES):
+        for j in range(AXES):
+            for lane in range(LANES):
+                E[j * AXES + i, lane] = K[j * AXES + i, lane] + (law[0, i] if i == j else 0.0)
+    factorise(E)
+    right = -y
+    solve(E, right)
+    for i in range(AXES):
+        x[i] = right[i]
+        x[3 * AXES + i] = -law[0, i] * right[i]
+
+
+def pack(varied: Any, packed: Any) -> None:
+    """(n, COLUMNS) without the columns that only fill the last vector, as (n p,)."""
+    for i in range(AXES):
+        for c in range(PARAMETERS):
+            packed[i * PARAMETERS + c] = varied[i, c]
+
+
+def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weights: Any, J: Any) -> int:
+    """Add a node's values (n p,) to all samples J (S, n p) that it weighs on; returns the first that may follow."""
+    taps = weights.shape[1]
+    while cursor < len(first) and first[cursor] + taps <= node:
+        cursor += 1
+    s = cursor
+    while s < len(first) and first[s] <= node:
+        weight = weights[which[s], node - first[s]]
+        if weight != 0.0:
+            for k in range(AXES * PARAMETERS):
+                J[s, k] += weight * packed[k]
+        s += 1
+    return cursor
+
+
+def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
+    """Of the implicit midpoint rule: h, and what filter and lag keep and add per step."""
+    gains = np.empty(5)
+    gains[0] = h
+    gains[1] = 1.0 / (1.0 + 0.5 * h / time_constant)
+    gains[2] = 1.0 - gains[1]
+    gains[3] = half_delay / (half_delay + 0.5 * h)
+    gains[4] = 1.0 - gains[3]
+    return gains
+
+
+def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
+    """Factors of what multiplies the accelerations of one implicit midpoint step, all lanes."""
+    h = gains[0]
+    for k in range(AXES * AXES):
+        for lane in range(LANES):
+            E[k, lane] = M[k, lane] + 0.5 * h * C[k, lane] + 0.25 * h * h * K[k, lane]
+    for i in range(AXES):
+        answer = (2.0 * gains[4] - 1.0) * (0.25 * h * h * law[0, i] + 0.5 * h * gains[2] * law[1, i])
+        for lane in range(LANES):
+            E[i * AXES + i, lane] += answer
+    factorise(E)
+
+
+def vary_lanes(
+    motion: Any,
+    stride: int,
+    step: float,
+    phi: Any,
+    law: Any,
+    time_constant: float,
+    delay: float,
+    at_rest: bool,
+    rows: Any,
+    columns: Any,
+    first: Any,
+    which: Any,
+    weights: Any,
+    J: Any,
+) -> None:
+    """Jacobian of the sampled commands by phi.
+
+    Args:
+        motion: q, dq and command at every cycle, (3, K, n).
+        stride: cycles per step, even.
+        step: cycle time [s].
+        phi: base parameters, (p,).
+        law: stiffness and damping gains, (2, n).
+        time_constant: of the pseudo-differentiation [s].
+        delay: from a state to its command, hold included [s].
+        at_rest: whether the arm had settled at the first state; else that state does not depend on phi.
+        rows, columns: places of Y's nonzeros, (Y_SIZE,).
+        first, which, weights: sample s weighs nodes first[s], first[s] + 1, ... with the row weights[which[s]].
+        J: result, (S, n p), zero on entry.
+    """
+    matrices, states, Y = np.empty((4, AXES * AXES, LANES)), np.empty((3, AXES, LANES)), np.empty((Y_SIZE, LANES))
+    M, C, K, E = matrices[0], matrices[1], matrices[2], matrices[3]
+    q, dq, ddq = states[0], states[1], states[2]
+    x, y, varied = np.zeros((4 * AXES, COLUMNS)), np.zeros((AXES, COLUMNS)), np.zeros((AXES, COLUMNS))
+    one, packed = np.empty((3, AXES * AXES)), np.empty(AXES * PARAMETERS)
+    gains, law_list = coefficients(stride * step, time_constant, 0.5 * delay), law.ravel()
+    C1, K1, E1 = one[0], one[1], one[2]
+    cursor, steps = 0, (motion.shape[1] - 1) // stride
+    for block in range(0, steps, LANES):
+        midpoints(motion, block, stride, step, q, dq, ddq)
+        if block == 0:
+            if at_rest:
+                for lane in range(0, LANES, WIDTH):
+                    linearised(lane, (q, dq * 0.0, ddq * 0.0, phi, M, C, K, Y))
+                load_regressor(Y, rows, columns, 0, y)
+                settled(K, E, law, y, x)
+                varied[:] = x[3 * AXES :]
+            pack(varied, packed)
+            cursor = add_node(packed, 0, cursor, first, which, weights, J)
+        for lane in range(0, LANES, WIDTH):
+            linearised(lane, (q, dq, ddq, phi, M, C, K, Y))
+        step_matrices(M, C, K, law, gains, E)
+        for lane in range(min(LANES, steps - block)):
+            load_regressor(Y, rows, columns, lane, y)
+            for k in range(AXES * AXES):
+                C1[k], K1[k], E1[k] = C[k, lane], K[k, lane], E[k, lane]
+            for column in range(0, COLUMNS, WIDTH):
+                variation(column, (x, y, law_list, gains, C1, K1, E1, x, varied))
+            pack(varied, packed)
+            cursor = add_node(packed, block + lane + 1, cursor, first, which, weights, J)
+
+
+def normal_equations(J: Any, residual: Any, hessian: Any, gradient: Any) -> None:
+    """Per axis i: J_i' J_i (n, p, p) and J_i' r_i (n, p) from J (S, n p) and residuals (S, n); zero on entry."""
+    block = np.zeros((4, PARAMETERS))  # four samples at a time: fewer loads and stores of the sums
+    for s in range(0, len(J), 4):
+        count = min(4, len(J) - s)
+        for i in range(AXES):
+            for k in range(4):
+                for c in range(PARAMETERS):
+                    block[k, c] = J[s + k, i * PARAMETERS + c] if k < count else 0.0
+                if k < count:
+                    for c in range(PARAMETERS):
+                        gradient[i, c] += block[k, c] * residual[s + k, i]
+            for a in range(PARAMETERS):
+                w0, w1, w2, w3 = block[0, a], block[1, a], block[2, a], block[3, a]
+                for c in range(PARAMETERS):
+                    late = w2 * block[2, c] + w3 * block[3, c]
+                    hessian[i, a, c] += w0 * block[0, c] + w1 * block[1, c] + late

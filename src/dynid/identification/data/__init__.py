@@ -1,0 +1,1 @@
+"""From signals to samples: sources, time axis, filters, derivatives, sets of samples."""

@@ -1,0 +1,70 @@
+"""Samples of several recordings as one set, and a part of them held out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.identification.data.fine_states import chosen
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.settings import FilterSettings
+
+ARRAYS = ("time", "q", "dq", "ddq", "tau")
+
+
+def join(parts: Sequence[Samples]) -> Samples:
+    """Samples of several recordings one after the other; time restarts with each, the settings are the first's."""
+    others = [one.other_tau for one in parts if one.other_tau is not None]
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
+    return replace(
+        parts[0],
+        **arrays,
+        quality=tuple(one for part in parts for one in part.quality),
+        fine=tuple(states for one in parts for states in one.fine),
+        other_tau=np.concatenate(others) if len(others) == len(parts) else None,
+    )
+
+
+def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
+    """Some of the samples; which (N,)."""
+    kept = {name: getattr(samples, name)[which] for name in ARRAYS}
+    other = None if samples.other_tau is None else samples.other_tau[which]
+    return replace(samples, **kept, fine=chosen(samples.fine, which), other_tau=other)
+
+
+def of_other_current(samples: Samples) -> Samples:
+    """The samples with the torques of the current that was not chosen, where its record reaches.
+
+    Raises:
+        DataError: it was not recorded.
+    """
+    if samples.other_tau is None:
+        raise DataError("the samples hold the torques of one current only: record the other one, too")
+    fine = tuple(replace(one, raw=one.raw if one.other_raw is None else one.other_raw) for one in samples.fine)
+    other = replace(samples, tau=samples.other_tau, fine=fine)
+    return part(other, np.asarray(np.isfinite(samples.other_tau).all(axis=1)))
+
+
+def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
+    """The first part of one recording to fit, and the last `share` of its time to judge.
+
+    Samples that the filter mixed across the cut belong to neither.
+
+    Raises:
+        DataError: share is not between 0 and 1, or too few samples are left on a side.
+    """
+    if not 0.0 < share < 1.0:
+        raise DataError(f"the held-out share is {share:g}, expected a number between 0 and 1, such as 0.3")
+    begin, end = samples.settings.window_s
+    cut = end - share * (end - begin)
+    states = samples.settings.state_cutoff_hz
+    periods = 1.0 / samples.settings.cutoff_hz + (0.0 if states is None else 1.0 / states)
+    reach = 0.5 * settings.settling_periods * periods
+    fitted = part(samples, samples.time < cut - reach)
+    held = part(samples, samples.time >= cut + reach)
+    if min(len(fitted), len(held)) < 10:
+        raise DataError(f"holding out {share:g} of {end - begin:.3g} s leaves {len(fitted)} and {len(held)} samples")
+    return fitted, held

@@ -1,0 +1,277 @@
+"""Where signals come from: a bag, CSV files with their mapping, or arrays. To the identification they are the same."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
+from dynid.identification.data.sample_sets import hold_out
+from dynid.identification.data.signals import Signals
+from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.recording import recording as bags
+from dynid.recording.csv_mapping import CsvMapping, load_mapping
+from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.robot import FloatArray, Robot
+
+Kind = Literal["held out", "fitted"]
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """Samples of a recording, or of one end of it, and what they are to the identification.
+
+    Attributes:
+        name: of the recording, or of the part of it.
+        kind: "fitted" if the model is identified from them, else "held out".
+        sha256: of the recording's data.
+        mount: how the arm was mounted.
+        samples: of all axes.
+    """
+
+    name: str
+    kind: Kind
+    sha256: str
+    mount: str
+    samples: Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One recorded motion, whatever it was recorded as.
+
+    Attributes:
+        path: the bag or file; of arrays the name that they were given.
+        sha256: of its data.
+        mount: how the arm was mounted.
+        torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
+        notes: what a reader of the result should know.
+        signals: in the robot's joint order, torques being those that the settings choose.
+    """
+
+    path: Path
+    sha256: str
+    mount: str
+    torque_constants: tuple[float, ...]
+    notes: tuple[str, ...]
+    signals: Callable[[IdentificationSettings], Signals]
+
+    @property
+    def name(self) -> str:
+        """Name of the bag or file."""
+        return self.path.name
+
+    def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
+        """Samples for the regression; errors as in `preprocess`, with the name of the source."""
+        try:
+            return preprocess(self.signals(settings), settings, interval_s)
+        except DataError as error:
+            raise DataError(f"{self.path}: {error}") from error
+
+    def portion(self, kind: Kind, settings: IdentificationSettings, interval_s: float | None = None) -> Portion:
+        """The whole recording as one portion; errors as in `samples`."""
+        return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s))
+
+    def split(self, settings: IdentificationSettings, share: float) -> tuple[list[Portion], list[Portion]]:
+        """What is fitted, and the last `share` of the time, which is held out; nothing is where the share is 0.
+
+        Raises:
+            DataError: as in `samples`, or too few samples are left on a side.
+        """
+        whole = self.portion("fitted", settings)
+        if not share:
+            return [whole], []
+        first, last = hold_out(whole.samples, share, settings.filter)
+        names = f"first {100 - 100 * share:g} % of {self.name}", f"last {100 * share:g} % of {self.name}"
+        return (
+            [Portion(names[0], "fitted", self.sha256, self.mount, first)],
+            [Portion(names[1], "held out", self.sha256, self.mount, last)],
+        )
+
+
+Recorded = Source | Path | str
+Mapping = CsvMapping | Path | str | None  # of CSV files, or the file that holds it
+
+
+def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
+    """Which torque constants a result rests on, in words; () are torques that were recorded as such."""
+    if not torque_constants:
+        return (
+            "The recordings hold torques, so no torque constant was used: every parameter has the scale of the "
+            "recorded torques."
+        )
+    by_value: dict[float, list[str]] = {}
+    for name, value in zip(joint_names, torque_constants, strict=True):
+        by_value.setdefault(value, []).append(name)
+    usual = max(by_value, key=lambda value: len(by_value[value]))
+    others = [f"{value:g} ({', '.join(names)})" for value, names in by_value.items() if value != usual]
+    listed = ", ".join([*others, f"{usual:g} (all {'others' if others else 'joints'})"])
+    return (
+        f"Torques are currents times these torque constants [N m/A]: {listed}. Every parameter scales with them. "
+        "Published values for the same servo differ by up to 30 %; check them with a known mass (dynid "
+        "torque-constants)."
+    )
+
+
+def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Source:
+    """Read a bag, or a CSV file with its mapping.
+
+    Args:
+        path: the bag or file.
+        robot: the robot that it must be of.
+        mapping: what the columns of a CSV file are, or the file that says so; bags need none.
+
+    Raises:
+        InputNotFoundError, DataError, ConfigurationError: it cannot be used; one sentence that says why.
+    """
+    path = Path(path)
+    if not is_csv(path):
+        bag = bags.load_recording(path, robot)
+        hardware = bag.hardware
+        read = lambda settings: signals_of(bag, robot, settings)  # noqa: E731
+        constants = hardware.torque_constants_nm_per_a
+        return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, read)
+    if mapping is None:
+        raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
+    run = read_csv(path, robot, mapping if isinstance(mapping, CsvMapping) else load_mapping(Path(mapping)))
+    signals = Signals(
+        joint_names=run.joint_names,
+        time=run.time,
+        q=run.q,
+        torque_time=run.time,
+        tau=run.tau,
+        torque_limits=robot.torque_limits,
+        dq=run.dq,
+        torque_delay_s=run.torque_delay_s,
+    )
+    return Source(run.source, run.sha256, run.mount, run.torque_constants, run.notes, lambda _: signals)
+
+
+def recording_from_arrays(
+    robot: Robot,
+    time: ArrayLike,
+    q: ArrayLike,
+    tau: ArrayLike,
+    *,
+    dq: ArrayLike | None = None,
+    joint_names: Sequence[str] = (),
+    mount: str | None = None,
+    torque_constants: Sequence[float] = (),
+    name: str = "arrays",
+) -> Source:
+    """A recorded motion from arrays.
+
+    Args:
+        robot: the robot that moved.
+        time: stamps (N,) [s], increasing; where they start does not matter.
+        q: joint positions (N, n) [rad; m where a joint slides].
+        tau: joint torques (N, n) [N m; N].
+        dq: joint velocities (N, n) [rad/s; m/s], which only check the units; None if not measured.
+        joint_names: which joint each column is, (n,); () is the robot's own order.
+        mount: how the arm was mounted; None is the robot's default.
+        torque_constants: with which `tau` was computed from currents, (n,) [N m/A]; () where torques were measured.
+        name: of the recording in reports and messages; recordings that are used together need different ones.
+
+    Raises:
+        DataError: an array of another shape, or joints that are not the robot's.
+        UnknownNameError: the mount.
+    """
+    own = robot.joint_names
+    names = tuple(joint_names) or own
+    if sorted(names) != sorted(own):
+        raise DataError(f"{name} names the joints {', '.join(names)}; robot '{robot.name}' has {', '.join(own)}")
+    columns, stamps = [names.index(joint) for joint in own], np.array(time, dtype=np.float64)
+    if stamps.ndim != 1:
+        raise DataError(f"time of {name} has shape {stamps.shape}, expected (N,)")
+    given = {"q": q, "tau": tau} | ({} if dq is None else {"dq": dq})
+    arrays = {key: _columns(name, key, value, len(stamps), columns) for key, value in given.items()}
+    if torque_constants and len(torque_constants) != len(own):
+        raise DataError(f"{name} gives {len(torque_constants)} torque constants, expected one for each of {len(own)}")
+    chosen = mount or robot.file.default_mount
+    robot.gravity(chosen)
+    constants = tuple(float(torque_constants[k]) for k in columns) if torque_constants else ()
+    digest = hashlib.sha256(b"".join(one.tobytes() for one in (stamps, *arrays.values()))).hexdigest()
+    signals = Signals(own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits, dq=arrays.get("dq"))
+    return Source(Path(name), digest, chosen, constants, (), lambda _: signals)
+
+
+def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
+    """One array (N, n) in the robot's joint order, as a copy."""
+    array = np.array(values, dtype=np.float64)
+    if array.shape != (count, len(columns)):
+        raise DataError(f"{key} of {name} has shape {array.shape}, expected ({count}, {len(columns)}): one per joint")
+    return array[:, columns]
+
+
+def load_sources(
+    recordings: Sequence[Recorded],
+    robot: Robot,
+    mapping: Mapping = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> list[Source]:
+    """Sources to identify one model from, read where they are paths; arguments and errors as in `load_recording`.
+
+    Raises:
+        DataError: they differ in mount or torque constants.
+    """
+    sources = []
+    for one in recordings:
+        if not isinstance(one, Source):
+            progress(f"reading {Path(one).name}")
+            one = load_recording(one, robot, mapping)
+        sources.append(one)
+    for other in sources[1:]:
+        _refuse_other_setting(sources[0], other)
+    return sources
+
+
+def _refuse_other_setting(first: Source, other: Source) -> None:
+    if (first.mount, first.torque_constants) != (other.mount, other.torque_constants):
+        raise DataError(
+            f"{first.path} and {other.path} differ in mount ({first.mount} and {other.mount}) or torque constants "
+            f"({first.torque_constants} and {other.torque_constants}): their torques are not comparable; use "
+            "recordings of one setting"
+        )
+
+
+def refuse_fitted(fitted: Sequence[tuple[str, str]], judges: Sequence[tuple[str, str]]) -> None:
+    """Raise DataError where one of the recordings (name and hash each) that judge a result was identified from."""
+    seen = {sha: name for name, sha in fitted}
+    for name, sha in judges:
+        if sha in seen:
+            raise DataError(
+                f"{name} holds the same data as {seen[sha]}, which the model was identified from: validate on another "
+                "bag"
+            )
+
+
+class TwoRuns(NamedTuple):
+    """Two runs of one arm, mounted and read in one way, and a model that has Coulomb friction, which loads change."""
+
+    model: ArmModel
+    torque_constants: tuple[float, ...]
+    samples: tuple[Samples, Samples]
+
+
+def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
+    """Two runs to compare.
+
+    Raises:
+        DataError: the same data twice, other mounts or other torque constants; and as in `load_recording`.
+    """
+    settings = load_identification(robot)
+    first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))
+    if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
+        raise DataError(
+            f"{first.path} and {second.path} hold the same data; give one run before and one after the change"
+        )
+    _refuse_other_setting(first, second)
+    structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
+    model = ArmModel.of(robot, mount=first.mount, structure=structure)
+    return TwoRuns(model, first.torque_constants, (first.samples(settings), second.samples(settings)))

@@ -1,0 +1,1 @@
+"""Estimators of base parameters, and how far their estimates may be off."""

@@ -1,0 +1,92 @@
+"""Estimators with physically consistent results: all joints at once, or one joint at a time from the last one inward.
+
+    consistent   the least-squares fit among consistent models, see `feasibility` (design 5.3)
+    sequential   one small program per joint, see `sequential`: for arms of many joints
+
+Both take friction off the torques first, where the structure has none, as `essential` does.
+"""
+
+from dataclasses import dataclass
+
+from dynid.errors import ConfigurationError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.essential import without_friction
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.sequential import sequential_fit
+from dynid.identification.estimators.torque_errors import torque_errors
+from dynid.identification.feasibility.consistent import consistent_projection
+from dynid.identification.settings import CoulombSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.robot import PhysicalBounds, read_only
+
+
+@dataclass(frozen=True)
+class ConsistentLeastSquares:
+    """The ordinary least-squares fit among physically consistent models."""
+
+    name: str = "consistent"
+
+    def estimate(
+        self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
+    ) -> Estimate:
+        """See `Estimator.estimate`; also InfeasibleError where the bounds exclude every model."""
+        bounds, regression = _bounds(model), Regression.of(model, samples, coulomb, known)
+        fit = regression.solve()
+        found = consistent_projection(model, BaseParameters(model.names, fit.phi), bounds, metric=fit.metric)
+        friction = regression.friction_model(found.base.values)
+        return _estimate(self.name, model, samples, regression, found.standard, friction)
+
+
+@dataclass(frozen=True)
+class SequentialPrograms:
+    """One joint at a time, from the last one inward."""
+
+    name: str = "sequential"
+
+    def estimate(
+        self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
+    ) -> Estimate:
+        """See `Estimator.estimate`; also InfeasibleError where the bounds exclude every model."""
+        plain, friction, regression = without_friction(model, samples, coulomb, known)
+        found = sequential_fit(model, plain.seen(model.standard_regressor), plain.tau, _bounds(model))
+        return _estimate(self.name, model, samples, regression, found.standard, friction)
+
+
+def _bounds(model: ArmModel) -> PhysicalBounds:
+    if model.bounds is None:
+        raise ConfigurationError(
+            "this model has no physical bounds, which a consistent fit needs: build the model from a robot"
+        )
+    return model.bounds
+
+
+def _estimate(
+    name: str,
+    model: ArmModel,
+    samples: Samples,
+    regression: Regression,
+    standard: StandardParameters,
+    friction: FrictionLaw | None,
+) -> Estimate:
+    """A result without deviations: bounds that hold make them those of another problem."""
+    base = model.base_parameters(standard)
+    kappa, weakest = regression.conditioning()
+    friction_values = regression.friction_given(base.values)
+    residual = regression.residual(base.values, friction_values)
+    return Estimate(
+        base=base,
+        errors=torque_errors(samples.tau, samples.tau - regression.misfit(base.values, friction_values), samples.dq),
+        residual_sigma=read_only(regression.axis_sigma(residual)),
+        condition_number=kappa,
+        weakest=weakest,
+        rank=len(model.names),
+        method=name,
+        friction=friction,
+        metric=regression.solve().metric,
+        regression=regression,
+        standard=standard,
+    )

@@ -1,0 +1,241 @@
+"""Weighted least squares with per-joint weights and essential parameters (Gautier and Venture 2013, section III).
+
+IDIM-WLS: the rows of joint j are divided by the deviation of their own ordinary least-squares fit. The relative
+standard deviation of a parameter (their eq. 12) says whether the motion shows it. Parameters that it does not excite
+are dropped one at a time, the worst first, and the rest is estimated again each time: what is left is essential.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from dynid.errors import DataError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.least_squares import WeightedLeastSquares
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.identification.settings import CoulombSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.numerical_regrouping import is_silent
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, read_only
+
+DEVIATION_LIMIT = 0.1  # relative standard deviation beyond which a parameter is not essential
+JOINT_RANK_TOLERANCE = 1e-8  # of one joint's own regressor, columns scaled
+SIGMA_FLOOR = 1e-9  # of the largest joint's deviation: noise-free data must not get infinite weights
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """A parameter that was cancelled: its relative standard deviation then, and how many parameters were left."""
+
+    name: str
+    relative_deviation: float
+    left: int
+
+
+@dataclass(frozen=True, eq=False)
+class EssentialParameters:
+    """Essential parameters of a model; arrays are read-only.
+
+    Attributes:
+        base: all base parameters, cancelled ones being zero, with covariance.
+        kept: names of the essential parameters.
+        cancelled: the others, in the order in which they went.
+        relative_deviations: standard deviation over value (eq. 12), (p,); NaN for cancelled ones.
+        sigma: deviation of each joint's torques that weighs its rows, (n,) [N m].
+        limit: on the relative standard deviation.
+        errors: torque errors on the samples.
+    """
+
+    base: BaseParameters
+    kept: tuple[str, ...]
+    cancelled: tuple[Cancelled, ...]
+    relative_deviations: FloatArray
+    sigma: FloatArray
+    limit: float
+    errors: TorqueErrors
+
+
+def joint_sigma(W: FloatArray, tau: FloatArray) -> FloatArray:
+    """Deviation of each joint's torques from the ordinary least-squares fit of its own rows, (n,) [N m].
+
+    Args:
+        W: regressor, (N, n, p).
+        tau: torques, (N, n) [N m].
+
+    Raises:
+        DataError: fewer samples than a joint's own parameters.
+    """
+    deviations = []
+    for j in range(tau.shape[1]):
+        columns = W[:, j, ~is_silent(W[:, j])]
+        R, order = qr(columns / np.linalg.norm(columns, axis=0), mode="r", pivoting=True, check_finite=False)
+        diagonal = np.abs(np.diag(R))
+        rank = int((diagonal > JOINT_RANK_TOLERANCE * diagonal[0]).sum())
+        if len(tau) <= rank:
+            raise DataError(
+                f"{len(tau)} samples do not determine the {rank} parameters of joint {j + 1}; record longer"
+            )
+        own = columns[:, order[:rank]]
+        residual = tau[:, j] - own @ np.linalg.lstsq(own, tau[:, j], rcond=None)[0]
+        deviations.append(np.sqrt(residual @ residual / (len(tau) - rank)))
+    sigma = np.array(deviations)
+    return np.asarray(np.maximum(sigma, max(SIGMA_FLOOR * sigma.max(), np.finfo(float).tiny)))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Weighted rows of tau = W phi, reduced to R'R = [W tau]'[W tau], (p + 1, p + 1), from `rows` equations."""
+
+    R: FloatArray
+    rows: int
+
+    @classmethod
+    def of(cls, W: FloatArray, tau: FloatArray, sigma: FloatArray) -> "WeightedRows":
+        """From W (N, n, p), tau (N, n) and the joints' deviations (n,)."""
+        stacked = np.concatenate([W, tau[..., None]], axis=-1) / sigma[:, None]
+        flat = stacked.reshape(-1, W.shape[-1] + 1)
+        R = qr(flat, mode="r", check_finite=False, overwrite_a=True)[0][: flat.shape[1]]
+        return cls(np.asarray(R), len(flat))
+
+    def solve(self, kept: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Values of the kept parameters (k,) and their covariance (k, k) (eqs. 8, 10 and 11).
+
+        Raises:
+            DataError: fewer rows than parameters, or they are not independent.
+        """
+        if self.rows <= len(kept):
+            raise DataError(f"{self.rows} equations do not determine {len(kept)} parameters; record longer")
+        factor = qr(self.R[:, [*kept, -1]], mode="r")[0]
+        triangle = factor[: len(kept), : len(kept)]
+        lengths = np.linalg.norm(triangle, axis=0)
+        if np.abs(np.diag(triangle / lengths)).min() < JOINT_RANK_TOLERANCE:
+            raise DataError("the motion cannot separate all parameters; excite more joints together")
+        values = solve_triangular(triangle / lengths, factor[: len(kept), -1]) / lengths
+        root = solve_triangular(triangle / lengths, np.eye(len(kept))) / lengths[:, None]
+        variance = float(np.sum(factor[len(kept) :, -1] ** 2)) / (self.rows - len(kept))
+        return values, variance * root @ root.T
+
+
+def relative_deviations(values: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Standard deviation over value of each parameter (eq. 12), (k,); infinite for a value of zero."""
+    deviations = np.sqrt(np.diag(covariance))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values == 0.0, np.inf, deviations / np.abs(values))
+
+
+def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIATION_LIMIT) -> EssentialParameters:
+    """Cancel the base parameters that the motion does not show, the worst first.
+
+    Args:
+        model: the arm.
+        samples: filtered states and torques.
+        limit: relative standard deviation up to which a parameter is essential; infinite keeps all (IDIM-WLS).
+
+    Raises:
+        DataError: the samples do not determine the parameters, or no parameter is within the limit.
+    """
+    W = samples.seen(model.regressor)
+    silent = is_silent(W.reshape(-1, W.shape[-1]))
+    if silent.any():
+        listed = ", ".join(model.names[k] for k in np.flatnonzero(silent))
+        raise DataError(f"the motion does not excite {listed}: no torque depends on them; move their joints too")
+    sigma = joint_sigma(W, samples.tau)
+    rows = WeightedRows.of(W, samples.tau, sigma)
+    kept = np.arange(len(model.names))
+    cancelled: list[Cancelled] = []
+    while True:
+        values, covariance = rows.solve(kept)
+        deviations = relative_deviations(values, covariance)
+        worst = int(np.argmax(deviations))
+        if deviations[worst] <= limit:
+            break
+        cancelled.append(Cancelled(model.names[kept[worst]], float(deviations[worst]), len(kept) - 1))
+        kept = np.delete(kept, worst)
+        if not len(kept):
+            raise DataError(f"no parameter has a relative standard deviation within {limit:g}: the motion excites none")
+    return _outcome(model, samples, W, kept, (values, covariance, deviations), sigma, tuple(cancelled), limit)
+
+
+def _outcome(
+    model: ArmModel,
+    samples: Samples,
+    W: FloatArray,
+    kept: NDArray[np.int64],
+    solution: tuple[FloatArray, FloatArray, FloatArray],
+    sigma: FloatArray,
+    cancelled: tuple[Cancelled, ...],
+    limit: float,
+) -> EssentialParameters:
+    """The result with all base parameters in their places."""
+    size = len(model.names)
+    phi, deviations, covariance = np.zeros(size), np.full(size, np.nan), np.zeros((size, size))
+    phi[kept], covariance[np.ix_(kept, kept)], deviations[kept] = solution
+    return EssentialParameters(
+        base=BaseParameters(model.names, phi, covariance),
+        kept=tuple(model.names[k] for k in kept),
+        cancelled=cancelled,
+        relative_deviations=read_only(deviations),
+        sigma=read_only(sigma),
+        limit=limit,
+        errors=torque_errors(samples.tau, W @ phi),
+    )
+
+
+def without_friction(
+    model: ArmModel, samples: Samples, coulomb: CoulombSettings | None, known: KnownGears | None = None
+) -> tuple[Samples, FrictionLaw | None, Regression]:
+    """Samples whose torques are free of the friction that the model's structure has not, that friction, and the
+    regression that it was found with.
+
+    Where the structure has it, or friction is ignored, nothing is taken off.
+    """
+    if coulomb is None or coulomb.treatment != "estimated" or model.structure.coulomb_friction:
+        return samples, None, Regression.of(model, samples, coulomb, known)
+    found = WeightedLeastSquares().estimate(model, samples, coulomb, known)
+    if found.friction is None:
+        return samples, None, found.regression
+    regression, phi = found.regression, found.base
+    left = regression.residual(phi.values, regression.friction_given(phi.values))[: len(samples)]
+    links = samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
+    return replace(samples, tau=links + left), found.friction, regression
+
+
+@dataclass(frozen=True)
+class EssentialLeastSquares:
+    """Essential parameters as an estimator: cancelled parameters are zero, without deviation."""
+
+    name: str = "essential"
+    limit: float = DEVIATION_LIMIT
+
+    def estimate(
+        self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
+    ) -> Estimate:
+        """See `Estimator.estimate`."""
+        plain, friction, regression = without_friction(model, samples, coulomb, known)
+        found = essential_parameters(model, plain, self.limit)
+        kappa, weakest = regression.conditioning()
+        residual = plain.tau - samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, found.base))
+        return Estimate(
+            base=found.base,
+            errors=torque_errors(samples.tau, samples.tau - residual),
+            residual_sigma=read_only(regression.axis_sigma(residual)),
+            condition_number=kappa,
+            weakest=weakest,
+            rank=len(model.names),
+            method=self.name,
+            settings={
+                "limit": self.limit,
+                "essential": list(found.kept),
+                "cancelled": [one.name for one in found.cancelled],
+            },
+            friction=friction,
+            metric=regression.solve().metric,
+            regression=regression,
+        )

@@ -1,0 +1,183 @@
+"""Which structure of friction the data support: nested structures compared on blocks of time that the fit has not seen.
+
+Every structure is fitted to all data; then, with the prediction linearised there, once without every sixth second, and
+judged by the torques of those. The smallest structure is taken whose error is above the best one's by no more than the
+standard error of their difference over the seconds, or by 2 % of the squared error. In sample the largest would always
+win.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import qr
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Structure
+from dynid.model.friction import SYMBOLS
+from dynid.model.model_file import FrictionRung
+from dynid.robot import FloatArray
+
+BLOCK_S, FOLDS = 1.0, 6  # every sixth block of a second is held out at once
+OPEN = 0.01  # of its column: what a fold shows less of stays as all data have it
+RUNG_STEPS, REFIT_STEPS = 8, 4  # at most
+NO_ERROR = 5e-3  # of the torque: a smaller error is none; sensors and filters leave more
+AS_GOOD = 0.02  # of the squared error: what is no more than this is no difference
+_STRIBECK = ("fb", "fs", "ws", "a")
+_BOTH = (*_STRIBECK, "km", "kms")
+_DIRECTIONAL = (*_BOTH, "ke", "kes")
+LADDER = (
+    Structure("viscous"),
+    Structure("Coulomb-viscous", ("fb",)),
+    Structure("Stribeck", _STRIBECK),
+    Structure("load", ("fb", "km")),
+    Structure("load and Stribeck", _BOTH),
+    Structure("directional", _DIRECTIONAL),
+    Structure("quadratic", (*_DIRECTIONAL, "kmq", "keq")),
+)
+NAMES = tuple(structure.name for structure in LADDER)
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The comparison's outcome: all rungs, the fit of the one that was taken, and parameters left out, by name."""
+
+    rungs: tuple[FrictionRung, ...]
+    fit: GearFit
+    left_out: tuple[str, ...]
+
+
+def time_blocks(samples: Samples) -> FloatArray:
+    """The block of `BLOCK_S` of time that every sample is in, (N,), from 0 on; recordings share none."""
+    starts = np.flatnonzero(np.diff(samples.time, prepend=np.inf) < 0.0)
+    blocks, last = np.zeros(len(samples)), 0.0
+    for begin, end in zip(starts, [*starts[1:], len(samples)], strict=True):
+        blocks[begin:end] = last + np.floor((samples.time[begin:end] - samples.time[begin]) / BLOCK_S + 1e-9)
+        last = blocks[end - 1] + 1.0
+    return blocks
+
+
+class BlockJudge:
+    """Errors of fits on blocks of time that they are not fitted to.
+
+    Args:
+        fitter: whose rows are judged.
+        sigma: deviation of each axis, (n,) [N m], in units of which errors count.
+    """
+
+    def __init__(self, fitter: GearFitter, sigma: FloatArray) -> None:
+        self._weights = fitter.trust / sigma
+        self._blocks = time_blocks(fitter.rows.samples)
+        tau = fitter.rows.target * self._weights
+        self._torque = float(np.sum(tau**2))
+        self.least = NO_ERROR**2 * self._torque
+        self._lower, self._fitter, self._sigma = fitter.lower, fitter, sigma
+
+    def errors(self, fit: GearFit) -> FloatArray:
+        """Sum of squared weighted errors of every block, (blocks,)."""
+        size = fit.columns.shape[2]
+        rows = np.concatenate([fit.columns, fit.target[..., None]], axis=2) * self._weights[..., None]
+        numbers = np.unique(self._blocks)
+        blocks = [rows[self._blocks == b].reshape(-1, size + 1) for b in numbers]
+        triangles = [np.atleast_2d(qr(block, mode="r", check_finite=False)[0])[: size + 1] for block in blocks]
+        held = 1.0 / np.maximum(self._sigma, self._fitter.standing_sigma(fit.point.phi))
+        whole = np.concatenate([self._fitter.standing_rows(held, size), *triangles])
+        pull = OPEN * np.diag(np.linalg.norm(whole[:, :-1], axis=0))
+        always = np.concatenate([self._fitter.standing_rows(held, size), np.column_stack([pull, pull @ fit.theta])])
+        # what is at a bound with all data stays there, so that each fold needs no more than a linear solution
+        lower = np.concatenate([self._lower, [one.lower for one in fit.parameters]])
+        free = fit.theta > (np.append(lower, -np.inf) if fit.structure.drift else lower) + 1e-9
+        found = np.empty(len(blocks))
+        for fold in range(min(FOLDS, len(blocks))):
+            others = np.concatenate([always, *(R for k, R in enumerate(triangles) if k % FOLDS != fold)])
+            theta, left = fit.theta.copy(), others[:, -1] - others[:, :-1][:, ~free] @ fit.theta[~free]
+            scale = np.maximum(np.linalg.norm(others[:, :-1][:, free], axis=0), 1e-300)
+            theta[free] = np.linalg.lstsq(others[:, :-1][:, free] / scale, left, rcond=1e-7)[0] / scale
+            for k in range(fold, len(blocks), FOLDS):
+                found[k] = np.sum((blocks[k][:, -1] - blocks[k][:, :-1] @ theta) ** 2)
+        return found
+
+    def relative(self, errors: FloatArray) -> float:
+        """Weighted error of all blocks over the torque."""
+        return float(np.sqrt(errors.sum() / self._torque))
+
+
+def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float, float]:
+    """By how much errors (blocks,) are above the best ones', over their sum or `least`, and its standard error."""
+    difference = (errors - best) / max(float(best.sum()), least)
+    return float(difference.sum()), float(np.sqrt(len(difference)) * difference.std(ddof=1))
+
+
+def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
+    """Compare structures and fit the one that the data support."""
+    fits: list[GearFit] = []
+    for structure in ladder:
+        # a larger structure begins where the largest one that it holds has ended
+        smaller = [fit for fit in fits if fit.structure.terms and set(fit.structure.terms) < set(structure.terms)]
+        start = smaller[-1].point if smaller else None
+        wanted = replace(structure, drift=bool(structure.terms))
+        fits.append(fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1))
+    judge = BlockJudge(fitter, _sigma(fitter, fits[-1]))
+    found = [(fit, judge.errors(fit)) for fit in fits]
+    best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
+    fit = _smallest(found, best, judge.least)
+    for change in (_alike, _constant, _with_offset) if fit.structure.terms else ():
+        other = fitter.fit(change(fit.structure), fit.point, REFIT_STEPS)
+        found.append((other, judge.errors(other)))
+        best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
+        fit = _smallest(found, best, judge.least)
+    rungs = tuple(
+        FrictionRung(
+            name=one.structure.name,
+            parameters=len(one.parameters) + one.structure.drift,
+            held_out=judge.relative(block),
+            excess=excess_of(block, best, judge.least)[0],
+            standard_error=excess_of(block, best, judge.least)[1],
+            chosen=one is fit,
+        )
+        for one, block in found
+    )
+    final = fitter.fit(fit.structure, fit.point)
+    return Ladder(rungs, final, _at_bounds(final))
+
+
+def _alike(structure: Structure) -> Structure:
+    """What is each joint's own is the same for all joints with the same servo."""
+    return replace(structure, name=f"{structure.name}, alike", shared=SYMBOLS)
+
+
+def _constant(structure: Structure) -> Structure:
+    """Friction does not change in the course of time."""
+    return replace(structure, name=f"{structure.name}, constant", drift=False)
+
+
+def _with_offset(structure: Structure) -> Structure:
+    """A constant torque of each joint, or friction that differs by direction: sliding does not separate them."""
+    shared = tuple(symbol for symbol in structure.shared if symbol != "of")
+    return replace(structure, name=f"{structure.name}, offset", terms=(*structure.terms, "of"), shared=shared)
+
+
+def _sigma(fitter: GearFitter, fit: GearFit) -> FloatArray:
+    """Deviation of each axis's trusted residual, (n,) [N m], but no less than what is no error."""
+    left, torque = ((fitter.rows.target - less) * fitter.trust for less in (fit.rows.tau, 0.0))
+    rows = np.maximum((fitter.trust**2).sum(axis=0), 1.0)
+    deviation, size = (np.sqrt((values**2).sum(axis=0) / rows) for values in (left, torque))
+    return np.asarray(np.maximum(np.maximum(deviation, NO_ERROR * size), np.finfo(float).tiny))
+
+
+def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> GearFit:
+    """The fit with the fewest parameters that is as good as the best, but for a standard error."""
+
+    def as_good(errors: FloatArray) -> bool:
+        excess, error = excess_of(errors, best, least)
+        return excess <= max(error, AS_GOOD)
+
+    good = [pair for pair in found if as_good(pair[1])]
+    smallest = min(good, key=lambda pair: (len(pair[0].parameters) + pair[0].structure.drift, float(pair[1].sum())))
+    return smallest[0]
+
+
+def _at_bounds(fit: GearFit) -> tuple[str, ...]:
+    """Names of friction parameters that the data hold at zero."""
+    p = fit.columns.shape[2] - len(fit.parameters) - fit.structure.drift
+    return tuple(one.name for k, one in enumerate(fit.parameters) if one.lower == 0.0 and fit.theta[p + k] <= 1e-9)

@@ -1,0 +1,283 @@
+"""Torques predicted from motion with a law of friction that knows the load, and their derivatives by all parameters.
+
+    tm = W phi + friction(dq, tm, te),    te = -(C + g) of the same phi
+
+is solved for the motor torque tm, so nothing that was measured as torque is on the right-hand side but its ripple,
+which lies above the band that is fitted: |tm| in a column would bring its own errors in. Predictions and derivatives
+are made on the fine grid and pass the torques' low-pass.
+
+A joint that sticks obeys no law of its velocity, and the low-pass would carry what it does then into its neighbours in
+time. So states near standstill are cut out of torques and derivatives alike, before the low-pass. What is cut makes
+rows of its own without friction: of the links they say what sticking lets through, and the fit weighs them by their own
+deviation. A prediction is judged by all states.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import maximum_filter1d
+
+from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.gear_kernels import differentiate, mean_gradient, settle
+from dynid.model.drive import KINDS, kind_and_number, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import TERMS, FrictionLaw
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+DRIFT_UNIT_S = 60.0
+STICK_PERIODS = 0.5  # of the states' cut-off frequency, over which their filter smears a standstill
+
+
+@dataclass(frozen=True, eq=False)
+class Linearised:
+    """Torques predicted at a point, and their derivatives there, as seen through the low-pass.
+
+    Attributes:
+        tau: prediction, (N, n) [N m].
+        W: by phi, (N, n, p).
+        friction: by the parameters of the axis's own friction, (N, n, terms), zero where they were not asked for.
+        drift: by the share of friction that comes per `DRIFT_UNIT_S`, (N, n).
+        tm: motor torques on the fine grid of each recording, from which the next point starts.
+    """
+
+    tau: FloatArray
+    W: FloatArray
+    friction: FloatArray
+    drift: FloatArray
+    tm: tuple[FloatArray, ...]
+
+
+class _Stretch:
+    """One recording's states with their regressors."""
+
+    def __init__(
+        self,
+        model: ArmModel,
+        states: FineStates,
+        step_s: float,
+        low_pass: Callable[[FloatArray], FloatArray],
+        sharp: Callable[[FloatArray], FloatArray],
+        slides: FloatArray,
+    ) -> None:
+        self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, np.ascontiguousarray(states.ripple)
+        self.slides = slides
+        raw = states.raw if len(states.raw) else states.tau
+        self.target = low_pass(raw * slides)
+        self.left_out = low_pass(raw) - self.target
+        self.W = model.regressor(states.q, states.dq, states.ddq)
+        self.G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
+        self.G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
+        self.low_pass, self.sharp = low_pass, sharp
+        middle = 0.5 * (states.nodes[0] + states.nodes[-1])
+        self.minutes = (np.arange(len(states.q)) - middle) * step_s / DRIFT_UNIT_S
+        self.there = (self.W != 0.0).any(axis=0)
+        self.joints = np.repeat(np.arange(len(self.there))[:, None], self.there.shape[1], axis=1)[self.there]
+
+    def linearise(
+        self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
+    ) -> Linearised:
+        """See `GearRows.linearise`."""
+        te, wanted, tm = -(self.G @ phi), self.W @ phi, guess.copy()
+        warmth, v = 1.0 + drift * self.minutes, law.transition_rad_s
+        dq = np.ascontiguousarray(self.dq)
+        settle(law.values, v, warmth, dq, te, wanted, self.ripple, tm)
+        gain, by_load = np.empty_like(dq), np.zeros_like(dq)
+        gradient = np.zeros((*dq.shape, len(TERMS)))
+        differentiate(law.values, v, warmth, dq, te, self.ripple, tm, gain, by_load, gradient)
+        by_drift = gain * (tm - wanted) / warmth[:, None] * self.minutes[:, None]
+        gradient *= gain[..., None]
+        W = None if not law.depends_on_load else gain[..., None] * (self.W - by_load[..., None] * self.G) - self.W
+        seen = self._seen(tm - wanted, W, gradient, by_drift, tm, terms, sticking)
+        return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
+
+    @cached_property
+    def _whole_W(self) -> FloatArray:
+        """W of all states behind the low-pass, (N, n, p)."""
+        return self._unpacked(self.low_pass(self.W[:, self.there]))
+
+    @cached_property
+    def _sliding_W(self) -> FloatArray:
+        """W of sliding states behind the low-pass, (N, n, p)."""
+        return self._unpacked(self.low_pass(self.W[:, self.there] * self.slides[:, self.joints]))
+
+    @property
+    def standing_W(self) -> FloatArray:
+        """W of the states that are cut out, behind the low-pass, (N, n, p)."""
+        return self._whole_W - self._sliding_W
+
+    def _unpacked(self, packed: FloatArray) -> FloatArray:
+        whole = np.zeros((len(packed), *self.there.shape))
+        whole[:, self.there] = packed
+        return whole
+
+    def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> Linearised:
+        """What the measured torques make of it, to begin with: loads are those of the motors, against them."""
+        dq = np.ascontiguousarray(self.dq)
+        tau = np.ascontiguousarray(self.tau)
+        gradient = mean_gradient(law.values, law.transition_rad_s, dq, -tau, self.ripple, tau)
+        return self._seen(np.zeros_like(dq), None, gradient, np.zeros_like(dq), tau, terms, False)
+
+    def _seen(
+        self,
+        friction: FloatArray,
+        more: FloatArray | None,
+        gradient: FloatArray,
+        drift: FloatArray,
+        tm: FloatArray,
+        terms: Sequence[int],
+        sticking: bool,
+    ) -> Linearised:
+        """Friction, its derivatives, and those by phi that it has `more` than W, as they are behind the low-pass.
+
+        The zeros of W and terms that nobody asks for need not pass it.
+        """
+        n = friction.shape[1]
+        blocks = [friction, drift, gradient[..., terms].reshape(len(friction), -1)]
+        blocks += [] if more is None else [more[:, self.there]]
+        values = np.concatenate(blocks, axis=1)
+        if not sticking:
+            own = np.concatenate([np.tile(np.arange(n), 2), np.repeat(np.arange(n), len(terms))])
+            values *= self.slides[:, np.concatenate([own, [] if more is None else self.joints]).astype(int)]
+        # torques that are cut have not passed the states' filter
+        seen = self.sharp(values) if sticking else self.low_pass(values)
+        ends = np.cumsum([block.shape[1] for block in blocks[:3]])
+        torque, drift, asked, packed = np.split(seen, ends, axis=1)
+        whole, columns = (self._whole_W if sticking else self._sliding_W).copy(), np.zeros((len(seen), n, len(TERMS)))
+        if more is not None:
+            whole[:, self.there] += packed
+        columns[..., terms] = asked.reshape(len(seen), n, -1)
+        return Linearised(torque, whole, columns, drift, (tm,))
+
+
+def _whole(parts: list[Linearised]) -> Linearised:
+    rows = [np.concatenate([getattr(part, name) for part in parts]) for name in ("tau", "W", "friction", "drift")]
+    return Linearised(rows[0], rows[1], rows[2], rows[3], tuple(tm for part in parts for tm in part.tm))
+
+
+class GearRows:
+    """Rows of all recordings of a set of samples.
+
+    Args:
+        model: the arm.
+        samples: states and torques; where no fine states are kept the samples stand for them, without ripple, and
+            nothing is cut out.
+        slow_rad_s: below it a joint may stick.
+    """
+
+    def __init__(self, model: ArmModel, samples: Samples, slow_rad_s: float = 0.0) -> None:
+        self.model, self.samples = model, samples
+        if samples.fine:
+            step = samples.settings.interval_s / _stride(samples.fine[0].nodes)
+            width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
+            self._stretches = [
+                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, _sliding(one.dq, slow_rad_s, width))
+                for one in samples.fine
+            ]
+        else:
+            every = np.arange(len(samples))
+            ripple = np.zeros((len(samples), 1, model.axes))
+            plain = FineStates(samples.q, samples.dq, samples.ddq, np.zeros((0, 6)), every, samples.tau, ripple)
+            same: Callable[[FloatArray], FloatArray] = lambda values: values  # noqa: E731
+            everywhere = np.ones_like(samples.dq)
+            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere)]
+
+    def linearise(
+        self,
+        phi: FloatArray,
+        law: FrictionLaw,
+        drift: float = 0.0,
+        guess: tuple[FloatArray, ...] | None = None,
+        terms: Sequence[int] = (),
+        *,
+        sticking: bool = True,
+    ) -> Linearised:
+        """The prediction at a point and its derivatives.
+
+        Args:
+            phi: base parameters, (p,).
+            law: friction beside them.
+            drift: share of friction that comes per minute, from the middle of each recording on.
+            guess: motor torques to start from, as a former result has them; None starts from the measured ones.
+            terms: of friction by which it is differentiated, as places in `TERMS`.
+            sticking: of all states; else those near standstill are cut out.
+        """
+        starts = guess or tuple(one.tau for one in self._stretches)
+        pairs = zip(self._stretches, starts, strict=True)
+        return _whole([one.linearise(phi, law, drift, start, list(terms), sticking) for one, start in pairs])
+
+    def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> Linearised:
+        """Derivatives with the measured torques as motor torques and, against them, as loads; the prediction is 0.
+
+        Of sliding states.
+        """
+        return _whole([one.explicit(law, list(terms)) for one in self._stretches])
+
+    @cached_property
+    def target(self) -> FloatArray:
+        """Torques of sliding states, as the fit sees them, (N, n) [N m]."""
+        return np.concatenate([one.target for one in self._stretches])
+
+    @cached_property
+    def standing(self) -> tuple[FloatArray, FloatArray]:
+        """W (N, n, p) and torques (N, n) [N m] of the states that are cut out."""
+        W = np.concatenate([one.standing_W for one in self._stretches])
+        return W, np.concatenate([one.left_out for one in self._stretches])
+
+    @cached_property
+    def sliding_share(self) -> FloatArray:
+        """What part of every row sliding states make, (N, n)."""
+        return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
+
+
+def _sliding(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
+    """Which states (M, n) are farther than half a width from any near standstill: 1, else 0."""
+    slow = (np.abs(dq) < slow_rad_s).astype(np.uint8)
+    return np.asarray(1.0 - maximum_filter1d(slow, width, axis=0))
+
+
+def predicted_torques(
+    model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None = None
+) -> FloatArray:
+    """Torques of phi, and friction beside it, as they are in the samples', (N, n) [N m]; from motion, not from torques.
+
+    What friction the load makes counts the measured ripple of the torques above the samples' band; see `gear_kernels`.
+    """
+    if friction is None:
+        return samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
+    if not samples.fine:
+        ripple = np.zeros((len(samples), 1, model.axes))
+        return np.asarray(np.sum(_solved(model, samples, samples.tau, ripple, phi, friction), axis=0))
+    found = []
+    for one in samples.fine:
+        links, rubbed = _solved(model, one, one.tau, one.ripple, phi, friction)
+        found.append(one.low_pass(links) + one.low_pass_sharp(rubbed))
+    return np.concatenate(found)
+
+
+def _solved(
+    model: ArmModel,
+    states: FineStates | Samples,
+    guess: FloatArray,
+    ripple: FloatArray,
+    phi: BaseParameters,
+    friction: FrictionLaw,
+) -> tuple[FloatArray, FloatArray]:
+    """What links and friction take in given states, (M, n) [N m] each; from a guess of the motor torques."""
+    q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)
+    if not friction.depends_on_load:
+        return model.inverse_dynamics(q, dq, states.ddq, phi), friction.torque(dq)
+    te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
+    wanted, tm = model.inverse_dynamics(q, dq, states.ddq, phi), np.array(guess)
+    ones, rates = np.ones(len(q)), np.ascontiguousarray(dq)
+    settle(friction.values, friction.transition_rad_s, ones, rates, te, wanted, np.ascontiguousarray(ripple), tm)
+    return wanted, tm - wanted
+
+
+def _stride(nodes: NDArray[np.int64]) -> int:
+    """Grid steps from one sample to the next."""
+    return int(np.diff(nodes).min()) if len(nodes) > 1 else 1

@@ -1,0 +1,456 @@
+"""The regression tau = W phi of all samples (paper eqs. 4 and 5), with or without friction beside it.
+
+Friction that depends on the load makes the torques a nonlinear function of all parameters. It is fitted first, its
+structure with it (`gear_ladder`), and the regression is then that function linearised at the fit: so all that is said
+of phi, by any estimator, holds with friction of that structure.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from dynid.errors import DataError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.gear_fit import (
+    GearFit,
+    GearFitter,
+    KnownGears,
+    Parameter,
+    bounded,
+    with_parameters,
+)
+from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
+from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.feasibility.projection import physical_lower_bounds
+from dynid.identification.settings import CoulombSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FB, TERMS, FrictionLaw
+from dynid.robot import FloatArray
+
+RANK_TOLERANCE = 1e-8  # of columns scaled to unit length
+DOMINANT = 0.3  # of the largest entry of the weakest direction
+SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must not get an infinite weight
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A least-squares solution.
+
+    Attributes:
+        phi: base parameters, (p,).
+        inverse: of the normal matrix of (f, phi), friction of the `sliding` axes first.
+        triangle: R of the weighted rows [C W tau], to which it belongs.
+        friction: its parameters, (m,); None where there is none in the problem.
+        sliding: which of them are not held at a bound, (m,).
+    """
+
+    phi: FloatArray
+    inverse: FloatArray
+    triangle: FloatArray
+    friction: FloatArray | None
+    sliding: NDArray[np.bool_]
+
+    @property
+    def metric(self) -> FloatArray:
+        """R (p, p): || R (phi - self.phi) || is the weighted torque error that phi adds to the fit."""
+        count = int(self.sliding.sum())
+        return self.triangle[count:-1, count:-1]
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionBeside:
+    """Friction beside the base parameters, linearised at a fit of it.
+
+    Attributes:
+        fit: of friction and base parameters together.
+        judged: the same with the rows of all states, sticking ones among them.
+        ladder: how its structure was chosen; None where it was given.
+    """
+
+    fit: GearFit
+    judged: GearFit
+    ladder: Ladder | None = None
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters but for the shape, which stays as fitted; drift follows them where the structure has it."""
+        return tuple(one for one in self.fit.parameters if TERMS[one.term].kind != "shape")
+
+    @cached_property
+    def _shape(self) -> NDArray[np.bool_]:
+        """Which of the fit's columns beyond phi are of the shape."""
+        drift = [False] * self.fit.structure.drift
+        return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """C, torques per unit of every parameter, (N, n, m), drift included."""
+        return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
+
+    @property
+    def target(self) -> FloatArray:
+        """Torques that C f + W phi fits, (N, n) [N m]."""
+        return self._less_shape(self.fit)
+
+    def _less_shape(self, rows: GearFit) -> FloatArray:
+        p = rows.rows.W.shape[2]
+        return rows.target - rows.columns[..., p:][..., self._shape] @ rows.theta[p:][self._shape]
+
+    def judged_rows(self) -> FloatArray:
+        """Rows [C W tau] of all states, (N n, m + p + 1)."""
+        p, columns = self.judged.rows.W.shape[2], self.judged.columns
+        own = [columns[..., p:][..., ~self._shape], columns[..., :p], self._less_shape(self.judged)[..., None]]
+        return np.concatenate(own, axis=2).reshape(columns.shape[0] * columns.shape[1], -1)
+
+    def misfit(self, phi: FloatArray, values: FloatArray) -> FloatArray:
+        """Torques of all states less those of phi (p,) and parameters (m,), (N, n) [N m]."""
+        p, columns = len(phi), self.judged.columns
+        return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values
+
+    @cached_property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of all parameters, (m,) each."""
+        drift = [-1.0] * self.fit.structure.drift
+        lower = np.array([one.lower for one in self.parameters] + drift)
+        upper = np.array([one.upper for one in self.parameters] + [-one for one in drift])
+        return lower, upper
+
+    def law(self, values: FloatArray, deviations: FloatArray | None = None) -> FrictionLaw:
+        """The law with parameters (m,), and their standard deviations (m,)."""
+        law = with_parameters(self.fit.point.law, self.parameters, values[: len(self.parameters)])
+        if deviations is None:
+            return law
+        known = np.full_like(law.values, np.nan)
+        for one, deviation in zip(self.parameters, deviations, strict=False):
+            known[one.term, list(one.axes)] = deviation
+        return replace(law, deviations=known)
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Stacked rows of tau = W phi + C f (paper eq. 5), rows of one sample together.
+
+    W is (N n, p), tau (N n,). Friction f is eliminated first, so that all that is said of phi holds for any f. If the
+    torques are no linear function of it, W, C and tau are those of their linearisation, and `measured` (N, n) are the
+    torques themselves; rows of standing states follow those of sliding ones. `trust` weighs the rows. Samples are
+    `interval_s` apart; `moving` (N, n) says which axes were faster than the settings' limit, and dq (N, n) how fast.
+    """
+
+    names: tuple[str, ...]
+    axes: int
+    W: FloatArray
+    tau: FloatArray
+    interval_s: float
+    beside: FrictionBeside | None = None
+    trust: FloatArray | None = None
+    moving: NDArray[np.bool_] | None = None
+    measured: FloatArray | None = None
+    dq: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
+    ) -> "Regression":
+        """The regression of all samples, after a look at whether they determine everything.
+
+        Raises:
+            DataError: they leave parameters open; names them.
+        """
+        regression = cls.stack(model, samples, coulomb, known)
+        count = len(model.names) + regression.friction_size
+        if regression.trusted.sum() <= count:
+            slow = "" if coulomb is None or regression.trust is None else f" faster than {coulomb.slow_rad_s} rad/s"
+            raise DataError(
+                f"{regression.trusted.sum()} equations{slow} do not determine {count} parameters; record longer"
+            )
+        regression.check_rank()
+        return regression
+
+    @classmethod
+    def stack(
+        cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
+    ) -> "Regression":
+        """The regression of all samples.
+
+        Args:
+            model: the arm.
+            samples: states and torques.
+            coulomb: how friction is treated; None ignores it. A structure that holds it needs no such treatment.
+            known: a fit to other samples of the same arm, whose structure is taken and at which torques are linearised;
+                None fits friction to these.
+        """
+        if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
+            return cls._with_friction(model, samples, coulomb, known)
+        W = samples.seen(model.regressor).reshape(-1, len(model.names))
+        regression = cls(model.names, model.axes, W, samples.tau.ravel(), samples.settings.interval_s, dq=samples.dq)
+        if coulomb is not None:
+            at_speed = np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s)
+            regression = replace(regression, moving=at_speed)
+        return regression
+
+    @classmethod
+    def _with_friction(
+        cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings, known: KnownGears | None
+    ) -> "Regression":
+        """The linearised regression of torques with friction."""
+        rows = GearRows(model, samples, coulomb.slow_rad_s)
+        slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
+        trust = np.where(slow, coulomb.slow_weight, 1.0)
+        lower = physical_lower_bounds(model.names)
+        fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
+        ladder = None
+        if known is not None:
+            fit = fitter.fit(known.structure, known.point, steps=1)
+        elif coulomb.structure == "auto":
+            ladder = climb(fitter)
+            fit = ladder.fit
+        else:
+            fit = fitter.fit(next(one for one in LADDER if one.name == coulomb.structure))
+        beside = FrictionBeside(fit, fitter.judged(fit), ladder)
+        W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
+        # nothing sticks without friction: then no state is worse than another
+        if not fit.structure.terms and (trust >= 1.0).sum() > len(lower):
+            W, tau, weight = [beside.judged.columns], [beside.judged.target], [np.ones_like(trust)]
+        elif samples.fine:
+            ratio = fitter.sigma(rows.target - fit.rows.tau) / fitter.standing_sigma(fit.point.phi)
+            W, tau = [*W, rows.standing[0]], [*tau, rows.standing[1]]
+            weight.append(np.tile(np.minimum(ratio, 1.0), (len(trust), 1)))
+        return cls(
+            model.names,
+            model.axes,
+            np.concatenate(W).reshape(-1, len(lower)),
+            np.concatenate(tau).ravel(),
+            samples.settings.interval_s,
+            beside,
+            np.concatenate(weight).ravel(),
+            np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s),
+            samples.tau,
+            samples.dq,
+        )
+
+    @property
+    def friction_size(self) -> int:
+        """Number of parameters of friction beside the base parameters, m."""
+        return 0 if self.beside is None else self.beside.columns.shape[2]
+
+    @property
+    def torques(self) -> FloatArray:
+        """The measured torques, (N, n) [N m]."""
+        return self.tau.reshape(-1, self.axes) if self.measured is None else self.measured
+
+    @cached_property
+    def trusted(self) -> NDArray[np.bool_]:
+        """Which rows have full weight, (N n,)."""
+        return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
+
+    def columns(self) -> FloatArray:
+        """[C W], (N n, m + p), or W alone where there is no friction."""
+        if self.beside is None:
+            return self.W
+        return np.concatenate([self._friction_columns.reshape(len(self.tau), -1), self.W], axis=1)
+
+    @cached_property
+    def _friction_columns(self) -> FloatArray:
+        """C, with nothing in the rows of standing states that follow the others, (rows, n, m)."""
+        assert self.beside is not None
+        columns = self.beside.columns
+        more = len(self.tau) // self.axes - len(columns)
+        return np.concatenate([columns, np.zeros((more, *columns.shape[1:]))]) if more else columns
+
+    def judged_rows(self) -> FloatArray:
+        """Rows [C W tau] of all states, (N n, m + p + 1)."""
+        if self.beside is None:
+            return np.column_stack([self.W, self.tau])
+        return self.beside.judged_rows()
+
+    @cached_property
+    def _whole_triangle(self) -> FloatArray:
+        return self._triangle(None)
+
+    def _triangle(self, weights: FloatArray | None) -> FloatArray:
+        """R of the QR decomposition of the weighted rows [C W tau]."""
+        rows = np.concatenate([self.columns(), self.tau[:, None]], axis=1)
+        for scale in (weights, self.trust):
+            if scale is not None:
+                rows *= scale[:, None]
+        return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
+
+    @property
+    def _coulomb_columns(self) -> NDArray[np.bool_]:
+        """Which columns of [C W] are Coulomb friction: beside the base parameters, or among them."""
+        own = [name.rstrip("0123456789") == "FC" for name in self.names]
+        beside = [False] * self.friction_size
+        if self.beside is not None:
+            beside[: len(self.beside.parameters)] = [one.term == FB for one in self.beside.parameters]
+        return np.array(beside + own)
+
+    @cached_property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Bounds of all columns: friction has its own, of the base parameters Coulomb friction alone has one."""
+        lower = np.where(self._coulomb_columns, 0.0, -np.inf)
+        upper = np.full(len(lower), np.inf)
+        if self.beside is not None:
+            lower[: self.friction_size], upper[: self.friction_size] = self.beside.bounds
+        return lower, upper
+
+    @cached_property
+    def _plain(self) -> Solution:
+        return self._bounded(self._whole_triangle)
+
+    def _bounded(self, whole: FloatArray) -> Solution:
+        """The least squares within the bounds, from R of all columns."""
+        count, (lower, upper) = self.friction_size, self.bounds
+        free, values = np.ones(whole.shape[1] - 1, dtype=bool), np.zeros(whole.shape[1] - 1)
+        if np.isfinite(lower).any():
+            values = bounded(whole, lower, upper)
+            free = (values > lower) & (values < upper) & (np.linalg.norm(whole[:, :-1], axis=0) > 0.0)
+        rest = whole.copy()
+        rest[:, -1] -= whole[:, :-1][:, ~free] @ values[~free]
+        R = qr(rest[:, np.append(free, True)], mode="r", check_finite=False)[0][: free.sum() + 1]
+        strengths = np.linalg.norm(R[:-1, :-1], axis=0)
+        scaled = R[:-1, :-1] / strengths
+        values[free] = solve_triangular(scaled, R[:-1, -1]) / strengths
+        root = solve_triangular(scaled, np.eye(len(strengths))) / strengths[:, None]
+        return Solution(
+            values[count:], root @ root.T, R, np.clip(values[:count], lower[:count], upper[:count]), free[:count]
+        )
+
+    def check_rank(self) -> int:
+        """The rank of W, which is full.
+
+        Raises:
+            DataError: it is not; names the parameters that the motion leaves open.
+        """
+        plain = np.linalg.norm(self.W, axis=0)
+        if silent := self._named(plain <= RANK_TOLERANCE * plain.max()):
+            raise DataError(f"the motion does not excite {silent}: no torque depends on them; move their joints too")
+        count = self.friction_size
+        R = self._whole_triangle[count:-1, count:-1]
+        strengths = np.linalg.norm(R, axis=0)
+        if hidden := self._named(strengths <= RANK_TOLERANCE * plain):
+            raise DataError(
+                f"the motion cannot separate {hidden} from friction: move these joints faster, at several speeds"
+            )
+        pivoted, order = qr(R / strengths, mode="r", pivoting=True, check_finite=False)
+        diagonal = np.abs(np.diag(pivoted))
+        rank = int((diagonal > RANK_TOLERANCE * diagonal[0]).sum())
+        if rank < len(self.names):
+            open_ones = ", ".join(self.names[k] for k in order[rank:])
+            raise DataError(
+                f"the motion determines only {rank} of {len(self.names)} parameters; it cannot separate {open_ones} "
+                "from the others: excite more joints together, or at other postures"
+            )
+        return rank
+
+    def _named(self, which: NDArray[np.bool_]) -> str:
+        return ", ".join(name for name, one in zip(self.names, which, strict=True) if one)
+
+    @property
+    def has_coulomb_friction(self) -> bool:
+        """Whether Coulomb friction is estimated, beside the base parameters or among them."""
+        return bool(self._coulomb_columns.any())
+
+    def beside_friction(self) -> dict[str, float]:
+        """The share of every parameter's column that no Coulomb friction can imitate, 0 to 1."""
+        coulomb, count = self._coulomb_columns, self.friction_size
+        own = np.flatnonzero(~coulomb[count:]) + count
+        chosen = np.concatenate([np.flatnonzero(coulomb), own])
+        R = np.atleast_2d(qr(self._whole_triangle[:, :-1][:, chosen], mode="r", check_finite=False)[0])
+        R, first = R[:, -len(own) :], int(coulomb.sum())
+        shares = np.linalg.norm(R[first:], axis=0) / np.linalg.norm(R, axis=0)
+        return dict(zip([self.names[k - count] for k in own], shares.tolist(), strict=True))
+
+    def conditioning(self) -> tuple[float, tuple[str, ...]]:
+        """kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
+
+        These are the ones that dominate the combination of parameters which the motion shows least.
+        """
+        R = qr(self.W, mode="r", check_finite=False)[0][: len(self.names)]
+        _, singular, directions = np.linalg.svd(R)
+        weakest = np.abs(directions[-1])
+        order = np.argsort(-weakest)
+        named = tuple(self.names[k] for k in order if weakest[k] > DOMINANT * weakest[order[0]])
+        return float(singular[0] / singular[-1]), named
+
+    def solve(self, weights: FloatArray | None = None) -> Solution:
+        """What minimises the (weighted) squares; weights (N n,) are of rows, beside `trust`."""
+        return self._plain if weights is None else self._bounded(self._triangle(weights))
+
+    def friction_given(self, phi: FloatArray) -> FloatArray | None:
+        """Friction that fits best to given phi (p,): its parameters (m,) within their bounds; None without."""
+        count = self.friction_size
+        if not count or self.beside is None:
+            return None
+        R = self._whole_triangle[:count]
+        left = R[:, -1] - R[:, count:-1] @ phi
+        return bounded(np.column_stack([R[:, :count], left]), *self.beside.bounds)
+
+    def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
+        """`friction_given` as a law, with the deviations of the unconstrained fit; None without."""
+        if self.beside is None:
+            return None
+        values = self.friction_given(phi)
+        deviations = self.friction_deviations(self._plain, self._plain_spread)
+        return self.beside.law(np.zeros(0) if values is None else values, deviations)
+
+    @cached_property
+    def _plain_spread(self) -> FloatArray:
+        return self.spread(self._plain)
+
+    def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
+        """Deviations of friction's parameters, (m,), from the covariance of (f, phi); zero of one held at a bound."""
+        deviations, count = np.zeros(self.friction_size), int(solution.sliding.sum())
+        deviations[solution.sliding] = np.sqrt(np.diag(spread)[:count])
+        return deviations
+
+    def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
+        """Covariance of (f, phi) of a solution with these row weights (N n,), its inverse inflated; see `uncertainty`.
+
+        Raises:
+            DataError: too few trusted equations.
+        """
+        residual = self.residual(solution.phi, solution.friction).ravel()
+        for scale in (weights, self.trust):
+            residual = residual if scale is None else residual * scale**2
+        columns = self.columns()
+        count = columns.shape[1] - len(self.names)
+        stacked = columns.reshape(-1, self.axes, columns.shape[1])
+        scores = np.einsum("knp,kn->kp", stacked, residual.reshape(-1, self.axes))
+        kept = np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)])
+        rows = int(self.trusted.sum())
+        if rows <= kept.sum():
+            raise DataError(f"{rows} trusted equations do not determine {kept.sum()} parameters; record longer")
+        return sandwich(inflation * solution.inverse, scores[:, kept], self.interval_s, rows / (rows - kept.sum()))
+
+    def errors(self, phi: FloatArray) -> TorqueErrors:
+        """Torque errors of phi (p,) on all rows, with the friction that fits to it."""
+        return torque_errors(self.torques, self.torques - self.misfit(phi, self.friction_given(phi)), self.dq)
+
+    def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
+        """Measured less predicted torques, (N, n) [N m]; of all states, where the fit leaves out those that stick."""
+        if self.beside is None:
+            return self.residual(phi)
+        return self.beside.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
+
+    def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
+        """tau - W phi - C f, (N, n)."""
+        left = (self.tau - self.W @ phi).reshape(-1, self.axes)
+        return left if friction is None or self.beside is None else left - self._friction_columns @ friction
+
+    def axis_sigma(self, residual: FloatArray) -> FloatArray:
+        """Standard deviation of every axis's residual (N, n) on trusted rows, (n,), freedom being spread evenly."""
+        trusted = self.trusted.reshape(residual.shape).copy()
+        trusted[:, ~trusted.any(axis=0)] = True  # an axis that hardly moves has no better rows
+        count = trusted.sum(axis=0)
+        freedom = np.maximum(count - len(self.names) / self.axes, 1.0)
+        return np.asarray(np.sqrt((residual**2 * trusted).sum(axis=0) / freedom))
+
+    def weights(self, sigma: FloatArray) -> FloatArray:
+        """Row weights 1 / sigma of each row's axis, (N n,)."""
+        floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
+        return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)

@@ -1,0 +1,70 @@
+"""How a torque prediction is judged: relative, absolute and normalised errors of every axis."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.robot import FloatArray, read_only
+
+MOVING_RAD_S = 0.05  # faster joints are in motion
+
+
+@dataclass(frozen=True, eq=False)
+class TorqueErrors:
+    """How well torques are predicted; arrays are per axis (n,), the scalars over all axes.
+
+    Attributes:
+        relative_per_axis: || tau - tau_hat || / || tau || of each axis; infinite where an axis has no torque.
+        relative: the same over all axes and samples.
+        rmse_per_axis: root-mean-square error [N m].
+        rmse: the same over all axes and samples [N m].
+        mne_per_axis: mean |tau - tau_hat| / (max tau - min tau) of each axis.
+        mne: mean normalised error, the mean of it over the axes (the paper uses the name and does not define it).
+        torque_rms_per_axis: root mean square of the measured torques [N m].
+        moving: the relative error of joints in motion alone: no motion shows what a sticking joint carries.
+    """
+
+    relative_per_axis: FloatArray
+    relative: float
+    rmse_per_axis: FloatArray
+    rmse: float
+    mne_per_axis: FloatArray
+    mne: float
+    torque_rms_per_axis: FloatArray
+    moving: float
+
+
+def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = None) -> TorqueErrors:
+    """Errors of predicted torques tau_hat against measured tau, both (N, n) [N m].
+
+    Args:
+        tau, tau_hat: torques.
+        dq: velocities (N, n) [rad/s], by which joints are in motion; None takes all for moving.
+
+    Raises:
+        DataError: other shapes, no samples, or values that are not finite.
+    """
+    if tau.shape != tau_hat.shape or tau.ndim != 2 or not len(tau):
+        raise DataError(f"torques have shapes {tau.shape} and {tau_hat.shape}, expected two equal (N, n)")
+    if not (np.isfinite(tau).all() and np.isfinite(tau_hat).all()):
+        raise DataError("measured or predicted torques are not finite; first repair the model or the data")
+    error = tau - tau_hat
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.linalg.norm(error, axis=0) / np.linalg.norm(tau, axis=0)
+        mne = np.abs(error).mean(axis=0) / np.ptp(tau, axis=0)
+        total = float(np.linalg.norm(error) / np.linalg.norm(tau))
+        fast = np.ones(tau.shape, dtype=bool) if dq is None else np.abs(dq) > MOVING_RAD_S
+        moving = float(np.linalg.norm(error[fast]) / np.linalg.norm(tau[fast]))
+    # an axis without any torque is predicted perfectly or infinitely badly
+    relative, mne = (np.where(np.isnan(v), 0.0, v) for v in (relative, mne))
+    return TorqueErrors(
+        read_only(relative),
+        0.0 if np.isnan(total) else total,
+        read_only(np.sqrt((error**2).mean(axis=0))),
+        float(np.sqrt((error**2).mean())),
+        read_only(mne),
+        float(mne.mean()),
+        read_only(np.sqrt((tau**2).mean(axis=0))),
+        0.0 if np.isnan(moving) else moving,
+    )

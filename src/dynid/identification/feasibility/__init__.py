@@ -1,0 +1,1 @@
+"""Physical feasibility: consistent models, positive-definite projection, the all-pose audit."""

@@ -1,0 +1,275 @@
+"""All-pose audit: the smallest eigenvalue of M(q; phi) over a box of poses (paper eqs. 10 and 11; design 5.1).
+
+Three steps. A dense, low-discrepancy sample of the box is screened in a compiled kernel. From the worst pose of every
+block of the sample a search walks downhill in a smooth measure of definiteness (`pose_kernels`), all walks at once. The
+lowest poses get their exact eigenvalues, and the lowest of all is polished with the exact slope
+d lambda_min / d q_j = v' (dM / d q_j) v, v being the unit eigenvector. A sample or grid alone is no audit: the basin of
+an indefinite region can be smaller than its spacing, and the worst poses of a sample all sit in the broadest basin.
+
+M does not depend on the first joint of a chain, nor on decoupled axes; such joints are found and left at mid-range.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from scipy.stats import qmc
+
+from dynid.errors import DataError
+from dynid.identification.feasibility.pose_kernels import InertiaFunctions, compile_pose_kernels
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, read_only
+
+Certificate = Literal["counterexample", "sampled", "searched"]
+CHUNK = 1 << 16  # poses per kernel call
+GRID_JOINTS = 8  # up to this many joints the 3-level grid (corners, faces, centre) is part of every audit
+SEARCHES = 1024
+SEARCH_STEPS = 40
+LOWEST = 128  # poses whose eigenvalues are computed after a search
+DEPTH = 6  # searches in a row, each from below what the one before found
+FIRST_STEP_RAD = 0.3
+SEARCH_BELOW, SHARPNESS = 1e-4, 1e-5  # kg m^2
+DISTINCT_RAD = 0.05
+TINY = 1e-300  # keeps divisions by zero slopes finite
+
+
+@dataclass(frozen=True, eq=False)
+class AuditResult:
+    """Outcome of an audit; arrays are read-only.
+
+    Attributes:
+        lambda_min: smallest eigenvalue of M found [kg m^2].
+        pose: where, all axes, (n,) [rad].
+        poses_checked: number of poses whose pivots were computed, those of the search not counted.
+        certificate: "counterexample": `pose` proves that lambda_min is below the limit; "searched": neither sample nor
+            search found such a pose; "sampled": the sample found none and there was no search.
+        seed: of the sample.
+        limit: what lambda_min was asked to reach [kg m^2].
+        worst_poses: distinct bad poses, worst first, (k, n) [rad].
+    """
+
+    lambda_min: float
+    pose: FloatArray
+    poses_checked: int
+    certificate: Certificate
+    seed: int
+    limit: float
+    worst_poses: FloatArray
+
+    @property
+    def passed(self) -> bool:
+        """Whether no pose below the limit was found."""
+        return self.lambda_min >= self.limit
+
+
+@lru_cache(maxsize=16)
+def _first_chunk(dimensions: int, seed: int) -> FloatArray:
+    """The first CHUNK points of a scrambled Sobol sequence in the unit cube, (CHUNK, dimensions)."""
+    return read_only(qmc.Sobol(dimensions, scramble=True, seed=seed).random(CHUNK))
+
+
+def _later_chunks(dimensions: int, seed: int, count: int) -> Iterator[FloatArray]:
+    """Points CHUNK to `count` of the sequence in parts; they are many and regenerated each time."""
+    if count > CHUNK:
+        sobol = qmc.Sobol(dimensions, scramble=True, seed=seed)
+        sobol.fast_forward(CHUNK)
+        for begin in range(CHUNK, count, CHUNK):
+            yield sobol.random(CHUNK)[: count - begin]
+
+
+class Auditor:
+    """Audits of one arm over one box of poses; what does not depend on phi is prepared once.
+
+    Args:
+        model: the arm.
+        lower: lower corner of the box, chain joints, (c,) [rad].
+        upper: upper corner, (c,) [rad].
+    """
+
+    def __init__(self, model: ArmModel, lower: FloatArray, upper: FloatArray) -> None:
+        if np.shape(lower) != (model.chain_size,) or np.shape(upper) != (model.chain_size,) or (lower > upper).any():
+            raise DataError(f"the audit domain needs {model.chain_size} ordered pairs, got {lower} to {upper}")
+        self.model = model
+        none = np.zeros(model.axes - model.chain_size)
+        self.lower, self.upper = read_only(np.r_[lower, none]), read_only(np.r_[upper, none])
+        self.functions = InertiaFunctions(model)
+        self.free = self._free_joints()
+        self._first_poses: dict[int, FloatArray] = {}
+        self.kernels = compile_pose_kernels(model)
+
+    def _free_joints(self) -> list[int]:
+        """The joints on which M depends and that have a range; at least one, so that there is a box to sample."""
+        rng = np.random.default_rng(0)
+        q = rng.uniform(-np.pi, np.pi, (8, self.model.axes))
+        phi, v = rng.normal(size=len(self.model.names)), rng.normal(size=q.shape)
+        strength = np.abs(self.functions.slopes(q, phi, v)).max(axis=0)
+        wide = self.upper[: self.model.chain_size] > self.lower[: self.model.chain_size]
+        return [int(j) for j in np.flatnonzero((strength > 1e-9 * strength.max()) & wide)] or [0]
+
+    def poses(self, unit: FloatArray) -> FloatArray:
+        """Poses (N, n) [rad] of points (N, free) in the unit cube; the other joints at mid-range."""
+        q = np.tile(0.5 * (self.lower + self.upper), (len(unit), 1))
+        q[:, self.free] = self.lower[self.free] + unit * (self.upper - self.lower)[self.free]
+        return q
+
+    def audit(
+        self,
+        phi: BaseParameters,
+        *,
+        limit: float = 0.0,
+        poses: int = CHUNK,
+        searches: int = SEARCHES,
+        seed: int = 1,
+        extra: FloatArray | None = None,
+    ) -> AuditResult:
+        """Look for the smallest eigenvalue of M(q; phi).
+
+        Args:
+            phi: base parameters of this model.
+            limit: what lambda_min must reach [kg m^2].
+            poses: how many poses to sample.
+            searches: how many downhill searches to start; 0 for none.
+            seed: of the sample; another seed gives fresh poses.
+            extra: poses (k, n) [rad] to start from too, such as earlier findings.
+
+        Raises:
+            DataError: parameters of another model, or a domain beyond the kernels' range.
+        """
+        self.model.values_of(phi)  # of this model, or refused
+        checked, found, eps = self._sharp_screen(phi, limit, poses, max(searches, 1), seed)
+        if extra is not None and len(extra):
+            found = np.concatenate([np.clip(extra, self.lower, self.upper), found])
+        certificate: Certificate = "sampled"
+        if searches:
+            found, eps = self._search(found, phi, eps)
+            certificate = "searched"
+        found, values = self._lowest(found, phi, eps, distinct=True)
+        if searches:
+            box = self.free, self.lower[self.free], self.upper[self.free]
+            found[0], values[0] = self.functions.local_minimum(found[0], phi.values, *box)
+        lambda_min = float(values[0])
+        if lambda_min < limit:
+            certificate = "counterexample"
+        worst = found[: max(1, int((values < limit).sum()))]
+        return AuditResult(lambda_min, read_only(found[0]), checked, certificate, seed, limit, read_only(worst))
+
+    def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
+        """Sample the box: number of poses looked at, and the worst pose of each of `blocks` parts, (blocks, n)."""
+        dimensions = len(self.free)
+        grid = np.array(list(product((0.0, 0.5, 1.0), repeat=min(dimensions, GRID_JOINTS))))
+        worst = self.poses(grid) if dimensions <= GRID_JOINTS else self.poses(np.full((1, dimensions), 0.5))
+        checked, best = len(worst), self.kernels.margins(worst, phi.values, eps)
+        order = np.argsort(best)[:blocks]
+        worst, best = worst[order], best[order]
+        for q in self._sample(seed, poses):
+            margin = self.kernels.margins(q, phi.values, eps)
+            checked += len(q)
+            # consecutive members of a low-discrepancy sequence are spread over the whole box, so every block is
+            count = min(blocks, len(q))
+            size = -(-len(q) // count)
+            blocked = np.pad(margin, (0, count * size - len(q)), constant_values=np.inf).reshape(count, size)
+            index = np.argmin(blocked, axis=1) + size * np.arange(count)
+            index = index[index < len(q)]
+            better = np.flatnonzero(margin[index[: len(best)]] < best[: len(index)])
+            worst[better], best[better] = q[index[better]], margin[index[better]]
+            new = index[len(best) :]
+            worst, best = np.concatenate([worst, q[new]]), np.concatenate([best, margin[new]])
+        return checked, worst
+
+    def _sample(self, seed: int, count: int) -> Iterator[FloatArray]:
+        """The first `count` poses of the sequence in parts; the first part, which every audit uses, is kept."""
+        if seed not in self._first_poses:
+            self._first_poses = {seed: read_only(self.poses(_first_chunk(len(self.free), seed)))}
+        yield self._first_poses[seed][:count]
+        for unit in _later_chunks(len(self.free), seed, count):
+            yield self.poses(unit)
+
+    def _sharp_screen(
+        self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int
+    ) -> tuple[int, FloatArray, float]:
+        """`screen` from just below the lowest eigenvalue of a first screen, where the measure ranks poses best.
+
+        Returns:
+            Number of poses looked at, bad poses (k, n), and the eps they were ranked at.
+        """
+        _, found = self.screen(phi, limit, min(poses, CHUNK), blocks, seed)
+        known, values = self._lowest(found, phi, limit)
+        eps = float(values[0]) - SHARPNESS
+        checked, found = self.screen(phi, eps, poses, blocks, seed)
+        return checked, np.concatenate([known, found]), eps
+
+    def _lowest(
+        self, q: FloatArray, phi: BaseParameters, eps: float, *, distinct: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """The `LOWEST` poses by their margin at eps with their exact lambda_min, lowest first."""
+        q = q[np.argsort(self.kernels.margins(q, phi.values, eps))]
+        q = _distinct(q, LOWEST) if distinct else q[:LOWEST]
+        values, _ = self.functions.smallest(q, phi.values)
+        order = np.argsort(values)
+        return q[order], values[order]
+
+    def _search(self, q: FloatArray, phi: BaseParameters, eps: float) -> tuple[FloatArray, float]:
+        """Poses (k, n) downhill in lambda_min from poses (k, n) ranked at eps; and the eps they are ranked at now."""
+        for _ in range(DEPTH):
+            lowest = float(self._lowest(q, phi, eps)[1][0])
+            # seen from just below the lowest eigenvalue so far, M - eps I is definite, so the measure is smooth, and
+            # its smallest eigenvalue outweighs the others; far below zero big steps are enough
+            eps = lowest - max(SEARCH_BELOW, -0.25 * lowest)
+            q = self._walk(q, phi.values, eps)
+            if self.kernels.margins(q, phi.values, eps).min() > 0.0:
+                break
+        return q, eps
+
+    def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
+        """All poses at once by projected gradient with Barzilai-Borwein steps; a walk ends below eps."""
+        free, lower, upper = self.free, self.lower[self.free], self.upper[self.free]
+        q = np.array(q)
+        value, slope = self.kernels.slopes(q, phi, eps)
+        slope = slope[:, free]
+        step = FIRST_STEP_RAD / np.maximum(np.abs(slope).max(axis=1), TINY)
+        for _ in range(SEARCH_STEPS):
+            trial = np.array(q)
+            trial[:, free] = np.clip(q[:, free] - step[:, None] * slope, lower, upper)
+            move = trial[:, free] - q[:, free]
+            trial_value, trial_slope = self.kernels.slopes(trial, phi, eps)
+            trial_slope = trial_slope[:, free]
+            better = trial_value < value
+            curvature = (move * (trial_slope - slope)).sum(axis=1)
+            secant = (move**2).sum(axis=1) / np.maximum(curvature, TINY)
+            longest = FIRST_STEP_RAD / np.maximum(np.abs(trial_slope).max(axis=1), TINY)
+            step = np.where(better, np.minimum(secant, longest), 0.25 * step)
+            better &= value > 0.0
+            q[better], value[better], slope[better] = trial[better], trial_value[better], trial_slope[better]
+        return q
+
+
+def _distinct(poses: FloatArray, most: int) -> FloatArray:
+    """The first `most` poses (k, n) without those within DISTINCT_RAD of an earlier one in every joint."""
+    kept = np.empty((min(most, len(poses)), poses.shape[1]))
+    count = 0
+    for pose in poses:
+        if not (np.abs(kept[:count] - pose) < DISTINCT_RAD).all(axis=1).any():
+            kept[count] = pose
+            count += 1
+        if count == len(kept):
+            break
+    return kept[:count]
+
+
+def audit(
+    model: ArmModel,
+    phi: BaseParameters,
+    lower: FloatArray,
+    upper: FloatArray,
+    *,
+    limit: float = 0.0,
+    poses: int = CHUNK,
+    searches: int = SEARCHES,
+    seed: int = 1,
+) -> AuditResult:
+    """One audit of M(q; phi) over the box of chain poses lower to upper, (c,) [rad]; see `Auditor.audit`."""
+    return Auditor(model, lower, upper).audit(phi, limit=limit, poses=poses, searches=searches, seed=seed)

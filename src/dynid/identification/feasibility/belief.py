@@ -1,0 +1,64 @@
+"""What the data say of an arm's parameters, before physics: values and covariance, as a file beside model.yaml."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import DataError, InputNotFoundError
+from dynid.resources import write_whole
+from dynid.robot import FloatArray, read_only
+
+BELIEF_FILE = "belief.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """Base parameters, and Coulomb friction (FC) that is estimated beside them, as one normal distribution.
+
+    Attributes:
+        names: (k,).
+        values: of the estimate without constraints, (k,), SI.
+        covariance: (k, k); rows of zeros are friction that was held at zero.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    covariance: FloatArray
+
+    def __post_init__(self) -> None:
+        size = len(self.names)
+        if np.shape(self.values) != (size,) or np.shape(self.covariance) != (size, size):
+            raise DataError(
+                f"{size} names, values {np.shape(self.values)} and covariance {np.shape(self.covariance)} do not fit"
+            )
+        if not (np.isfinite(self.values).all() and np.isfinite(self.covariance).all()):
+            raise DataError("the estimate's values or its covariance are not finite: identify again")
+
+    def save(self, folder: Path) -> None:
+        """Write `BELIEF_FILE` into a folder."""
+        stream = io.BytesIO()
+        np.savez_compressed(stream, names=np.array(self.names), values=self.values, covariance=self.covariance)
+        write_whole(folder / BELIEF_FILE, stream.getvalue())
+
+    @classmethod
+    def load(cls, folder: Path) -> "Belief":
+        """Read it from a result's folder.
+
+        Raises:
+            InputNotFoundError: the result has none.
+            DataError: the file cannot be read.
+        """
+        path = folder / BELIEF_FILE
+        if not path.is_file():
+            raise InputNotFoundError(
+                f"{folder} holds no {BELIEF_FILE} with the covariance of the estimate: identify again with this "
+                "version and an estimator that gives deviations, such as ols or wls"
+            )
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                names = tuple(map(str, stored["names"]))
+                return cls(names, read_only(stored["values"]), read_only(stored["covariance"]))
+        except (OSError, ValueError, KeyError) as error:
+            raise DataError(f"{path} cannot be read ({error}): identify again") from error

@@ -1,0 +1,279 @@
+"""Consistent projection: physically consistent base parameters (design 5.3, beyond the paper's eq. 8).
+
+A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then M(q) is positive
+definite at EVERY pose, no poses need to be sampled, and a URDF exists. That some body has them does not say that it
+would fit into the arm: so no link has mass beyond a box around it (`link_rows`), and none is thinner than a spread.
+Two stages:
+
+    1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds;
+    2. min || pi - pi_prior ||     over the same set with K pi fixed to the first stage's.
+
+Without bounds on masses and centres of mass a solver returns links of hundreds of kilograms.
+"""
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+
+from dynid.errors import InfeasibleError
+from dynid.identification.feasibility.semidefinite import minimise
+from dynid.model.base_parameters import PRODUCTS
+from dynid.model.dynamics import ArmModel
+from dynid.model.link_limits import ArmLimits, LinkLimits
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
+from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
+from dynid.robot import FloatArray, PhysicalBounds
+
+# The solver works in these units, so that masses, moments and inertias are all of order one.
+LENGTH_UNIT_M = 0.1
+MASS_UNIT_KG = 0.1
+MARGIN_RESERVE = 1.05  # of delta: the solver aims a little inside; its tolerance may leave that, too
+SPREAD_RESERVE = 1.001
+BOX_RESERVE = 1e-4  # of a box's size
+MARGIN_TOLERANCE = 0.1  # of delta; where no more is missing, a link is lifted onto delta
+FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
+FARTHEST = 1e3  # solver's units, for parameters without an upper bound of their own
+SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
+BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistentModel:
+    """Outcome of a consistent projection.
+
+    Attributes:
+        standard: the consistent standard parameters.
+        base: K pi, exactly.
+        distance: || phi - phi0 ||, in the mixed SI units of the parameters.
+        margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
+        total_mass: [kg].
+    """
+
+    standard: StandardParameters
+    base: BaseParameters
+    distance: float
+    margin: float
+    total_mass: float
+
+
+def solver_units(names: tuple[str, ...]) -> FloatArray:
+    """The solver's unit of every standard parameter, (s,)."""
+    inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
+    by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
+    return np.array([by_kind.get(name.rstrip("0123456789"), inertia) for name in names])
+
+
+def pseudo_inertia_constraint(
+    parameters: cp.Expression, margin: float, spread: float = 0.0, room: cp.Expression | float = 0.0
+) -> cp.Constraint:
+    """Pseudo-inertia >= margin I + mass spread^2 diag(1, 1, 1, 0) of ten standard parameters, (10,) in SI units.
+
+    The second term keeps the covariance of the link's mass about its centre above spread^2, in whatever frame. `room`
+    asks for more, in the solver's units.
+    """
+    xx, xy, xz, yy, yz, zz, mx, my, mz, m = (parameters[k] for k in range(10))
+    half = 0.5 * (xx + yy + zz) - (spread * SPREAD_RESERVE) ** 2 * m
+    J = cp.bmat([[half - xx, -xy, -xz, mx], [-xy, half - yy, -yz, my], [-xz, -yz, half - zz, mz], [mx, my, mz, m]])
+    # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
+    scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0])
+    return scale @ (J - margin * MARGIN_RESERVE * np.eye(4)) @ scale / MASS_UNIT_KG >> room * np.eye(4)
+
+
+def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
+    """The pseudo-inertia (4, 4) of ten standard parameters, less that of as much mass with this spread [m] alone."""
+    return np.asarray(pseudo_inertia(parameters) - parameters[9] * spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))
+
+
+def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """G (m, 10) and h (m,) of what a link's ten standard parameters x must meet, G x >= h, in units of order one.
+
+    Mass and centre of mass are within their bounds; and of any two faces of the box with the distances a and b of a
+    point inside, the mean of a b over the link's mass is not negative. So no second moment is beyond the box's, and for
+    opposite faces the centre of mass is inside, too.
+
+    Args:
+        link: its limits.
+        placement: of its modified DH frame in the URDF link frame, (4, 4).
+        reserve: share of the box's size by which it is taken smaller on every side.
+    """
+    parameters = np.eye(10)
+    unit_inertias = np.array([pseudo_inertia(one) for one in parameters])
+    faces = link.faces(reserve) @ placement
+    first, second = np.triu_indices(6, 1)
+    products = np.einsum("ra,kab,rb->rk", faces[first], unit_inertias, faces[second])
+    moment = np.hstack([np.zeros((3, 6)), placement[:3, :3], placement[:3, 3:]])  # in the URDF link frame
+    mass, (lower, upper) = parameters[9:], link.centre
+    inside = np.vstack([moment - lower[:, None] * mass, upper[:, None] * mass - moment])
+    G = np.vstack([mass, -mass, inside / LENGTH_UNIT_M, products / LENGTH_UNIT_M**2]) / MASS_UNIT_KG
+    h = np.zeros(len(G))
+    h[:2] = link.mass[0] / MASS_UNIT_KG, -link.mass[1] / MASS_UNIT_KG
+    return G, h
+
+
+class _Problem:
+    """Variable and constraints that both stages share; `pi` is the cvxpy expression in SI units."""
+
+    def __init__(self, model: ArmModel, limits: ArmLimits, room: cp.Expression | float = 0.0) -> None:
+        self.names = model.regrouping.standard
+        self.units = solver_units(self.names)
+        self.x = cp.Variable(len(self.names))
+        self.pi = cp.multiply(self.units, self.x)
+        self.constraints: list[cp.Constraint] = []
+        index = {name: k for k, name in enumerate(self.names)}
+        for j in range(model.chain_size):
+            ten = self.pi[10 * j : 10 * (j + 1)]
+            G, h = link_rows(limits.links[j], model.mdh.in_link[j], BOX_RESERVE)
+            shape = pseudo_inertia_constraint(ten, limits.margin, limits.spread, room)
+            self.constraints += [shape, G @ ten >= h + room]
+        total = sum(self.pi[index[f"M{j + 1}"]] for j in range(model.chain_size))
+        self.constraints.append((limits.total_mass - total) / MASS_UNIT_KG >= room)
+        for name, k in index.items():
+            kind = name.rstrip("0123456789")
+            if kind == "IA":
+                self.constraints.append(self.x[k] >= MINIMUM_ROTOR_INERTIA / self.units[k] + room)
+            elif kind in FRICTION and name in model.drive.modelled_names:
+                self.constraints.append(self.x[k] >= room)
+            elif kind in FRICTION or (kind in PRODUCTS and not model.structure.products_of_inertia):
+                self.constraints.append(self.x[k] == 0)
+
+    def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
+        minimise(
+            cp.Problem(cp.Minimize(objective), self.constraints + extra),
+            f"consistent projection, {stage}",
+            "the physical bounds in robot.yaml (masses, centres of mass, boxes, total mass) exclude every model: widen "
+            "them",
+        )
+        return np.asarray(self.units * self.x.value)
+
+
+def prior_from_bounds(model: ArmModel, limits: ArmLimits) -> FloatArray:
+    """Standard parameters (s,) of an arm of solid boxes in the middle of the bounds: where nothing better is known."""
+    parts = []
+    for j, link in enumerate(limits.links):
+        lower, upper = link.centre
+        mass, size = float(np.mean(link.mass)), upper - lower
+        box = LinkInertia(mass, (lower + upper) / 2, np.diag(mass / 12 * (size @ size - size**2)))
+        parts.append(from_link_frame(box, model.mdh.in_link[j]))
+    return np.concatenate([*parts, np.zeros(len(model.regrouping.standard) - 10 * model.chain_size)])
+
+
+def consistent_projection(
+    model: ArmModel,
+    phi0: BaseParameters,
+    bounds: PhysicalBounds,
+    *,
+    prior: FloatArray | None = None,
+    metric: FloatArray | None = None,
+) -> ConsistentModel:
+    """The consistent model nearest to phi0.
+
+    Args:
+        model: geometry and structure.
+        phi0: base parameters to project, of this model.
+        bounds: physical bounds.
+        prior: standard parameters (s,) that the second stage stays close to; None: boxes in the middle of the bounds.
+        metric: (k, p) matrix L of the first stage's norm; None is the plain Euclidean distance in phi. The R factor of
+            a regressor makes it the least-squares fit under the constraints.
+
+    Raises:
+        InfeasibleError: no consistent model within the bounds.
+        ConfigurationError: the bounds are no bounds, see `arm_limits`.
+    """
+    regrouping, limits = model.regrouping, model.limits(bounds)
+    L = np.eye(len(phi0.names)) if metric is None else np.asarray(metric)
+    L = L / np.abs(L).max()
+    problem = _Problem(model, limits)
+    base_units = problem.units[list(regrouping.representatives)]
+    typical = np.median(base_units)
+    error = L @ (regrouping.K @ problem.pi - phi0.values) / typical
+    first = problem.solve(cp.norm(error), [], "first stage")
+    phi = regrouping.K @ first
+    near = prior_from_bounds(model, limits) if prior is None else prior
+    # not exactly: where the first stage ends on its bounds, the second one would have no interior to move in
+    fixed = cp.abs(cp.multiply(1 / base_units, regrouping.K @ problem.pi - phi)) <= SECOND_STAGE_FREEDOM
+    free = [k for k, name in enumerate(regrouping.standard) if k < 10 * model.chain_size or name.startswith("IA")]
+    second = problem.solve(cp.norm(problem.x[free] - near[free] / problem.units[free]), [fixed], "second stage")
+    return _outcome(model, phi0, second, limits)
+
+
+def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
+    """Consistent standard parameters (s,) as far inside all bounds as can be, in the solver's units.
+
+    Raises:
+        InfeasibleError: no model is strictly inside.
+    """
+    room = cp.Variable()
+    problem = _Problem(model, limits, room)
+    inside = problem.solve(-room, [room <= 1.0, cp.abs(problem.x) <= FARTHEST], "a model inside all bounds")
+    if room.value <= 0.0:
+        raise InfeasibleError("the physical bounds in robot.yaml leave no room inside: widen them")
+    return inside
+
+
+def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: float = 0.0) -> StandardParameters:
+    """A solver's standard parameters (s,), on their exact bounds where its tolerance left them a hair outside."""
+    names = model.regrouping.standard
+    pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
+    for j in range(model.chain_size):
+        pi[10 * j : 10 * j + 10] = lifted(pi[10 * j : 10 * j + 10], margin, spread)
+    return StandardParameters(names, pi, model.chain_size)
+
+
+def _settled(name: str, value: float, model: ArmModel) -> float:
+    kind = name.rstrip("0123456789")
+    if kind in PRODUCTS and not model.structure.products_of_inertia:
+        return 0.0
+    if kind == "IA":
+        return max(value, MINIMUM_ROTOR_INERTIA)
+    return max(value, 0.0) if kind in FRICTION else value
+
+
+def lifted(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
+    """A link's standard parameters (10,), their `spread_out` at least margin I where little was missing.
+
+    eps I is added to the pseudo-inertia: the second moments and the mass grow by eps, so the inertias by 2 eps. What
+    misses by more than MARGIN_TOLERANCE comes back as it is. So an inertia moves by a fifth of the margin at most.
+    """
+    missing = margin - float(np.linalg.eigvalsh(spread_out(parameters, spread))[0])
+    if not 0 < missing <= MARGIN_TOLERANCE * margin:
+        return parameters
+    # beyond the rounding of eigenvalues; and the mass that is added needs spread, too
+    eps = (missing + 1e-6 * margin) / (1.0 - spread**2)
+    return parameters + eps * np.array([2.0, 0, 0, 2.0, 0, 2.0, 0, 0, 0, 1.0])
+
+
+def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) -> str:
+    """Which limit standard parameters leave by more than a solver's tolerance, in words; '' where they leave none."""
+    for j, link in enumerate(limits.links):
+        ten = standard.link(j)
+        lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])
+        if lowest < limits.margin:
+            return (
+                f"smallest pseudo-inertia eigenvalue {lowest:.3g} of link {j + 1} is below the required "
+                f"{limits.margin:.3g} beyond a spread of {limits.spread} m"
+            )
+        G, h = link_rows(link, model.mdh.in_link[j])
+        if (G @ ten - h < -BOUND_TOLERANCE * ten[9] / MASS_UNIT_KG).any():
+            body = to_link_frame(ten, model.mdh.in_link[j])
+            gyration = np.round(np.sqrt(np.diag(body.inertia) / body.mass), 5).tolist()
+            return (
+                f"link {j + 1} with mass {body.mass:.6g} kg, centre of mass "
+                f"{np.round(body.centre_of_mass, 5).tolist()} m and radii of gyration {gyration} m is outside its "
+                f"bounds in robot.yaml or its box ({link.source})"
+            )
+    total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
+    return f"total mass {total:.6g} kg exceeds {limits.total_mass} kg" * (
+        total > limits.total_mass * (1 + BOUND_TOLERANCE)
+    )
+
+
+def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmLimits) -> ConsistentModel:
+    """The result, judged by its own numbers rather than by the solver's word."""
+    standard = on_their_bounds(model, pi, limits.margin, limits.spread)
+    if problem := outside(standard, model, limits):
+        raise InfeasibleError(f"consistent projection: {problem}; the problem is badly scaled for the solver")
+    margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
+    base = BaseParameters(model.names, model.regrouping.K @ standard.values, phi0.covariance)
+    total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
+    return ConsistentModel(standard, base, float(np.linalg.norm(base.values - phi0.values)), margin, total)

@@ -1,0 +1,75 @@
+"""Positive-definiteness cuts: every pose q and vector v gives the linear condition v' M(q; phi) v >= eps on phi."""
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from dynid.errors import InfeasibleError
+from dynid.identification.feasibility.pose_kernels import InertiaFunctions
+from dynid.robot import FloatArray
+
+RESERVE = 2e-6  # kg m^2: cuts approach the boundary from outside, so they aim a little inside
+STEP_FRACTIONS = (0.99, 0.95, 0.9)  # of the way to the boundary; the solver stalls rarely, and then shorter steps help
+
+
+class Cuts:
+    """Linear conditions `rows @ phi >= bounds` that keep M(q; phi) >= eps I where it was looked at; they only grow.
+
+    Args:
+        functions: of the arm.
+        eps: smallest eigenvalue of M to be kept [kg m^2].
+        fixed: rows (m, p) and bounds (m,) that always hold, such as bounds on parameters.
+
+    Attributes:
+        rows: fixed ones first, (k, p).
+        bounds: (k,).
+        count: how many are not fixed.
+    """
+
+    def __init__(self, functions: InertiaFunctions, eps: float, fixed: tuple[FloatArray, FloatArray]) -> None:
+        self._functions, self._target = functions, eps + RESERVE
+        self.rows, self.bounds = fixed
+        self.count = 0
+
+    def add(self, q: FloatArray, phi: FloatArray) -> int:
+        """Cuts from every eigenvector below the target at poses (k, n) [rad] for phi (p,); returns how many."""
+        values, vectors = np.linalg.eigh(self._functions.matrices(q, phi))
+        pose, which = np.nonzero(values < self._target)
+        if len(pose):
+            self.rows = np.concatenate([self.rows, self._functions.cuts(q[pose], vectors[pose, :, which])])
+            self.bounds = np.concatenate([self.bounds, np.full(len(pose), self._target)])
+            self.count += len(pose)
+        return len(pose)
+
+
+def nearest_under_cuts(
+    phi0: FloatArray, cuts: FloatArray, bounds: FloatArray, metric: FloatArray | None = None
+) -> FloatArray:
+    """phi (p,) nearest to phi0 with cuts phi >= bounds; cuts (m, p), bounds (m,), metric (k, p) or None.
+
+    Raises:
+        InfeasibleError: no phi meets all cuts.
+    """
+    shortfall = bounds - cuts @ phi0
+    scale = float(shortfall.max())
+    if scale <= 0:
+        return np.array(phi0)
+    H = np.eye(len(phi0)) if metric is None else metric.T @ metric / np.linalg.norm(metric, 2) ** 2
+    for fraction in STEP_FRACTIONS:
+        # unknowns in units of the largest shortfall, so that the solver's tolerances are relative to the correction
+        settings = clarabel.DefaultSettings()
+        settings.verbose, settings.max_step_fraction = False, fraction
+        settings.tol_feas = settings.tol_gap_abs = settings.tol_gap_rel = 1e-10
+        solution = clarabel.DefaultSolver(
+            sparse.triu(sparse.csc_matrix(H), format="csc"),
+            np.zeros(len(phi0)),
+            sparse.csc_matrix(-cuts),
+            -shortfall / scale,
+            [clarabel.NonnegativeConeT(len(cuts))],
+            settings,
+        ).solve()
+        if solution.status in (clarabel.SolverStatus.Solved, clarabel.SolverStatus.AlmostSolved):
+            return np.asarray(phi0 + scale * np.array(solution.x))
+        if solution.status != clarabel.SolverStatus.NumericalError:
+            break
+    raise InfeasibleError(f"the projection's quadratic program with {len(cuts)} cuts failed: {solution.status}")

@@ -1,0 +1,202 @@
+"""Functions of poses for audit and projection: compiled kernels for millions, exact symbolic ones for hundreds.
+
+The kernels measure how far M(q; phi) - eps I is from singular, and which way that falls, by m = 1 / trace((M - eps
+I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l, m lies between l / n and l, and unlike l
+it is smooth and needs no iteration. Where M - eps I is not positive definite (a pivot of its LDL' factors is not
+positive) m is that pivot, so its sign is always right.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import casadi as ca
+import numpy as np
+from scipy.optimize import minimize
+
+from dynid.codegen import block_loops
+from dynid.codegen.block_loops import AXES, CHAIN, count_outside, fill_lanes
+from dynid.codegen.compile import refuse_outside
+from dynid.codegen.emit import RANGE, emit
+from dynid.codegen.kernels import Generated, Loops, load_kernels
+from dynid.codegen.vector_ir import LANES, WIDTH
+from dynid.model.dynamics import ArmModel
+from dynid.model.symbolic import Factors, SymbolicArm
+from dynid.robot import FloatArray
+
+if TYPE_CHECKING:
+
+    def margin_program(lane: int, arrays: Any) -> None:
+        """Program: the pivots of M - eps I and m."""
+
+    def slope_program(lane: int, arrays: Any) -> None:
+        """Program: the pivots of M - eps I, m and its derivatives by the chain's positions."""
+
+
+def signed(pivots: Any, lane: int, margin: float) -> float:
+    """The first pivot, from the last row up, that is not positive; `margin` if there is none."""
+    for i in range(AXES - 1, -1, -1):
+        if not pivots[i, lane] > 0.0:
+            return float(pivots[i, lane])
+    return margin
+
+
+def margins(q: Any, phi: Any, eps: Any, margin: Any) -> int:
+    """m per pose; returns how many positions were out of range."""
+    positions, pivots, value = np.empty((CHAIN, LANES)), np.empty((AXES, LANES)), np.empty((1, LANES))
+    outside = 0
+    for first in range(0, len(q), LANES):
+        fill_lanes(q, first, positions)
+        outside += count_outside(positions, RANGE)
+        for lane in range(0, LANES, WIDTH):
+            margin_program(lane, (positions, phi, eps, pivots, value))
+        for lane in range(min(LANES, len(q) - first)):
+            margin[first + lane] = signed(pivots, lane, value[0, lane])
+    return outside
+
+
+def slopes(q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
+    """m and its derivatives per pose; returns how many positions were out of range."""
+    positions, pivots, value = np.empty((CHAIN, LANES)), np.empty((AXES, LANES)), np.empty((1, LANES))
+    derivatives = np.empty((CHAIN, LANES))
+    outside = 0
+    for first in range(0, len(q), LANES):
+        fill_lanes(q, first, positions)
+        outside += count_outside(positions, RANGE)
+        for lane in range(0, LANES, WIDTH):
+            slope_program(lane, (positions, phi, eps, pivots, value, derivatives))
+        for lane in range(min(LANES, len(q) - first)):
+            margin[first + lane] = signed(pivots, lane, value[0, lane])
+            for j in range(CHAIN):
+                slope[first + lane, j] = derivatives[j, lane]
+    return outside
+
+
+def _inverse_trace(factors: Factors) -> ca.SX:
+    """trace((U D U')^-1) = sum over i, j of (U^-1)_ij^2 / d_i."""
+    n = len(factors.pivots)
+    inverse = ca.SX.eye(n)
+    for j in range(n):
+        for i in reversed(range(j)):
+            inverse[i, j] = -sum((factors.U[i, k] * inverse[k, j] for k in range(i + 1, j + 1)), ca.SX(0))
+    rows = [sum((inverse[i, j] ** 2 for j in range(i, n)), ca.SX(0)) for i in range(n)]
+    return ca.SX(sum((row / d for row, d in zip(rows, factors.pivots, strict=True)), ca.SX(0)))
+
+
+def _generate(model: ArmModel) -> Generated:
+    arm, eps = SymbolicArm(model), ca.SX.sym("eps")
+    factors = Factors.of(arm.inertia_matrix() - eps * ca.SX.eye(model.axes))
+    pivots, margin = ca.vertcat(*factors.pivots), 1 / _inverse_trace(factors)
+    slope = ca.densify(ca.gradient(margin, arm.q))
+    inputs, shared = {"q": arm.q}, {"phi": arm.phi, "eps": eps}
+    return Generated(
+        {
+            "margin_program": emit(inputs, shared, {"pivot": pivots, "margin": margin}),
+            "slope_program": emit(inputs, shared, {"pivot": pivots, "margin": margin, "slope": slope}),
+        }
+    )
+
+
+class InertiaFunctions:
+    """M, its smallest eigenvalue with slope, and linear cuts, for batches of poses; symbolic, so exact.
+
+    All take q (N, n) [rad]; columns of decoupled axes are not looked at.
+    """
+
+    def __init__(self, model: ArmModel) -> None:
+        self.model = model
+        arm = SymbolicArm(model)
+        q, v = arm.q, ca.SX.sym("v", model.axes)
+        M = arm.inertia_matrix()
+        form = ca.dot(v, M @ v)
+        self._matrix = ca.Function("matrix", [q, arm.phi], [ca.vec(M)])
+        self._slope = ca.Function("slope", [q, arm.phi, v], [ca.gradient(form, q)])
+        self._cut = ca.Function("cut", [q, v], [ca.gradient(form, arm.phi)])
+
+    def matrices(self, q: FloatArray, phi: FloatArray) -> FloatArray:
+        """M(q; phi), (N, n, n) [kg m^2]."""
+        n = self.model.axes
+        return np.asarray(self._matrix(self._chain(q), phi)).T.reshape(-1, n, n)
+
+    def smallest(self, q: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """lambda_min (N,) [kg m^2] and its unit eigenvectors (N, n)."""
+        values, vectors = np.linalg.eigh(self.matrices(q, phi))
+        return values[:, 0], vectors[:, :, 0]
+
+    def slopes(self, q: FloatArray, phi: FloatArray, v: FloatArray) -> FloatArray:
+        """v' (dM / dq_j) v, (N, chain) [kg m^2 / rad], for vectors v (N, n)."""
+        return np.asarray(self._slope(self._chain(q), phi, v.T)).T
+
+    def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
+        """Rows a (N, p) with a phi = v' M(q; phi) v, for vectors v (N, n)."""
+        return np.asarray(self._cut(self._chain(q), v.T)).T
+
+    def local_minimum(
+        self, pose: FloatArray, phi: FloatArray, joints: Sequence[int], lower: FloatArray, upper: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """The local minimum of lambda_min next to a pose, by its exact slope.
+
+        Args:
+            pose: where the search begins, (n,) [rad].
+            phi: base parameters, (p,).
+            joints: those k chain joints that move.
+            lower: their limits, (k,) [rad].
+            upper: likewise, (k,) [rad].
+
+        Returns:
+            The pose (n,) and its lambda_min [kg m^2], never more than that of the first pose.
+        """
+        moved, q = list(joints), np.array(pose)[None]
+
+        def smallest(x: FloatArray) -> tuple[float, FloatArray]:
+            q[0, moved] = x
+            values, vectors = self.smallest(q, phi)
+            return float(values[0]), self.slopes(q, phi, vectors)[0, moved]
+
+        start, bounds = pose[moved], list(zip(lower, upper, strict=True))
+        found = minimize(smallest, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14})
+        value, _ = smallest(start)
+        if found.fun < value:
+            value, _ = smallest(found.x)
+        return q[0], value
+
+    def _chain(self, q: FloatArray) -> FloatArray:
+        return q[:, : self.model.chain_size].T
+
+
+@dataclass(frozen=True)
+class PoseKernels:
+    """Compiled functions of poses q (N, n) [rad], phi (p,) and eps [kg m^2].
+
+    Attributes:
+        margins: m, (N,) [kg m^2].
+        slopes: m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they mean nothing where m
+            is not positive.
+
+    Both raise DataError for positions out of the kernels' range.
+    """
+
+    margins: Callable[[FloatArray, FloatArray, float], FloatArray]
+    slopes: Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
+
+
+def compile_pose_kernels(model: ArmModel) -> PoseKernels:
+    """The audit's kernels for an arm."""
+    loops: Loops = [block_loops.fill_lanes, block_loops.count_outside, signed, margins, slopes]
+    module = load_kernels("poses", model, lambda: _generate(model), loops)
+
+    def all_margins(q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
+        (states,) = model.states(q)
+        margin = np.empty(len(states))
+        outside = module.margins(states, np.ascontiguousarray(phi), np.array([float(eps)]), margin)
+        refuse_outside(outside, states, model.chain_size)
+        return margin
+
+    def all_slopes(q: FloatArray, phi: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
+        (states,) = model.states(q)
+        margin, slope = np.empty(len(states)), np.empty((len(states), model.chain_size))
+        outside = module.slopes(states, np.ascontiguousarray(phi), np.array([float(eps)]), margin, slope)
+        refuse_outside(outside, states, model.chain_size)
+        return margin, slope
+
+    return PoseKernels(all_margins, all_slopes)

@@ -1,0 +1,339 @@
+"""Arms that the data leave possible: consistent standard parameters drawn from the posterior of an identification.
+
+The data say of the base parameters, and of Coulomb friction beside them, y = B x + e with e ~ N(0, C); x are the
+standard parameters that are free. Physics says that every slack s of a linear bound is positive (masses, centres of
+mass, boxes, rotors, friction), and that every link's pseudo-inertia beyond margin and spread, S, is positive definite.
+What lies inside is not all equally likely: of a slack that the data do not touch the density is taken as that of
+
+    s exp(-s / s0),    det(S) exp(-tr(S0^-1 S)),
+
+Gamma and Wishart densities about a central arm x0, which is the analytic centre of the consistent arms that fit. They
+vanish at the bounds, so no arm is a rod or has no friction at all; and they are at their greatest at x0, so they do not
+draw base parameters that the data determine: far inside the bounds these have the distribution N(y, C).
+
+The logarithm of the product is concave. Its mode is found by Newton's method, and Hamiltonian Monte Carlo in the
+coordinates in which the Laplace approximation there is N(0, 1) draws from it: many chains side by side, as arrays.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from dynid.errors import DataError, InfeasibleError
+from dynid.identification.feasibility.belief import Belief
+from dynid.identification.feasibility.consistent import (
+    FRICTION,
+    LENGTH_UNIT_M,
+    MASS_UNIT_KG,
+    consistent_interior,
+    link_rows,
+    solver_units,
+    spread_out,
+)
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.link_limits import ArmLimits
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, StandardParameters
+from dynid.robot import FloatArray, PhysicalBounds, read_only
+
+CHAINS = 200
+LEAPFROGS = (10, 20)  # steps of a trajectory, drawn anew for each
+STEP = 0.12  # in units of the Laplace approximation's deviations
+SETTLING = 40  # trajectories before the first draw
+BETWEEN = 10  # trajectories from draw to draw of a chain
+LEAST_ACCEPTANCE = 0.05  # of trajectories: below it the chains have hardly moved
+NEWTON_STEPS = 200
+LEAST_VARIANCE = 1e-9  # of a correlation matrix, whose directions without any would hold the arms fast
+DECREMENT = 1e-10  # of Newton's method, at which it has arrived
+
+
+@dataclass(frozen=True, eq=False)
+class PossibleArms:
+    """Draws from the posterior.
+
+    Attributes:
+        names: of the standard parameters, (s,).
+        standard: (N, s), every row consistent and within the limits.
+        base_names: of the base parameters, and of friction beside them, (k,).
+        base: (N, k).
+        acceptance: share of the trajectories that were accepted.
+    """
+
+    names: tuple[str, ...]
+    standard: FloatArray
+    base_names: tuple[str, ...]
+    base: FloatArray
+    chain_size: int
+    acceptance: float
+
+    def arm(self, k: int) -> StandardParameters:
+        """The k-th arm."""
+        return StandardParameters(self.names, self.standard[k], self.chain_size)
+
+
+class _Density:
+    """The logarithm of the posterior's density, less a constant, over coordinates z (c, d) of c chains.
+
+    x = origin + axes z are the free standard parameters in the solver's units. `slopes` (m, d) and `levels` (m,) make
+    slacks of linear bounds, `shapes` (16 n, d) and `inertias` (16 n,) the links' matrices S; `fit` (k, d) and `misses`
+    (k,) what the data say. `slack_pull` and `inertia_pull` are the centre's s0^-1 and S0^-1; zero: there is none yet.
+    """
+
+    def __init__(self, parts: tuple[FloatArray, ...], pulls: tuple[FloatArray, FloatArray] | None = None) -> None:
+        self.parts = parts
+        self.slopes, self.levels, self.shapes, self.inertias, self.fit, self.misses = parts
+        none = np.zeros(len(self.levels)), np.zeros(len(self.inertias))
+        self.slack_pull, self.inertia_pull = none if pulls is None else pulls
+
+    def moved(self, origin: FloatArray, axes: FloatArray) -> "_Density":
+        """The same density over other coordinates: z_here = origin + axes z_there."""
+        pairs = zip(self.parts[::2], self.parts[1::2], strict=True)
+        parts = tuple(part for matrix, offset in pairs for part in (matrix @ axes, offset + matrix @ origin))
+        return _Density(parts, (self.slack_pull, self.inertia_pull))
+
+    def pulled_to(self, z: FloatArray) -> "_Density":
+        """The density with its central arm at z (d,)."""
+        _, inverse = _inverse(self._matrices(z[None]))
+        return _Density(self.parts, (1.0 / (self.slopes @ z + self.levels), inverse.reshape(-1)))
+
+    def _matrices(self, z: FloatArray) -> FloatArray:
+        """S of all links, (4, 4, n, c): the matrices' indices first, so that operations run along chains."""
+        flat = self.shapes @ z.T + self.inertias[:, None]
+        return flat.reshape(4, 4, -1, len(z))
+
+    def __call__(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Minus the logarithm (c,), infinite outside, and its gradient (c, d), at z (c, d)."""
+        slacks = z @ self.slopes.T + self.levels
+        miss = z @ self.fit.T + self.misses
+        logarithms, inverse = _inverse(self._matrices(z))
+        inverse = inverse.reshape(len(self.inertias), -1)
+        outside = np.any(slacks <= 0.0, axis=1) | ~np.all(np.isfinite(logarithms), axis=0)
+        safe = np.where(slacks > 0.0, slacks, 1.0)
+        matrices = self._matrices(z).reshape(len(self.inertias), -1)
+        value = 0.5 * (miss**2).sum(axis=1) - np.log(safe).sum(axis=1) + slacks @ self.slack_pull
+        value += self.inertia_pull @ matrices - logarithms.sum(axis=0)
+        slope = miss @ self.fit + (self.slack_pull - 1.0 / safe) @ self.slopes
+        slope += (self.inertia_pull[:, None] - inverse).T @ self.shapes
+        return np.where(outside, np.inf, value), np.where(outside[:, None], 0.0, slope)
+
+    def curvature(self, z: FloatArray) -> FloatArray:
+        """Second derivatives (d, d) at z (d,)."""
+        scaled = self.slopes / (self.slopes @ z + self.levels)[:, None]
+        inverse = _inverse(self._matrices(z[None]))[1][..., 0]
+        shapes = self.shapes.reshape(4, 4, -1, len(z))
+        turned = np.einsum("abn,bcnd->acnd", inverse, shapes)
+        return np.asarray(self.fit.T @ self.fit + scaled.T @ scaled + np.einsum("acnd,cane->de", turned, turned))
+
+
+def _inverse(S: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of determinants (n, c), NaN where S is not positive definite, and inverses, of S (4, 4, n, c)."""
+    size = len(S)
+    root, back = np.zeros_like(S), np.zeros_like(S)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for i in range(size):
+            for j in range(i + 1):
+                rest = S[i, j] - np.einsum("k...,k...->...", root[i, :j], root[j, :j])
+                root[i, j] = np.sqrt(rest) if i == j else rest / root[j, j]
+        for i in range(size):
+            back[i, i] = 1.0 / root[i, i]
+            for j in range(i):
+                back[i, j] = -np.einsum("k...,k...->...", root[i, j:i], back[j:i, j]) * back[i, i]
+        logarithms = 2.0 * sum(np.log(root[i, i]) for i in range(size))
+    return logarithms, np.einsum("kanc,kbnc->abnc", back, back)
+
+
+def _mode(density: _Density, z: FloatArray) -> FloatArray:
+    """Where the density (d,) is greatest, by Newton's method from a point inside."""
+    value, slope = (one[0] for one in density(z[None]))
+    for _ in range(NEWTON_STEPS if np.isfinite(value) else 0):
+        try:
+            step = -cho_solve(cho_factor(density.curvature(z)), slope)
+        except np.linalg.LinAlgError:
+            break  # rounding has the better of it: slacks are too different
+        decrement = -float(slope @ step)
+        if decrement < DECREMENT:
+            return z
+        share = 1.0
+        while True:
+            new_value, new_slope = (one[0] for one in density((z + share * step)[None]))
+            if new_value <= value - 0.25 * share * decrement or share < 1e-9:
+                break
+            share /= 2.0
+        z, value, slope = z + share * step, new_value, new_slope
+    raise InfeasibleError(
+        "the mode of the posterior was not found: the bounds leave hardly any room, or the estimate contradicts them"
+    )
+
+
+class _Arm:
+    """The free standard parameters of an arm under a belief, and the posterior's density over them."""
+
+    def __init__(self, model: ArmModel, belief: Belief, limits: ArmLimits, start: FloatArray) -> None:
+        self.names = model.regrouping.standard
+        self.rows = np.array([self._row(model, name) for name in belief.names])
+        held = np.diag(belief.covariance) == 0.0
+        self.free = np.flatnonzero(self._freedom(model, belief.names, held))
+        self.units = solver_units(self.names)[self.free]
+        self.fixed = np.array(start)
+        self.fixed[self.free] = 0.0
+        deviations = np.sqrt(np.diag(belief.covariance)[~held])
+        correlation = belief.covariance[np.ix_(~held, ~held)] / np.outer(deviations, deviations)
+        root = _whitening(correlation) / deviations
+        fit = root @ self.rows[~held], -root @ belief.values[~held]
+        maps = (self._bounds(model, limits), self._shapes(model, limits), fit)
+        self.density = _Density(
+            tuple(one for A, b in maps for one in (A[:, self.free] * self.units, b + A @ self.fixed))
+        )
+
+    def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which standard parameters are free, (s,): those of the model and friction beside them, unless `held`."""
+        free = np.array(model.modelled)
+        for name, row, still in zip(names, self.rows, held, strict=True):
+            friction = np.count_nonzero(row) == 1 and kind_and_number(name)[0] in FRICTION
+            if still and not friction:
+                raise DataError(
+                    f"the estimate states no deviation for {name}, so it does not say which arms are possible: "
+                    "identify with another estimator, such as ols or wls"
+                )
+            if friction:
+                free[row != 0.0] = not still
+        return free
+
+    def _row(self, model: ArmModel, name: str) -> FloatArray:
+        """What a name of the belief is of the standard parameters, (s,)."""
+        if name in model.names:
+            return np.asarray(model.regrouping.K[model.names.index(name)])
+        if name in self.names:
+            return np.asarray(np.eye(len(self.names))[self.names.index(name)])
+        raise DataError(f"the belief's {name} is no parameter of this model: it is of another robot or structure")
+
+    def _bounds(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
+        """Linear bounds A pi + b > 0 of all standard parameters: (m, s) and (m,)."""
+        size = len(self.names)
+        A, b = [], []
+        for j, link in enumerate(limits.links):
+            G, h = link_rows(link, model.mdh.in_link[j])
+            A.append(np.hstack([np.zeros((len(G), 10 * j)), G, np.zeros((len(G), size - 10 * (j + 1)))]))
+            b.append(-h)
+        total = np.array([-float(name.startswith("M") and name[1:].isdigit()) for name in self.names]) / MASS_UNIT_KG
+        A.append(total[None])
+        b.append(np.array([limits.total_mass / MASS_UNIT_KG]))
+        units = solver_units(self.names)
+        least = {"IA": MINIMUM_ROTOR_INERTIA, **dict.fromkeys(FRICTION, 0.0)}
+        for k in self.free:
+            kind = kind_and_number(self.names[k])[0]
+            if kind in least:
+                A.append(np.eye(size)[k : k + 1] / units[k])
+                b.append(np.array([-least[kind] / units[k]]))
+        return np.vstack(A), np.concatenate(b)
+
+    def _shapes(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
+        """The links' matrices, of unit size, as A pi + b: (16 n, s) and (16 n,), in the order of `_Density`."""
+        scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / np.sqrt(MASS_UNIT_KG)
+        units = np.array([scale @ spread_out(one, limits.spread) @ scale for one in np.eye(10)])
+        n = model.chain_size
+        A = np.zeros((4, 4, n, len(self.names)))
+        for j in range(n):
+            A[:, :, j, 10 * j : 10 * (j + 1)] = np.moveaxis(units, 0, -1)
+        margin = np.broadcast_to((-limits.margin * scale @ scale)[:, :, None], (4, 4, n))
+        return A.reshape(-1, len(self.names)), margin.reshape(-1)
+
+    def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
+        """Free parameters (d,) strictly inside, from standard ones (s,) that are so except for friction beside them."""
+        values = np.array(standard)
+        for name, value, variance in zip(belief.names, belief.values, np.diag(belief.covariance), strict=True):
+            if name in self.names and values[k := self.names.index(name)] <= 0.0:
+                values[k] = value + np.sqrt(variance)
+        return np.asarray(values[self.free] / self.units)
+
+    def standard(self, x: FloatArray) -> FloatArray:
+        """All standard parameters (N, s) of free ones x (N, d) in the solver's units."""
+        values = np.tile(self.fixed, (len(x), 1))
+        values[:, self.free] = x * self.units
+        return values
+
+
+def _whitening(correlation: FloatArray) -> FloatArray:
+    """W with W' W the inverse of a correlation matrix, directions without any deviation being given a little."""
+    values, vectors = np.linalg.eigh(correlation)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE))).T)
+
+
+def possible_arms(
+    model: ArmModel,
+    belief: Belief,
+    bounds: PhysicalBounds,
+    count: int,
+    *,
+    start: FloatArray | None = None,
+    seed: int = 0,
+) -> PossibleArms:
+    """Draw arms from the posterior.
+
+    Args:
+        model: geometry and structure.
+        belief: what the data say.
+        bounds: physical bounds.
+        count: of arms.
+        start: standard parameters (s,) of the result, for those that the model has not; None: zero.
+        seed: of the draws; the same seed gives the same arms.
+
+    Raises:
+        InfeasibleError: no arm is strictly inside the bounds, or the chains did not settle.
+        DataError: the belief is of another model, or states no deviations.
+    """
+    if count < 1:
+        raise DataError(f"{count} arms; expected at least 1")
+    limits = model.limits(bounds)
+    inside = consistent_interior(model, limits)
+    arm = _Arm(model, belief, limits, inside if start is None else start)
+    x = _mode(arm.density, arm.inside(inside, belief))
+    density = arm.density.pulled_to(x)
+    mode = _mode(density, x)
+    root = np.linalg.cholesky(density.curvature(mode))
+    axes = solve_triangular(root.T, np.eye(len(mode)))
+    drawn, acceptance = _draw(density.moved(mode, axes), count, np.random.default_rng(seed))
+    if acceptance < LEAST_ACCEPTANCE:
+        raise InfeasibleError(
+            f"only {100 * acceptance:.2g} % of the trajectories through the posterior were accepted, so these would "
+            "not be its arms: the estimate contradicts the bounds of robot.yaml, correct them or the data"
+        )
+    standard = arm.standard(mode + drawn @ axes.T)
+    base = standard @ arm.rows.T
+    return PossibleArms(arm.names, read_only(standard), belief.names, read_only(base), model.chain_size, acceptance)
+
+
+def _draw(density: _Density, count: int, rng: np.random.Generator) -> tuple[FloatArray, float]:
+    """Hamiltonian Monte Carlo: (count, d) draws of all chains, and the share of trajectories that were accepted."""
+    chains = min(count, CHAINS)
+    z = _start(density, chains, rng)
+    value, slope = density(z)
+    draws, accepted, trajectories = [], 0, SETTLING + BETWEEN * -(-count // chains - 1)
+    for trajectory in range(1, trajectories + 1):
+        momentum = rng.normal(size=z.shape)
+        energy = value + 0.5 * (momentum**2).sum(axis=1)
+        new, new_value, new_slope = z, value, slope
+        step = STEP * rng.uniform(0.7, 1.3)
+        for _ in range(rng.integers(*LEAPFROGS)):
+            momentum = momentum - 0.5 * step * new_slope
+            new = new + step * momentum
+            new_value, new_slope = density(new)
+            momentum = momentum - 0.5 * step * new_slope
+        change = energy - new_value - 0.5 * (momentum**2).sum(axis=1)
+        kept = np.log(rng.uniform(size=chains)) < change
+        z, slope = np.where(kept[:, None], new, z), np.where(kept[:, None], new_slope, slope)
+        value = np.where(kept, new_value, value)
+        accepted += int(kept.sum())
+        if trajectory >= SETTLING and (trajectory - SETTLING) % BETWEEN == 0:
+            draws.append(z)
+    return np.concatenate(draws)[:count], accepted / (chains * trajectories)
+
+
+def _start(density: _Density, chains: int, rng: np.random.Generator) -> FloatArray:
+    """A point inside for every chain: the Laplace approximation's, drawn in to the mode as far as it takes."""
+    z = rng.normal(size=(chains, density.fit.shape[1]))
+    while (out := ~np.isfinite(density(z)[0])).any():
+        z[out] *= 0.7
+    return np.asarray(z)

@@ -1,0 +1,89 @@
+"""One joint's motion predicted from its torque, state after state: the Kalman filter behind the joint-level fit."""
+
+import math
+
+import numba
+import numpy as np
+
+from dynid.robot import FloatArray
+
+# Below this speed friction grows with it: a joint that sticks has a steep but finite slope.
+STICKING_RAD_S = 0.01
+SUBSTEPS = 6  # per sample: friction that changes sign within one needs them
+
+
+@numba.njit(cache=True)
+def advance(
+    state: FloatArray,
+    step: float,
+    commanded: float,
+    inertia: float,
+    damping: float,
+    friction: float,
+    offset: float,
+    stiffness: float,
+    centre: float,
+) -> None:
+    """Pass `step` [s] with a constant command [N m]; `state` (5,) is q, v and the covariance qq, qv, vv, in place."""
+    q, v, qq, qv, vv = state
+    torque = commanded - offset - stiffness * (q - centre)
+    after = (v + step / inertia * torque) / (1.0 + step / inertia * (damping + friction / max(abs(v), STICKING_RAD_S)))
+    slope = damping if abs(v) > STICKING_RAD_S else damping + friction / STICKING_RAD_S
+    a_vv = 1.0 / (1.0 + step / inertia * slope)
+    a_vq = -step / inertia * stiffness * a_vv
+    a_qv, a_qq = 0.5 * step * (1.0 + a_vv), 1.0 + 0.5 * step * a_vq
+    state[0], state[1] = q + 0.5 * step * (v + after), after
+    state[2] = a_qq * a_qq * qq + 2.0 * a_qq * a_qv * qv + a_qv * a_qv * vv
+    state[3] = a_qq * a_vq * qq + (a_qq * a_vv + a_qv * a_vq) * qv + a_qv * a_vv * vv
+    state[4] = a_vq * a_vq * qq + 2.0 * a_vq * a_vv * qv + a_vv * a_vv * vv
+
+
+@numba.njit(cache=True)
+def predict_errors(
+    y: FloatArray, u: FloatArray, dt: float, model: FloatArray, noise: FloatArray, error: FloatArray, spread: FloatArray
+) -> None:
+    """One-step prediction errors of a joint, M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0).
+
+    The encoder sees the joint through a play: it rests until the joint has crossed the gap, and is not informative
+    then.
+
+    Args:
+        y: measured positions, (N,) [rad]; NaN where a reading is missing, the first one is there.
+        u: commanded torques, each held for dt, (N + lead,); the last N belong to y, those before precede it [N m].
+        dt: time between two samples [s].
+        model: M, D, delay, F, c, k, q0, half of the play.
+        noise: standard deviations of the torque [N m] (per sample) and of a measured position [rad], and of the speed
+            at the begin [rad/s].
+        error: results, (N,): measured minus predicted position [rad]; NaN where a reading is missing.
+        spread: results, (N,): standard deviations that the noise gives the errors [rad].
+    """
+    inertia, damping, delay, friction, offset, stiffness, centre, gap = model
+    lead, late = len(u) - len(y), delay / dt
+    whole = math.floor(late)
+    lengths = (late - whole, 1.0 - (late - whole))  # the older command acts until the newer one has arrived
+    drive, seen = (noise[0] * dt / inertia) ** 2, noise[1] ** 2
+    state, shown = np.array([y[0], 0.0, seen, 0.0, noise[2] ** 2]), y[0]
+    for k in range(len(y)):
+        engaged = abs(state[0] - shown) >= gap
+        shown = min(max(shown, state[0] - gap), state[0] + gap)
+        variance = state[2] + seen if engaged else seen
+        error[k], spread[k] = y[k] - shown, math.sqrt(variance)
+        if engaged and not math.isnan(y[k]):
+            gain_q, gain_v = state[2] / variance, state[3] / variance
+            state[0] += gain_q * error[k]
+            state[1] += gain_v * error[k]
+            shown += gain_q * error[k]
+            state[4] -= gain_v * state[3]
+            state[3] -= gain_v * state[2]
+            state[2] -= gain_q * state[2]
+        for piece in range(2):
+            count = math.ceil(lengths[piece] * SUBSTEPS)
+            commanded = u[max(lead + k - whole - (1 - piece), 0)]
+            for _ in range(count):
+                step = lengths[piece] * dt / count
+                advance(state, step, commanded, inertia, damping, friction, offset, stiffness, centre)
+        state[4] += drive
+        state[3] += 0.5 * dt * drive
+        state[2] += 0.25 * dt * dt * drive
+    if not np.isfinite(state[0]):
+        error[:] = np.inf

@@ -1,0 +1,95 @@
+"""Torques that a model predicts for recorded motions, as they are in the recorded ones behind the filter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dynid.identification.data.sources import Kind, Portion
+from dynid.identification.estimators.gear_rows import predicted_torques
+from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.model.identified import Model
+from dynid.robot import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """One recorded motion and its prediction.
+
+    Attributes:
+        name: of the bag or file, or of a part of it.
+        kind: "fitted" if the model was identified from it, else "held out".
+        sha256: of the recording.
+        time: (N,) [s], on the recording's axis.
+        dq: joint velocities (N, n) [rad/s; m/s where a joint slides].
+        measured, predicted: torques (N, n) [N m; N].
+        moved: how far the consistent projection moved the predicted torques, as a part of the measured ones; NaN where
+            the parameters before it are not known.
+    """
+
+    name: str
+    kind: Kind
+    sha256: str
+    time: FloatArray
+    dq: FloatArray
+    measured: FloatArray
+    predicted: FloatArray
+    moved: float = float("nan")
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @classmethod
+    def of(cls, portion: Portion, predicted: FloatArray, before: FloatArray | None = None) -> "Motion":
+        """A portion with torques (N, n) that are predicted with the result, and with the parameters before it."""
+        samples, moved = portion.samples, float("nan")
+        if before is not None:
+            moved = float(np.linalg.norm(predicted - before) / np.linalg.norm(samples.tau))
+        own = portion.name, portion.kind, portion.sha256
+        return cls(*own, samples.time, samples.dq, samples.tau, predicted, moved)
+
+    @property
+    def residual(self) -> FloatArray:
+        """Measured minus predicted, (N, n) [N m]."""
+        return self.measured - self.predicted
+
+    @cached_property
+    def errors(self) -> TorqueErrors:
+        """Torque errors in all and per axis."""
+        return torque_errors(self.measured, self.predicted, self.dq)
+
+    def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
+        """RMSE [N m], MNE and relative error, in all and per axis."""
+        errors = self.errors
+        columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis)
+        rows = zip(joints, *(column.tolist() for column in columns), strict=True)
+        axes = {joint: {"rmse_nm": a, "mne": b, "relative": c} for joint, a, b, c in rows}
+        whole = {"rmse_nm": errors.rmse, "mne": errors.mne, "relative": errors.relative}
+        whole["relative_moving"] = errors.moving
+        return {"samples": len(self)} | whole | {"axes": axes}
+
+
+def predict(model: Model, portion: Portion) -> Motion:
+    """What a model predicts for a portion of a recording, at the mount of the recording."""
+    arm, samples = model.arm(portion.mount), portion.samples
+    tau = predicted_torques(arm, samples, model.base, model.friction)
+    if model.unconstrained is None:
+        return Motion.of(portion, tau)
+    change = model.base.values - model.unconstrained
+    return Motion.of(portion, tau, tau - samples.seen(lambda q, dq, ddq: arm.regressor(q, dq, ddq) @ change))
+
+
+def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
+    """|| tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
+    return {"all": errors.relative, "joints": dict(zip(joints, errors.relative_per_axis.tolist(), strict=True))}
+
+
+def pooled_errors(motions: Sequence[Motion]) -> TorqueErrors:
+    """Torque errors over all samples of several motions."""
+    return torque_errors(
+        np.concatenate([one.measured for one in motions]),
+        np.concatenate([one.predicted for one in motions]),
+        np.concatenate([one.dq for one in motions]),
+    )

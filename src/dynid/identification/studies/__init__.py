@@ -1,0 +1,1 @@
+"""What can be asked of recordings beside a model: payloads, torque constants."""

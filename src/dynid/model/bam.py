@@ -1,0 +1,144 @@
+"""Friction of a gear as BAM's parameter files have it (github.com/Rhoban/bam): JSON, one file per gear.
+
+BAM knows the models M1 to M6, and beside friction a motor: torque constant, resistance, rotor inertia. Other terms,
+such as differences by direction (FA) and offsets (OF), have no place there; the key `note` lists them if there are any.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, InputNotFoundError
+from dynid.model.friction import MODELS, TERMS, FrictionLaw
+
+KEYS = {
+    "fb": "friction_base",
+    "fs": "friction_stribeck",
+    "km": "load_friction_motor",
+    "ke": "load_friction_external",
+    "kms": "load_friction_motor_stribeck",
+    "kes": "load_friction_external_stribeck",
+    "kmq": "load_friction_motor_quad",
+    "keq": "load_friction_external_quad",
+    "ws": "dtheta_stribeck",
+    "a": "alpha",
+    "fv": "friction_viscous",
+}
+ALIKE: dict[str, tuple[str, ...]] = {
+    "load_friction_base": ("km", "ke"),
+    "load_friction_stribeck": ("kms", "kes"),
+}  # M3 and M4: both sides the same
+MOTOR = ("kt", "R", "armature", "q_offset")  # of the motor and the test bench, no friction; eRob's have no R
+WORDS = ("model", "actuator", "note")
+NO_PLACE = tuple(term.symbol for term in TERMS if term.symbol not in MODELS["M6"])
+
+
+@dataclass(frozen=True)
+class BamGear:
+    """What a file of BAM's says of one gear, SI at the joint; None where it does not say.
+
+    Attributes:
+        model: M1 to M6.
+        figures: friction by symbol, see `dynid.model.friction`.
+        torque_constant: [N m/A].
+        resistance: of the winding [ohm].
+        rotor_inertia: [kg m^2].
+        actuator: BAM's name of the servo.
+    """
+
+    model: str
+    figures: dict[str, float]
+    torque_constant: float | None = None
+    resistance: float | None = None
+    rotor_inertia: float | None = None
+    actuator: str = ""
+
+
+def _keys_of(model: str) -> dict[str, tuple[str, ...]]:
+    """The keys that a model's file holds, and the symbols that each stands for."""
+    symbols = MODELS[model]
+    if model in ("M3", "M4"):
+        both = {key: pair for key, pair in ALIKE.items() if pair[0] in symbols}
+        return both | {KEYS[one]: (one,) for one in symbols if one not in ("km", "ke", "kms", "kes")}
+    return {KEYS[one]: (one,) for one in symbols}
+
+
+def read_bam(path: Path) -> BamGear:
+    """Read a parameter file of BAM's.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: no JSON object, a model that is none of M1 to M6, a key that is unknown or missing, or a
+            value that no gear can have; names file and key.
+    """
+    if not path.is_file():
+        raise InputNotFoundError(f"no such file: {path}; expected a BAM parameter file")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigurationError(f"{path} is not valid JSON ({error}); expected a BAM parameter file") from error
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path} holds no JSON object; expected a BAM parameter file")
+    model = str(content.get("model", "")).upper()
+    if model not in MODELS:
+        raise ConfigurationError(f"{path}: model '{content.get('model')}' is none of {', '.join(MODELS)}")
+    keys = _keys_of(model)
+    unknown = sorted(set(content) - set(keys) - {*MOTOR, *WORDS})
+    missing = sorted(set(keys) - set(content))
+    if unknown or missing:
+        what = f"the unknown key '{unknown[0]}'" if unknown else f"no key '{missing[0]}'"
+        raise ConfigurationError(f"{path}: a file of model {model} has {what}; it has {', '.join(keys)}")
+    figures = {symbol: _number(path, content, key) for key, symbols in keys.items() for symbol in symbols}
+    kt, resistance, inertia = (_number(path, content, key) if key in content else None for key in MOTOR[:3])
+    return BamGear(model, figures, kt, resistance, inertia, str(content.get("actuator", "")))
+
+
+def _number(path: Path, content: dict[str, object], key: str) -> float:
+    value = content[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0.0):
+        raise ConfigurationError(f"{path}: {key} is {value!r}; expected a number of at least 0")
+    return float(value)
+
+
+def law_of(gears: Sequence[BamGear]) -> FrictionLaw:
+    """The law of axes that have these gears, in order.
+
+    Raises:
+        DataError: figures that no gear can have.
+    """
+    symbols = {symbol for gear in gears for symbol in gear.figures}
+    return FrictionLaw.of(len(gears), {s: np.array([gear.figures.get(s, 0.0) for gear in gears]) for s in symbols})
+
+
+def smallest_model(law: FrictionLaw, axis: int) -> str:
+    """The first of M1 to M6 that can hold the friction of an axis, what has no place in any left out."""
+    value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}
+    there = {symbol for symbol, figure in value.items() if figure and symbol not in NO_PLACE}
+    alike = value["km"] == value["ke"] and value["kms"] == value["kes"]
+    fits = [model for model in MODELS if there <= set(MODELS[model]) and (alike or model not in ("M3", "M4"))]
+    return fits[0]
+
+
+def bam_text(
+    law: FrictionLaw, axis: int, *, actuator: str, rotor_inertia: float, torque_constant: float | None = None
+) -> str:
+    """BAM's parameter file of an axis (an index): model, friction, rotor inertia and, where known, torque constant.
+
+    A resistance is not identified; BAM needs one to simulate the servo's own position control, and takes its default.
+    """
+    model = smallest_model(law, axis)
+    value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}
+    if not value["ws"]:
+        value |= {"ws": 1.0, "a": 1.0}  # nothing fades; a model that could needs a shape nevertheless
+    content: dict[str, object] = {} if torque_constant is None else {"kt": torque_constant}
+    content["armature"] = rotor_inertia
+    content |= {key: value[symbols[0]] for key, symbols in _keys_of(model).items()}
+    content |= {"model": model.lower(), "actuator": actuator}
+    left = [f"{one.prefix} {value[one.symbol]:.6g} {one.unit}" for one in TERMS if one.symbol in NO_PLACE]
+    if any(value[symbol] for symbol in NO_PLACE):
+        content["note"] = f"BAM cannot hold {' and '.join(left)}"
+    return json.dumps(content, indent=4) + "\n"

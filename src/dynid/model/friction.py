@@ -1,0 +1,435 @@
+"""Friction of servo gears: the only place where a law of friction is written.
+
+Friction resists motion with at most a budget; at rest it holds whatever is applied up to that. With w the velocity of a
+joint, tm the motor's torque on it, te the load (what gravity, Coriolis forces and contact put on the joint, so -(C + g)
+of a free arm) and s = exp(-(|w| / ws)^a), which fades with speed,
+
+    budget = fb + fa sign(w) + |ke te - km tm| + s (fs + |kes te - kms tm| + q)
+    torque = fv w + of + sign(w) budget
+
+q being keq te^2 where the motor drives the load (te against tm and smaller) and kmq tm^2 where the load drives the
+motor. These are the models M1 to M6 of Duclusaud and Passault (arXiv:2410.08650), with an offset and a budget that
+differs by direction beside them; M3 and M4, which know |te - tm| alone, are M5 with ke = km and kes = kms.
+
+Where a torque is wanted that has a derivative, sign(w) is tanh(w / v) with a small transition speed v.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numba
+import numpy as np
+
+from dynid.errors import DataError, UnknownNameError
+from dynid.robot import FloatArray, read_only
+
+RESIDUAL = 1e-14  # of the torques at hand, where the implicit solution ends
+ITERATIONS = 100
+
+
+@dataclass(frozen=True)
+class Term:
+    """A parameter of the law: its symbol, and the prefix of its name per axis (FC3); `fades` if it is multiplied by s.
+
+    `kind` "shape" enters s nonlinearly; "signed" may be negative; all others are sizes of at least 0.
+    """
+
+    symbol: str
+    prefix: str
+    unit: str
+    kind: Literal["size", "signed", "shape"] = "size"
+    fades: bool = False
+
+    @property
+    def lower(self) -> float:
+        """Lower bound of the value."""
+        return -math.inf if self.kind == "signed" else 0.0
+
+
+TERMS = (
+    Term("fv", "FV", "N*m*s/rad"),
+    Term("fb", "FC", "N*m"),
+    Term("fa", "FA", "N*m", "signed"),
+    Term("of", "OF", "N*m", "signed"),
+    Term("fs", "FS", "N*m", fades=True),
+    Term("km", "KM", "1"),
+    Term("ke", "KE", "1"),
+    Term("kms", "KMS", "1", fades=True),
+    Term("kes", "KES", "1", fades=True),
+    Term("kmq", "KMQ", "1/(N*m)", fades=True),
+    Term("keq", "KEQ", "1/(N*m)", fades=True),
+    Term("ws", "WS", "rad/s", "shape"),
+    Term("a", "AS", "1", "shape"),
+)
+SYMBOLS = tuple(term.symbol for term in TERMS)
+FV, FB, FA, OF, FS, KM, KE, KMS, KES, KMQ, KEQ, WS, AS = range(len(TERMS))
+_M1, _STRIBECK, _LOAD = ("fv", "fb"), ("fs", "ws", "a"), ("km", "ke")
+_M5 = (*_M1, *_STRIBECK, *_LOAD, "kms", "kes")
+MODELS = {"M1": _M1, "M2": (*_M1, *_STRIBECK), "M3": (*_M1, *_LOAD), "M4": _M5, "M5": _M5, "M6": (*_M5, "kmq", "keq")}
+
+
+@numba.njit(cache=True)
+def direction(dq: float, transition: float) -> float:
+    """sign(dq), or tanh(dq / transition) where the transition speed is not 0."""
+    return math.tanh(dq / transition) if transition > 0.0 else float(np.sign(dq))
+
+
+@numba.njit(cache=True)
+def fading(dq: float, velocity: float, exponent: float) -> float:
+    """s = exp(-(|dq| / velocity)^exponent); 1 at rest, and where the velocity is 0, so not given, away from rest 0."""
+    if dq == 0.0:
+        return 1.0
+    return math.exp(-((abs(dq) / velocity) ** exponent)) if velocity > 0.0 else 0.0
+
+
+@numba.njit(cache=True)
+def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
+    """The part of the budget [N m] that no load makes, of parameters p (terms, n) and axis i, in the direction x."""
+    return float(p[FB, i] + p[FA, i] * x + s * p[FS, i])
+
+
+@numba.njit(cache=True)
+def plain_torque(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
+    """The part of the friction torque [N m] that no load makes, of parameters p (terms, n) and axis i."""
+    return float(p[FV, i] * dq + p[OF, i] + x * plain_budget(p, i, x, s, dq))
+
+
+@numba.njit(cache=True)
+def load_budget(p: FloatArray, i: int, s: float, tm: float, te: float) -> float:
+    """The part of the budget [N m] that the load makes, of parameters p (terms, n) and axis i."""
+    quadratic = 0.0
+    if te * tm < 0.0:
+        quadratic = p[KEQ, i] * te * te if abs(te) < abs(tm) else p[KMQ, i] * tm * tm
+    faded = abs(p[KES, i] * te - p[KMS, i] * tm) + quadratic
+    return float(abs(p[KE, i] * te - p[KM, i] * tm) + s * faded)
+
+
+@numba.njit(cache=True)
+def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) -> float:
+    """The budget [N m] of axis i, moving in the direction x (-1 to 1), of parameters p (terms, n)."""
+    s = fading(dq, p[WS, i], p[AS, i])
+    return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, tm, te))
+
+
+@numba.njit(cache=True)
+def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
+    """The friction torque [N m] of axis i in motion, of parameters p (terms, n)."""
+    x = direction(dq, transition)
+    return float(p[FV, i] * dq + p[OF, i] + x * budget_of(p, i, x, dq, tm, te))
+
+
+@numba.njit(cache=True)
+def slope_by_motor(p: FloatArray, i: int, s: float, tm: float, te: float) -> float:
+    """Derivative [-] of the budget by tm, of parameters p (terms, n)."""
+    slope = -p[KM, i] * np.sign(p[KE, i] * te - p[KM, i] * tm)
+    faded = -p[KMS, i] * np.sign(p[KES, i] * te - p[KMS, i] * tm)
+    if te * tm < 0.0 and abs(te) >= abs(tm):
+        faded += 2.0 * p[KMQ, i] * tm
+    return float(slope + s * faded)
+
+
+@numba.njit(cache=True)
+def slope_by_load(p: FloatArray, i: int, s: float, tm: float, te: float) -> float:
+    """Derivative [-] of the budget by te, of parameters p (terms, n)."""
+    slope = p[KE, i] * np.sign(p[KE, i] * te - p[KM, i] * tm)
+    faded = p[KES, i] * np.sign(p[KES, i] * te - p[KMS, i] * tm)
+    if te * tm < 0.0 and abs(te) < abs(tm):
+        faded += 2.0 * p[KEQ, i] * te
+    return float(slope + s * faded)
+
+
+@numba.njit(cache=True)
+def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
+    """Derivative [N m s/rad] of the friction torque by dq, the jump of sign(dq) left out; parameters p (terms, n)."""
+    x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
+    slope = p[FV, i]
+    if transition > 0.0:
+        slope += (1.0 - x * x) / transition * (budget_of(p, i, x, dq, tm, te) + x * p[FA, i])
+    if dq != 0.0 and p[WS, i] > 0.0:
+        ratio = abs(dq) / p[WS, i]
+        ds = -s * p[AS, i] * ratio ** p[AS, i] / dq
+        slope += x * ds * (p[FS, i] + load_budget(p, i, 1.0, tm, te) - load_budget(p, i, 0.0, tm, te))
+    return float(slope)
+
+
+@numba.njit(cache=True)
+def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: float, wanted: float) -> float:
+    """tm = wanted + friction(dq, tm, te): what the motor must give for a torque to arrive at the links [N m].
+
+    As km + kms < 1 the two sides cross once. They may do so within the step that q has where |tm| = |te|, where
+    friction takes any value between; then the place of that step is the solution.
+    """
+    x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
+    base = wanted + plain_torque(p, i, x, s, dq)
+    if x == 0.0:
+        return float(base)
+    load, kept = abs(te), 1.0 - abs(x) * (p[KM, i] + s * p[KMS, i])
+    most = (p[KE, i] + s * p[KES, i]) * load + s * max(p[KMQ, i], p[KEQ, i]) * load * load
+    far = math.copysign((abs(base) + abs(x) * most) / kept, x)
+    low, high = min(base, far), max(base, far)
+    tm, scale = base, 1.0 + abs(far)
+    for _ in range(ITERATIONS):
+        excess = tm - base - x * load_budget(p, i, s, tm, te)
+        if abs(excess) <= RESIDUAL * scale or high - low <= RESIDUAL * scale:
+            break
+        if excess > 0.0:
+            high = tm
+        else:
+            low = tm
+        tm -= excess / (1.0 - x * slope_by_motor(p, i, s, tm, te))
+        if not low < tm < high:
+            tm = 0.5 * (low + high)
+    return float(tm)
+
+
+@numba.njit(cache=True)
+def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
+    """`budget_of` of states (N, n) [rad/s, N m] into `out`; the direction is sign(dq)."""
+    for k in range(dq.shape[0]):
+        for i in range(dq.shape[1]):
+            out[k, i] = budget_of(p, i, float(np.sign(dq[k, i])), dq[k, i], tm[k, i], te[k, i])
+
+
+@numba.njit(cache=True)
+def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
+    """`torque_of` of states (N, n) [rad/s, N m] into `out`."""
+    for k in range(dq.shape[0]):
+        for i in range(dq.shape[1]):
+            out[k, i] = torque_of(p, i, transition, dq[k, i], tm[k, i], te[k, i])
+
+
+@numba.njit(cache=True)
+def motor_torques(
+    p: FloatArray, transition: float, dq: FloatArray, te: FloatArray, wanted: FloatArray, out: FloatArray
+) -> None:
+    """`motor_torque_of` of states (N, n) [rad/s, N m] into `out`."""
+    for k in range(dq.shape[0]):
+        for i in range(dq.shape[1]):
+            out[k, i] = motor_torque_of(p, i, transition, dq[k, i], te[k, i], wanted[k, i])
+
+
+@numba.njit(cache=True)
+def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
+    """Derivatives of `torque_of` by dq, tm and te of states (N, n) into `out` (3, N, n) [N m s/rad, -, -]."""
+    for k in range(dq.shape[0]):
+        for i in range(dq.shape[1]):
+            x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
+            out[0, k, i] = slope_by_velocity(p, i, transition, dq[k, i], tm[k, i], te[k, i])
+            out[1, k, i] = x * slope_by_motor(p, i, s, tm[k, i], te[k, i])
+            out[2, k, i] = x * slope_by_load(p, i, s, tm[k, i], te[k, i])
+
+
+@numba.njit(cache=True)
+def add_gradient(
+    p: FloatArray, i: int, x: float, s: float, dq: float, tm: float, te: float, share: float, out: FloatArray
+) -> None:
+    """Add `share` times the derivatives of a friction torque by all but the shape to `out`, (terms,) [N m per SI unit].
+
+    The torque is linear in them, so that these are its columns. Where ke and km are both 0, load counts as if the
+    motor's alone grew. x is the direction and s what is left of fading friction, see `direction`, `fading`.
+    """
+    first = np.sign(p[KE, i] * te - p[KM, i] * tm)
+    second = np.sign(p[KES, i] * te - p[KMS, i] * tm)
+    first = -np.sign(tm) if first == 0.0 else first
+    second = -np.sign(tm) if second == 0.0 else second
+    against, driven = te * tm < 0.0, abs(te) < abs(tm)
+    faded = x * s * share
+    out[FV] += dq * share
+    out[FB] += x * share
+    out[FA] += x * x * share
+    out[OF] += share
+    out[FS] += faded
+    out[KM] -= x * first * tm * share
+    out[KE] += x * first * te * share
+    out[KMS] -= faded * second * tm
+    out[KES] += faded * second * te
+    if against and driven:
+        out[KEQ] += faded * te * te
+    elif against:
+        out[KMQ] += faded * tm * tm
+
+
+@numba.njit(cache=True)
+def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> None:
+    """The derivatives by the shape, once those by all fading terms are in `out`, (terms,) [N m per SI unit]."""
+    if dq == 0.0 or not p[WS, i] > 0.0:
+        return
+    power = (abs(dq) / p[WS, i]) ** p[AS, i]
+    faded = p[FS, i] * out[FS] + p[KMS, i] * out[KMS] + p[KES, i] * out[KES]
+    faded += p[KMQ, i] * out[KMQ] + p[KEQ, i] * out[KEQ]
+    out[WS] = faded * p[AS, i] * power / p[WS, i]
+    out[AS] = -faded * power * math.log(abs(dq) / p[WS, i])
+
+
+@numba.njit(cache=True)
+def gradients(
+    p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
+) -> None:
+    """Derivatives of `torque_of` by the parameters into `out` (N, n, terms) [N m per SI unit], zero on entry."""
+    for k in range(dq.shape[0]):
+        for i in range(dq.shape[1]):
+            x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
+            add_gradient(p, i, x, s, dq[k, i], tm[k, i], te[k, i], 1.0, out[k, i])
+            add_shape_gradient(p, i, dq[k, i], out[k, i])
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionLaw:
+    """Friction of n axes; arrays are read-only.
+
+    Attributes:
+        values: one row per term in the order of `TERMS`, (terms, n), SI; 0 where an axis lacks a term.
+        transition_rad_s: v of tanh(dq / v) that stands for sign(dq); 0 is the sign itself.
+        deviations: standard deviations of the values, (terms, n), NaN where they are not known; None if none are.
+    """
+
+    values: FloatArray
+    transition_rad_s: float = 0.0
+    deviations: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        values = read_only(self.values)
+        if values.ndim != 2 or len(values) != len(TERMS) or not np.isfinite(values).all():
+            raise DataError(f"friction has values of shape {values.shape}; expected ({len(TERMS)}, n) finite numbers")
+        if not 0.0 <= self.transition_rad_s < math.inf:
+            raise DataError(f"friction's transition speed is {self.transition_rad_s} rad/s; expected at least 0")
+        object.__setattr__(self, "values", values)
+        if self.deviations is not None:
+            object.__setattr__(self, "deviations", read_only(self.deviations))
+        self._refuse_impossible()
+
+    def _refuse_impossible(self) -> None:
+        """Raise DataError at what no gear can do."""
+        for term, row in zip(TERMS, self.values, strict=True):
+            if (row < term.lower).any():
+                i = int(np.argmin(row))
+                raise DataError(f"friction {term.prefix}{i + 1} is {row[i]:g} {term.unit}; expected at least 0")
+        if (np.abs(self.values[FA]) > self.values[FB]).any():
+            raise DataError(
+                "direction-dependent friction (FA) exceeds Coulomb friction (FC), so it would drive the joint"
+            )
+        locked = self.values[KM] + self.values[KMS]
+        if (locked >= 1.0).any():
+            i = int(np.argmax(locked))
+            raise DataError(
+                f"friction KM{i + 1} + KMS{i + 1} is {locked[i]:g}; expected less than 1: no motor could move this gear"
+            )
+        fading_rows = [k for k, term in enumerate(TERMS) if term.fades]
+        if ((self.values[fading_rows] > 0.0).any(axis=0) & ~(self.values[[WS, AS]] > 0.0).all(axis=0)).any():
+            raise DataError("friction has a Stribeck term, but its Stribeck velocity WS or exponent AS is not above 0")
+
+    @classmethod
+    def of(cls, axes: int, figures: Mapping[str, FloatArray | float], transition_rad_s: float = 0.0) -> "FrictionLaw":
+        """A law from figures by symbol ("fb", "km", ...), each (n,) or one for all axes.
+
+        The symbols kl and kls of M3 and M4 stand for ke = km and kes = kms.
+
+        Raises:
+            UnknownNameError: a symbol that is no parameter.
+            DataError: values that no gear can have.
+        """
+        values, alike = np.zeros((len(TERMS), axes)), {"kl": (KM, KE), "kls": (KMS, KES)}
+        for symbol, value in figures.items():
+            if symbol not in (*SYMBOLS, *alike):
+                raise UnknownNameError("friction parameter", symbol, SYMBOLS)
+            values[list(alike[symbol]) if symbol in alike else SYMBOLS.index(symbol)] = value
+        return cls(values, transition_rad_s)
+
+    @property
+    def axes(self) -> int:
+        """Number of axes n."""
+        return int(self.values.shape[1])
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Symbols of the terms that some axis has."""
+        return tuple(symbol for symbol, row in zip(SYMBOLS, self.values, strict=True) if row.any())
+
+    @property
+    def depends_on_load(self) -> bool:
+        """Whether motor torque or load count."""
+        return bool(self.values[KM : KEQ + 1].any())
+
+    def __getitem__(self, symbol: str) -> FloatArray:
+        if symbol not in SYMBOLS:
+            raise UnknownNameError("friction parameter", symbol, SYMBOLS)
+        return np.asarray(self.values[SYMBOLS.index(symbol)])
+
+    def with_values(self, figures: Mapping[str, FloatArray | float]) -> "FrictionLaw":
+        """Other values by symbol, all else as it is, deviations of the changed ones unknown."""
+        values = np.array(self.values)
+        deviations = None if self.deviations is None else np.array(self.deviations)
+        for symbol, value in figures.items():
+            values[SYMBOLS.index(symbol)] = value
+            if deviations is not None:
+                deviations[SYMBOLS.index(symbol)] = np.nan
+        return replace(self, values=values, deviations=deviations)
+
+    def scaled(self, factor: float) -> "FrictionLaw":
+        """Friction that is `factor` times as large at every velocity and load, as that of a warm gear."""
+        values = factor * self.values
+        values[[WS, AS]] = self.values[[WS, AS]]
+        return replace(self, values=values, deviations=None)
+
+    def budget(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
+        """What friction may hold or resist with, velocities being dq (..., n) [rad/s]; 0 is at rest. (..., n) [N m]."""
+        rates, motor, load, out = self._states(dq, tm, te)
+        budgets(self.values, rates, motor, load, out)
+        return out.reshape(np.shape(dq))
+
+    def torque(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
+        """What friction costs in motion.
+
+        Args:
+            dq: velocities, (..., n) [rad/s].
+            tm: motor torques at the joints, (..., n) [N m].
+            te: loads: what gravity, Coriolis forces and contact put on the joints, (..., n) [N m].
+
+        Returns:
+            (..., n) [N m]; what the motor gives beyond what the links take, so against dq.
+        """
+        rates, motor, load, out = self._states(dq, tm, te)
+        torques(self.values, self.transition_rad_s, rates, motor, load, out)
+        return out.reshape(np.shape(dq))
+
+    def motor_torque(self, dq: FloatArray, wanted: FloatArray, te: FloatArray | float = 0.0) -> FloatArray:
+        """Motor torques with which `wanted` (..., n) [N m] arrive at the links: tm = wanted + torque(dq, tm, te)."""
+        rates, asked, load, out = self._states(dq, wanted, te)
+        motor_torques(self.values, self.transition_rad_s, rates, load, asked, out)
+        return out.reshape(np.shape(dq))
+
+    def derivatives(
+        self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Derivatives of `torque` by dq, tm and te, (..., n) each; jumps are left out."""
+        rates, motor, load, _ = self._states(dq, tm, te)
+        found = np.empty((3, *rates.shape))
+        slopes(self.values, self.transition_rad_s, rates, motor, load, found)
+        by_velocity, by_motor, by_load = (one.reshape(np.shape(dq)) for one in found)
+        return by_velocity, by_motor, by_load
+
+    def gradient(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
+        """Derivatives of `torque` by the parameters of each axis, (..., n, terms) in the order of `TERMS`."""
+        rates, motor, load, _ = self._states(dq, tm, te)
+        found = np.zeros((*rates.shape, len(TERMS)))
+        gradients(self.values, self.transition_rad_s, rates, motor, load, found)
+        return found.reshape(*np.shape(dq), len(TERMS))
+
+    def _states(
+        self, dq: FloatArray, second: FloatArray | float, third: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Three quantities of the same states as (N, n), and a place for a fourth."""
+        shape = np.shape(dq)
+        if not shape or shape[-1] != self.axes:
+            raise DataError(f"friction of {self.axes} axes: velocities have the shape {shape}; expected (..., n)")
+        rows = [_of_shape(x, shape).reshape(-1, self.axes) for x in (dq, second, third)]
+        return rows[0], rows[1], rows[2], np.empty_like(rows[0])
+
+
+def _of_shape(x: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
+    """A contiguous array of a shape; what is one already is passed on, for a control cycle has no time to lose."""
+    if isinstance(x, np.ndarray) and x.shape == shape and x.dtype == np.float64 and x.flags.c_contiguous:
+        return x
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=np.float64), shape))

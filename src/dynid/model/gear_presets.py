@@ -1,0 +1,93 @@
+"""Friction of known gears by servo model: `friction.yaml` in a robot's folder, with the source of every figure."""
+
+from pathlib import Path
+
+import numpy as np
+from pydantic import model_validator
+
+from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.model.bam import read_bam
+from dynid.model.friction import MODELS, SYMBOLS, FrictionLaw
+from dynid.resources import load_validated
+from dynid.robot import Robot, Strict
+
+FILE_NAME = "friction.yaml"
+
+
+class Gear(Strict):
+    """One gear's figures by BAM's model, each by symbol (see `dynid.model.friction`), and where they come from.
+
+    `bam` names parameter files of BAM's beside friction.yaml; each is the figures of the model that it says.
+    """
+
+    source: str
+    models: dict[str, dict[str, float]] = {}
+    bam: tuple[str, ...] = ()
+
+    def with_files(self, folder: Path) -> "Gear":
+        """The gear with the figures of its files, which lie in a folder."""
+        read = [read_bam(folder / name) for name in self.bam]
+        return self.model_copy(update={"models": self.models | {one.model: one.figures for one in read}})
+
+    @model_validator(mode="after")
+    def _known(self) -> "Gear":
+        for model, figures in self.models.items():
+            if model not in MODELS:
+                raise ValueError(f"friction model '{model}' is none of {', '.join(MODELS)}")
+            wrong = sorted(set(figures) ^ set(MODELS[model]))
+            if wrong:
+                raise ValueError(f"{model} has the figures {', '.join(MODELS[model])}; wrong or missing: {wrong}")
+        return self
+
+
+class GearFile(Strict):
+    """The schema of friction.yaml; `servos` says which gear a servo model has, or which stands in for it."""
+
+    schema_version: int
+    servos: dict[str, str]
+    gears: dict[str, Gear]
+
+
+def load_gears(robot: Robot) -> GearFile:
+    """The robot's friction.yaml.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: there is none, or it is not valid.
+    """
+    file = load_validated(robot.folder / FILE_NAME, GearFile)
+    gears = {name: gear.with_files(robot.folder) for name, gear in file.gears.items()}
+    return file.model_copy(update={"gears": gears})
+
+
+def known_models(robot: Robot) -> tuple[str, ...]:
+    """Friction models for which the robot's folder has figures of all its servos; () without a file."""
+    if not (robot.folder / FILE_NAME).is_file():
+        return ()
+    file = load_gears(robot)
+    gears = [file.gears[file.servos[str(joint.servo_model)]] for joint in robot.file.joints]
+    return tuple(model for model in MODELS if all(model in gear.models for gear in gears))
+
+
+def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:
+    """Friction of all axes of a robot by a model's published figures, sign(dq) being sharp.
+
+    Args:
+        robot: its joints name their servo models.
+        model: M1 to M6.
+        file: the figures; None is the robot's own file.
+
+    Raises:
+        UnknownNameError: no figures for this model.
+        ConfigurationError: a joint's servo is not in the file.
+    """
+    file = file or load_gears(robot)
+    values: dict[str, list[float]] = {symbol: [] for symbol in SYMBOLS}
+    for joint in robot.file.joints:
+        gear = file.gears.get(file.servos.get(str(joint.servo_model), ""))
+        if gear is None:
+            raise ConfigurationError(f"{FILE_NAME} of '{robot.name}' has no gear for the servo of joint {joint.name}")
+        if model not in gear.models:
+            raise UnknownNameError("friction model", model, tuple(gear.models))
+        for symbol in SYMBOLS:
+            values[symbol].append(gear.models[model].get(symbol, 0.0))
+    return FrictionLaw.of(robot.size, {symbol: np.array(row) for symbol, row in values.items() if any(row)})

@@ -1,0 +1,267 @@
+"""What a link can be at most: its mass, where its centre of mass may lie, and a box outside of which it has no mass.
+
+A box that robot.yaml does not give is that of the shapes which the URDF draws on the link and on all that rides on it,
+widened by `SHAPE_MARGIN_M`. Where there are none, or a mesh cannot be read, it reaches from the link's joint to the
+next and holds the box of the centre of mass, widened by `REACH_SHARE` of the arm's length, `LEAST_MARGIN_M` at least.
+"""
+
+import os
+import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+
+from dynid.errors import ConfigurationError
+from dynid.model.chain import SerialChain, read_urdf_text
+from dynid.model.mdh import MdhChain
+from dynid.model.urdf_tree import read_tree
+from dynid.robot import FloatArray, PhysicalBounds, Robot, read_only
+from dynid.robot_file import LinkBounds
+
+SHAPE_MARGIN_M = 0.02  # cables, covers and screws that no shape shows; the joint's origin is inside, too
+REACH_SHARE = 0.15  # of the joints' distances together: how thick links are beside them
+LEAST_MARGIN_M = 0.05
+LEAST_MASS_SHARE = 1e-3  # of the arm's mass, for a link without bounds of its own
+Box = tuple[FloatArray, FloatArray]  # lower and upper corner (3,) [m]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkLimits:
+    """Limits of one link, in its URDF frame.
+
+    Attributes:
+        mass: smallest and largest [kg].
+        centre: box of the centre of mass.
+        box: of all of its mass.
+        source: where the box comes from, in words.
+    """
+
+    mass: tuple[float, float]
+    centre: Box
+    box: Box
+    source: str
+
+    def faces(self, reserve: float = 0.0) -> FloatArray:
+        """(6, 4): times [x, y, z, 1] the distances of a point from the box's faces, positive inside.
+
+        reserve: share of the box's size by which it is taken smaller on every side.
+        """
+        lower, upper = self.box
+        inward = reserve * (upper - lower)
+        eye = np.eye(3)
+        return np.vstack([np.c_[eye, -lower - inward], np.c_[-eye, upper - inward]])
+
+
+@dataclass(frozen=True, eq=False)
+class ArmLimits:
+    """Limits of all links.
+
+    Attributes:
+        total_mass: largest [kg].
+        margin: smallest eigenvalue of a pseudo-inertia.
+        spread: least standard deviation of a link's mass along any direction [m].
+        links: by joint.
+    """
+
+    total_mass: float
+    margin: float
+    spread: float
+    links: tuple[LinkLimits, ...]
+
+    @cached_property
+    def sources(self) -> dict[str, list[int]]:
+        """Links, counted from 1, by where their boxes come from."""
+        found: dict[str, list[int]] = {}
+        for j, link in enumerate(self.links):
+            found.setdefault(link.source, []).append(j + 1)
+        return found
+
+
+def arm_limits(mdh: MdhChain, bounds: PhysicalBounds, shapes: Sequence[Box | str]) -> ArmLimits:
+    """The limits that an arm's `physical_bounds` make.
+
+    Args:
+        mdh: geometry of the chain.
+        bounds: of robot.yaml.
+        shapes: by link the box of the URDF's shapes, or in words why there is none; () where nobody has looked.
+
+    Raises:
+        ConfigurationError: the arm's mass is not given, or a box leaves no room.
+    """
+    total = bounds.total_mass_kg
+    if total is None:
+        raise ConfigurationError(
+            "robot.yaml has no physical_bounds.total_mass_kg, without which no link's mass is bounded: weigh the "
+            "moving part of the arm, or look into its data sheet"
+        )
+    around = joint_boxes(mdh, bounds)
+    links = []
+    for j, link in enumerate(bounds.links):
+        drawn = shapes[j] if shapes else "no URDF"
+        box, source = around[j], f"joint distances, {drawn}"
+        if link.box_lower_m is not None and link.box_upper_m is not None:
+            box, source = (read_only(link.box_lower_m), read_only(link.box_upper_m)), "robot.yaml"
+        elif not isinstance(drawn, str):
+            box, source = drawn, "the URDF's shapes"
+        centre = read_only(link.centre_of_mass_lower_m), read_only(link.centre_of_mass_upper_m)
+        mass = link.mass_kg or (LEAST_MASS_SHARE * total, total)
+        links.append(LinkLimits(mass, centre, box, source))
+        _refuse_no_room(j, links[-1], bounds.minimal_spread_m)
+    return ArmLimits(total, bounds.pseudo_inertia_margin, bounds.minimal_spread_m, tuple(links))
+
+
+def _refuse_no_room(j: int, link: LinkLimits, spread: float) -> None:
+    lower, upper = link.box
+    if (upper - lower <= 2.0 * spread).any() or (link.centre[0] >= upper).any() or (link.centre[1] <= lower).any():
+        raise ConfigurationError(
+            f"link {j + 1}: the box {lower.tolist()} to {upper.tolist()} m ({link.source}) has no room for a spread of "
+            f"{spread} m with a centre of mass between {link.centre[0].tolist()} and {link.centre[1].tolist()} m: give "
+            "box_lower_m and box_upper_m in robot.yaml's physical_bounds"
+        )
+
+
+def joint_boxes(mdh: MdhChain, bounds: PhysicalBounds) -> list[Box]:
+    """Boxes from joint to joint that hold those of the centres of mass, in URDF link frames, (n,)."""
+    frames = mdh.placements(np.zeros(mdh.size)) @ np.linalg.inv(mdh.in_link)
+    steps = [(np.linalg.inv(a) @ b)[:3, 3] for a, b in pairwise(frames)]
+    margin = max(LEAST_MARGIN_M, REACH_SHARE * float(sum(np.linalg.norm(step) for step in steps)))
+    return [_joint_box(link, step, margin) for link, step in zip(bounds.links, [*steps, np.zeros(3)], strict=True)]
+
+
+def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
+    points = np.array([np.zeros(3), step, link.centre_of_mass_lower_m, link.centre_of_mass_upper_m])
+    return read_only(points.min(axis=0) - margin), read_only(points.max(axis=0) + margin)
+
+
+def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
+    """By chain link the box around all shapes on it, its origin and the next joint's; or why there is none.
+
+    Collision shapes count and drawn ones, of the link and of all that rides on it; a kind of shapes of which one cannot
+    be read does not count.
+
+    Args:
+        urdf: the file; meshes are looked for from its folder, and in ROS packages.
+        joints: of the chain, in order.
+        chain: of these joints, where the caller has it.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: no URDF of such a chain.
+    """
+    serial = chain or SerialChain.of_file(urdf, joints)
+    links = {link.get("name"): link for link in read_tree(read_urdf_text(urdf), str(urdf)).element.findall("link")}
+    riding: list[list[tuple[ElementTree.Element, FloatArray]]] = [[] for _ in joints]
+    for frame in serial.model.frames:
+        if frame.type == pinocchio.FrameType.BODY and frame.parentJoint > 0 and frame.name in links:
+            riding[frame.parentJoint - 1].append((links[frame.name], frame.placement.homogeneous))
+    found: list[Box | str] = []
+    for j, bodies in enumerate(riding):
+        origins = [np.zeros(3)]
+        if j + 1 < serial.size:
+            origins.append((np.linalg.inv(serial.joint_placements[j]) @ serial.joint_placements[j + 1])[:3, 3])
+        found.append(_box_of(bodies, origins, urdf.parent))
+    return found
+
+
+def _box_of(bodies: list[tuple[ElementTree.Element, FloatArray]], origins: list[FloatArray], folder: Path) -> Box | str:
+    points, reason = [], "no shapes in the URDF"
+    for kind in ("collision", "visual"):
+        try:
+            points += [corner for body, placement in bodies for corner in _corners(body, kind, placement, folder)]
+        except ConfigurationError as error:
+            reason = str(error)
+    if not points:
+        return reason
+    corners = np.array(points + origins)
+    return read_only(corners.min(axis=0) - SHAPE_MARGIN_M), read_only(corners.max(axis=0) + SHAPE_MARGIN_M)
+
+
+def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder: Path) -> Iterator[FloatArray]:
+    """Corners of the boxes around a link's shapes, in the frame in which the link is at `placement` (4, 4)."""
+    for element in link.findall(kind):
+        origin, geometry = element.find("origin"), element.find("geometry")
+        shape = None if geometry is None else next(iter(geometry), None)
+        if shape is None:
+            continue
+        given = {} if origin is None else origin.attrib
+        R = placement[:3, :3] @ pinocchio.rpy.rpyToMatrix(_numbers(given.get("rpy", "0 0 0")))
+        at = placement[:3, :3] @ _numbers(given.get("xyz", "0 0 0")) + placement[:3, 3]
+        centre, half = _half_size(shape, R, folder)
+        yield from (at + R @ centre - half, at + R @ centre + half)
+
+
+def _half_size(shape: ElementTree.Element, R: FloatArray, folder: Path) -> Box:
+    """A shape's centre in its own frame, and its half size along the axes in which it is turned by R (3, 3)."""
+    if shape.tag == "box":
+        return np.zeros(3), np.abs(R) @ _numbers(shape.get("size", "")) / 2
+    if shape.tag == "mesh":
+        lower, upper = _mesh_box(shape, folder)
+        return (lower + upper) / 2, np.abs(R) @ (upper - lower) / 2
+    (radius,) = _numbers(shape.get("radius", ""), 1)
+    if shape.tag == "sphere":
+        return np.zeros(3), np.full(3, radius)
+    (length,) = _numbers(shape.get("length", ""), 1)
+    along = np.abs(R[:, 2])
+    ends = radius if shape.tag == "capsule" else radius * np.sqrt(np.maximum(1.0 - along**2, 0.0))
+    return np.zeros(3), along * length / 2 + ends
+
+
+def _numbers(text: str, count: int = 3) -> FloatArray:
+    try:
+        values = np.array([float(word) for word in text.split()])
+    except ValueError:
+        values = np.zeros(0)
+    if len(values) != count:
+        raise ConfigurationError(f"a shape of the URDF has '{text}', expected {count} numbers")
+    return values
+
+
+def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
+    """Corners of the box around a mesh, in the shape's frame.
+
+    Raises:
+        ConfigurationError: it is not there, or cannot be read.
+    """
+    try:
+        import coal
+    except ImportError:
+        import hppfcl as coal  # its name in older versions of pinocchio
+
+    path = find_mesh(shape.get("filename", ""), folder)
+    try:
+        mesh = coal.MeshLoader().load(str(path), _numbers(shape.get("scale", "1 1 1")))
+    except Exception as error:  # of whatever kind the reader of that format has
+        raise ConfigurationError(f"the mesh {path} cannot be read") from error
+    points = np.asarray(mesh.vertices())
+    return points.min(axis=0), points.max(axis=0)
+
+
+def find_mesh(name: str, folder: Path) -> Path:
+    """A URDF's mesh: beside the URDF, or in a package (`package://`) that is above it or where ROS has it.
+
+    Raises:
+        ConfigurationError: there is no such file.
+    """
+    scheme, _, rest = name.rpartition("://")
+    places = [folder / rest]
+    if scheme == "package":
+        package, _, inside = rest.partition("/")
+        roots = [Path(p) for p in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if p]
+        roots += [Path(p) / "share" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
+        places += [root / rest for root in (*folder.resolve().parents, *roots)]
+        places += [up / inside for up in (folder.resolve(), *folder.resolve().parents) if up.name == package]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise ConfigurationError(f"the mesh {name} is not there")
+    return found
+
+
+def robot_shapes(robot: Robot) -> list[Box | str]:
+    """`shape_boxes` of a robot's chain; nothing is read where robot.yaml gives every box."""
+    if all(link.box_lower_m is not None for link in robot.file.physical_bounds.links):
+        return ["robot.yaml has all boxes"] * robot.chain_size
+    return shape_boxes(robot.urdf_path, robot.joint_names[: robot.chain_size])

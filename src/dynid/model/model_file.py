@@ -1,0 +1,236 @@
+"""model.yaml: an identified model as a file, with names, units, deviations, verdict and provenance."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FB, SYMBOLS, TERMS, FrictionLaw
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.standard import StandardFile, from_file
+from dynid.resources import load_validated, write_whole, yaml_text
+from dynid.robot import NonNegative, Positive, Strict
+from dynid.verdict import Check, Verdict
+
+
+class ParameterRow(Strict):
+    """One base parameter; `standard_deviation` is of the estimate before its consistent projection.
+
+    From one motion it does not hold what only other motions show; a campaign's holds its scatter over motions.
+    """
+
+    name: str
+    unit: str
+    value: float
+    standard_deviation: float | None = None
+    grouping: str = ""
+
+
+class CoulombRow(Strict):
+    """Coulomb friction of one axis."""
+
+    name: str
+    value: NonNegative
+    standard_deviation: float | None = None
+
+
+class CoulombBlock(Strict):
+    """Coulomb friction beside the base parameters as files of former versions have it, every FC in N m."""
+
+    transition_rad_s: Positive
+    axes_nm: tuple[CoulombRow, ...]
+
+
+class FrictionTerm(Strict):
+    """One term of friction, see `dynid.model.friction.TERMS`: its values for all axes, and their deviations."""
+
+    symbol: str
+    unit: str
+    values: tuple[float, ...]
+    standard_deviations: tuple[float | None, ...] = ()
+
+
+class FrictionRung(Strict):
+    """One structure of friction that was compared with others.
+
+    name: of the structure, with what was added to it.
+    parameters: of friction, beside the base parameters.
+    held_out: weighted error on blocks of time that the fit has not seen, over the torque.
+    excess: by how much the squared error is above the best one's, over the best one's.
+    standard_error: of the excess over the blocks.
+    chosen: whether it was taken.
+    """
+
+    name: str
+    parameters: int
+    held_out: float
+    excess: float
+    standard_error: float
+    chosen: bool = False
+
+
+class FrictionBlock(Strict):
+    """Friction beside the base parameters.
+
+    structure: its name.
+    transition_rad_s: v of tanh(dq / v), which stands for sign(dq).
+    terms: all that some axis has.
+    left_out: parameters that the motion holds at zero, by name.
+    change_per_minute: share by which friction changed in the course of the recordings; None where it was constant.
+    ladder: the structures that were compared; () where the structure was given.
+    """
+
+    structure: str = ""
+    transition_rad_s: NonNegative
+    terms: tuple[FrictionTerm, ...]
+    left_out: tuple[str, ...] = ()
+    change_per_minute: float | None = None
+    ladder: tuple[FrictionRung, ...] = ()
+
+
+class ModelFile(Strict):
+    """The schema of model.yaml.
+
+    `verdict` holds the checks that decided on acceptance; a published table has none and is not `accepted`.
+    """
+
+    schema_version: Literal[1] = 1
+    robot: str
+    structure_hash: str
+    geometry_overrides_m: dict[str, float] = {}
+    mount: str | None = None
+    torque_constants_nm_per_a: tuple[float, ...] = ()
+    accepted: bool = False
+    feasibility: Literal["unknown", "audited", "projected", "consistent"] = "unknown"
+    source: str = ""
+    parameters: tuple[ParameterRow, ...]
+    coulomb_friction: CoulombBlock | None = None
+    friction_law: FrictionBlock | None = None
+    standard: StandardFile | None = None
+    verdict: tuple[Check, ...] = ()
+    provenance: dict[str, Any] = {}
+
+    def base_parameters(self, model: ArmModel) -> BaseParameters:
+        """The parameters as phi of `model`.
+
+        Raises:
+            DataError: the file is of another robot or structure.
+        """
+        names = tuple(row.name for row in self.parameters)
+        if names != model.names or self.structure_hash != model.structure_hash:
+            differing = sorted(set(names) ^ set(model.names))
+            raise DataError(
+                f"this model file has another structure (robot {self.robot}, hash {self.structure_hash}, expected "
+                f"{model.structure_hash}){'; names that differ: ' + ', '.join(differing) if differing else ''}"
+            )
+        deviations = [row.standard_deviation for row in self.parameters]
+        known = all(value is not None for value in deviations)
+        covariance = np.diag(np.square(np.array(deviations, dtype=float))) if known else None
+        return BaseParameters(names, np.array([row.value for row in self.parameters]), covariance)
+
+    def friction(self) -> FrictionLaw | None:
+        """Friction beside the base parameters; None where none was estimated."""
+        old, block = self.coulomb_friction, self.friction_law
+        if block is not None:
+            size = (
+                len(block.terms[0].values) if block.terms else len([r for r in self.parameters if r.name[:2] == "FV"])
+            )
+            values, known = np.zeros((len(SYMBOLS), size)), np.full((len(SYMBOLS), size), np.nan)
+            for term in block.terms:
+                row = SYMBOLS.index(term.symbol)
+                values[row] = term.values
+                if term.standard_deviations:
+                    known[row] = [np.nan if one is None else one for one in term.standard_deviations]
+            return FrictionLaw(values, block.transition_rad_s, known)
+        if old is None:
+            return None
+        law = FrictionLaw.of(len(old.axes_nm), {"fb": np.array([row.value for row in old.axes_nm])})
+        deviations = np.full_like(law.values, np.nan)
+        deviations[FB] = [np.nan if row.standard_deviation is None else row.standard_deviation for row in old.axes_nm]
+        return FrictionLaw(law.values, old.transition_rad_s, deviations)
+
+    def standard_parameters(self, model: ArmModel) -> StandardParameters:
+        """The consistent standard parameters.
+
+        Raises:
+            DataError: the file has none.
+        """
+        if self.standard is None:
+            raise DataError(
+                f"this model file of {self.robot} has no standard parameters, which a URDF needs; identify again"
+            )
+        return from_file(self.standard, model.mdh)
+
+
+def parameter_rows(model: ArmModel, phi: BaseParameters) -> tuple[ParameterRow, ...]:
+    """The rows of model.yaml for base parameters."""
+    deviations = phi.standard_deviations
+    return tuple(
+        ParameterRow(
+            name=name,
+            unit=model.unit(name),
+            value=float(phi.values[k]),
+            standard_deviation=None if deviations is None else float(deviations[k]),
+            grouping=model.regrouping.formula(name).split(" = ", 1)[1],
+        )
+        for k, name in enumerate(phi.names)
+    )
+
+
+def friction_block(
+    friction: FrictionLaw | None,
+    structure: str = "",
+    left_out: tuple[str, ...] = (),
+    change_per_minute: float | None = None,
+    ladder: tuple[FrictionRung, ...] = (),
+) -> FrictionBlock | None:
+    """The block of model.yaml for friction beside the base parameters; the rest as in `FrictionBlock`."""
+    if friction is None:
+        return None
+    known = np.full_like(friction.values, np.nan) if friction.deviations is None else friction.deviations
+    terms = tuple(
+        FrictionTerm(
+            symbol=term.symbol,
+            unit=term.unit,
+            values=tuple(row.tolist()),
+            standard_deviations=tuple(None if np.isnan(one) else float(one) for one in deviations),
+        )
+        for term, row, deviations in zip(TERMS, friction.values, known, strict=True)
+        if row.any()
+    )
+    return FrictionBlock(
+        structure=structure,
+        transition_rad_s=friction.transition_rad_s,
+        terms=terms,
+        left_out=left_out,
+        change_per_minute=change_per_minute,
+        ladder=ladder,
+    )
+
+
+def with_friction(standard: StandardParameters, friction: FrictionLaw | None) -> StandardParameters:
+    """Standard parameters whose FC are this friction's: what they can hold of it."""
+    if friction is None:
+        return standard
+    values = np.array(standard.values)
+    for axis, value in enumerate(friction["fb"]):
+        values[standard.names.index(f"FC{axis + 1}")] = value
+    return replace(standard, values=values)
+
+
+def accepted_by(verdict: Verdict) -> dict[str, Any]:
+    """The two fields of model.yaml that a verdict fills."""
+    return {"accepted": verdict.accepted, "verdict": verdict.checks}
+
+
+def load_model(path: Path) -> ModelFile:
+    """Read a model.yaml; errors name the file and the field."""
+    return load_validated(path, ModelFile)
+
+
+def save_model(path: Path, content: ModelFile) -> None:
+    """Write a model.yaml whole; never over an existing one."""
+    write_whole(path, yaml_text(content.model_dump(mode="json")))

@@ -1,0 +1,107 @@
+"""Reads MCAP files front to back, whole or cut off: a killed recorder leaves no index, and maybe a cut last record.
+
+What records hold, and how chunks are compressed, is read by the mcap library. The walk from record to record is our
+own: the library's makes an object of each message and of each entry of every index, and takes three times as long.
+Record format: https://mcap.dev/spec
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from struct import Struct
+
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.records import Channel, Chunk, Schema
+from mcap.stream_reader import get_chunk_data_stream
+from mcap.writer import MCAP0_MAGIC
+
+from dynid.errors import DataError
+from dynid.recording.bag_metadata import Topic, topic_of
+from dynid.recording.raw_messages import Block
+
+_RECORD = Struct("<BQ")
+_MESSAGE = Struct("<H4xQ8x")  # channel, log time
+
+
+@dataclass
+class McapContent:
+    """All whole records of an MCAP file.
+
+    Attributes:
+        topics: by channel id.
+        blocks: messages per channel id, in file order.
+        complete: the file ends with a footer.
+        lost_bytes: length of the cut record at the end.
+    """
+
+    topics: dict[int, Topic] = field(default_factory=dict)
+    blocks: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    complete: bool = False
+    lost_bytes: int = 0
+
+
+def read_mcap(path: Path) -> McapContent:
+    """Read a file; everything up to the first record that is cut off.
+
+    Raises:
+        DataError: not an MCAP file, or damaged in a way that a kill does not explain.
+    """
+    data = path.read_bytes()  # not mapped: of a mapped file that somebody cuts shorter, a reader dies by SIGBUS
+    if not data.startswith(MCAP0_MAGIC):
+        raise DataError(f"{path} is not an MCAP file: it does not start with MCAP's magic bytes")
+    content = McapContent()
+    try:
+        end = _walk(data, len(MCAP0_MAGIC), content, {}, top=True)
+    except Exception as error:  # whatever the library and its decompressors raise
+        raise DataError(f"{path} is damaged: {error}; none of its records was used") from error
+    content.lost_bytes = len(data) - end
+    return content
+
+
+def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str], *, top: bool) -> int:
+    """Take the records of a file or chunk; returns where the last whole one ends."""
+    blocks: dict[int, Block] = {}
+    record, message = _RECORD.unpack_from, _MESSAGE.unpack_from
+    while position + _RECORD.size <= len(data):
+        kind, length = record(data, position)
+        start = position + _RECORD.size
+        end = start + length
+        if end > len(data):
+            break
+        if kind == Opcode.MESSAGE:
+            channel, log_ns = message(data, start)
+            block = blocks.get(channel)
+            if block is None:
+                block = blocks[channel] = Block(data)
+                content.blocks[channel].append(block)
+            block.log_ns.append(log_ns)
+            block.starts.append(start + _MESSAGE.size)
+            block.ends.append(end)
+        elif kind == Opcode.CHUNK and top:
+            chunk, size = get_chunk_data_stream(Chunk.read(_stream(data[start:end])), validate_crc=True)
+            _walk(chunk.read(size), 0, content, types, top=False)
+        elif kind == Opcode.SCHEMA:
+            schema = Schema.read(_stream(data[start:end]))
+            types[schema.id] = schema.name
+        elif kind == Opcode.CHANNEL:
+            _add_topic(Channel.read(_stream(data[start:end])), content, types)
+        elif kind == Opcode.FOOTER and top:
+            content.complete = data[end:] == MCAP0_MAGIC
+            return len(data) if content.complete else end
+        position = end
+    if not top and position != len(data):
+        raise DataError("a chunk ends within a record")
+    return position
+
+
+def _stream(record: bytes) -> ReadDataStream:
+    return ReadDataStream(BytesIO(record))
+
+
+def _add_topic(channel: Channel, content: McapContent, types: dict[int, str]) -> None:
+    if channel.message_encoding != "cdr":
+        raise DataError(f"topic '{channel.topic}' is encoded as '{channel.message_encoding}', expected 'cdr'")
+    qos = channel.metadata.get("offered_qos_profiles", "")
+    content.topics[channel.id] = topic_of(channel.topic, types.get(channel.schema_id, ""), qos)

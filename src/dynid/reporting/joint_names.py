@@ -1,0 +1,17 @@
+"""Short names of joints, for tables and figures."""
+
+from itertools import takewhile
+
+
+def short_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Joint names without the words at the beginning and the end that all of them share."""
+    words = [name.split("_") for name in names]
+    first = _shared(words)
+    last = _shared([row[first:][::-1] for row in words])
+    shortened = ["_".join(row[first : len(row) - last]) for row in words]
+    return tuple(shortened) if all(shortened) else names
+
+
+def _shared(words: list[list[str]]) -> int:
+    """How many words all rows begin with."""
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*words, strict=False)))

@@ -1,0 +1,106 @@
+"""The emulated servo bus as a process of its own; its command is `dynid simulated-arm`."""
+
+import contextlib
+import json
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dynid.hardware.loop.paused_clock import ClockPage
+from dynid.parent import end_with_parent, expected_parent
+from dynid.resources import refuse_existing
+from dynid.robot import Robot
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.faults.script import FaultScript
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.interface import Plant
+from dynid.simulation.servo.trace import TracedArm
+
+
+def serve(
+    robot: Robot,
+    plant: Plant,
+    *,
+    clock: Path | None = None,
+    link: Path | None = None,
+    ignore_interrupt: bool = False,
+    baudrate: int | None = None,
+    wire_time: bool = True,
+    lock_step: bool = False,
+    faults: FaultScript | None = None,
+) -> None:
+    """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
+
+    Where there is a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again.
+
+    Prints two lines: the port's path when it can be opened, and at the end a JSON object with what
+    `ServoChain.summary` says, by which a caller proves that currents are zero.
+
+    Args:
+        robot, plant, link, baudrate, wire_time, lock_step, faults: see `EmulatedServoBus`.
+        clock: new file for the paused clock, which stops while the driver is late; removed at the end.
+        ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
+            down; the bus then ends by SIGTERM or with its parent.
+    """
+    end_with_parent(expected_parent() or os.getppid())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # leave no files behind, before there is a bus to stop either
+    with _held_time(clock) as page:
+        timing: dict[str, Any] = {"wire_time": wire_time, "lock_step": lock_step, "clock": page}
+        bus = EmulatedServoBus(robot, plant, baudrate=baudrate, link=link, faults=faults, **timing)
+        signal.signal(signal.SIGTERM, lambda *_: bus.stop())
+        if link is not None:
+            signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
+            signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))
+        signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: bus.stop())
+        try:
+            print(bus.port, flush=True)
+            bus.run()
+        finally:
+            bus.close()
+            with contextlib.suppress(BrokenPipeError):  # the parent may be gone
+                print(json.dumps(_summary(bus, page)), flush=True)
+
+
+def _held_time(path: Path | None) -> contextlib.AbstractContextManager[ClockPage | None]:
+    return contextlib.nullcontext() if path is None else contextlib.closing(ClockPage(path, create=True))
+
+
+def _summary(bus: EmulatedServoBus, page: ClockPage | None) -> dict[str, object]:
+    return bus.chain.summary() | {
+        "skipped_time_s": bus.skipped_time_s,
+        "held_time_s": 0.0 if page is None else page.paused_s(),
+        "dropped_bytes": bus.dropped_bytes,
+        "injected": bus.faults.injected,
+    }
+
+
+@contextlib.contextmanager
+def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
+    """The arm; with a path, one whose record is written there when the block ends.
+
+    Raises:
+        OutputExistsError: the file exists.
+    """
+    if path is None:
+        yield plant
+        return
+    refuse_existing(path)
+    arm = TracedArm(plant)
+    try:
+        yield arm
+    finally:
+        arm.trace().save(path)
+
+
+def main() -> None:
+    """`dynid simulated-arm` with the same options, under the name that launch files start."""
+    sys.argv[1:1] = ["simulated-arm"]
+    runpy.run_module("dynid", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

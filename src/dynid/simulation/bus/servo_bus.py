@@ -1,0 +1,230 @@
+"""The emulated servo bus: a pseudo-terminal that answers DYNAMIXEL Protocol 2.0 like the servos of an arm.
+
+The driver opens the port's path as it opens a serial port. `servo_process` runs the bus as a process of its own.
+
+Timing: a reply is written in one piece at the moment its last byte would have left the wire, counted from the
+arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate.
+"""
+
+import contextlib
+import heapq
+import os
+import select
+import termios
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from dynid.errors import ConfigurationError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import SYSTEM_CLOCK
+from dynid.hardware.bus.protocol import PacketParser
+from dynid.hardware.loop.paused_clock import ClockPage
+from dynid.hardware.loop.realtime import bounded_timer_slack
+from dynid.robot import Robot
+from dynid.simulation.bus.terminal import ServoTerminal
+from dynid.simulation.faults.script import FaultInjector, FaultScript
+from dynid.simulation.plant.interface import Plant
+from dynid.simulation.servo.chain import ServoChain
+from dynid.simulation.servo.trace import TracedArm
+
+BITS_PER_BYTE = 10  # start, eight data bits, stop
+IDLE_POLL_MS = 10.0
+STALE_FRAGMENT_S = 0.010
+# When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
+LONGEST_CATCH_UP_S = 0.02
+SLEEP_OVERSHOOT_S = 0.00006  # by so much a sleep may end too late; the rest of the time is waited for awake
+
+NO_SERVO = -1  # the rate of none
+TERMINAL_RATES = tuple(rate for rate in table.BAUD_RATES.values() if hasattr(termios, f"B{rate}"))
+
+LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
+"""Changes the frames of one reply: returns what goes out instead, a float being a pause [s]."""
+
+
+class EmulatedServoBus:
+    """A servo bus behind a pseudo-terminal.
+
+    Args:
+        robot: ids, models, baud rate.
+        plant: the arm behind the servos.
+        baudrate: of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
+        wire_time: reply no sooner than the wire would have allowed.
+        lock_step: time moves by one control cycle with each sync write of goal currents, and not otherwise;
+            without it, time is the wall clock, or `clock`.
+        clock: a time that is held while the driver is late.
+        link: a symbolic link to the port, made now and removed by `close`.
+        faults: what goes wrong and when.
+
+    Attributes:
+        chain: the servos and the plant.
+        faults: makes the script happen.
+        line_fault: called with the frames of every reply, for fault injection; None leaves them alone.
+        skipped_time_s: wall-clock time that the plant left out because the host stood still for too long [s].
+        dropped_bytes: reply bytes lost because nobody read them.
+
+    Raises:
+        ConfigurationError: the servos have no such baud rate; the script names a servo that is not there, or pulls the
+            cable of a port that without a link would come back under another path.
+        OutputExistsError: the link exists.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        plant: Plant,
+        *,
+        baudrate: int | None = None,
+        wire_time: bool = True,
+        lock_step: bool = False,
+        clock: ClockPage | None = None,
+        link: Path | None = None,
+        faults: FaultScript | None = None,
+    ) -> None:
+        self.baudrate = baudrate or robot.file.bus.baudrate
+        codes = {rate: code for code, rate in table.BAUD_RATES.items()}
+        if self.baudrate not in codes:
+            rates = ", ".join(map(str, codes))
+            raise ConfigurationError(f"the servos do not support baud rate {self.baudrate}; supported: {rates}")
+        if faults is not None and faults.unplugs and link is None:
+            raise ConfigurationError("unplugging the cable needs a port with a fixed path: give a link")
+        self.chain = ServoChain(robot, plant, baud_code=codes[self.baudrate], lock_step=lock_step)
+        self.wire_time, self.lock_step = wire_time and not lock_step, lock_step
+        self.faults = FaultInjector(faults or FaultScript(), self.chain)
+        self.line_fault: LineFault | None = self.faults.line if faults is not None else None
+        self._clock = clock or SYSTEM_CLOCK
+        self.skipped_time_s = 0.0
+        self.dropped_bytes = 0
+        self._parser = PacketParser()
+        self._last_arrival_s = self._wire_free_s = 0.0
+        self._late: list[tuple[float, bytes]] = []  # what goes out later: (when, bytes)
+        self._trace = plant if isinstance(plant, TracedArm) else None
+        self._terminal = ServoTerminal(link)
+        self._pulled = self._stopped = self._closed = False
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+
+    @property
+    def port(self) -> str:
+        """Path that a client opens."""
+        return self._terminal.port
+
+    def run(self) -> None:
+        """Serve until `stop` is called."""
+        poll = select.poll()
+        poll.register(self._terminal.descriptor, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        start_s = self._now_s() - self.chain.time_s
+        with bounded_timer_slack():
+            while True:
+                ready = [descriptor for descriptor, _ in poll.poll(self._patience_ms())]
+                arrival_s = time.monotonic()  # the plant's computing time runs while the bytes are on the wire
+                if not self.lock_step:
+                    start_s = self._catch_up(start_s)
+                if self._stopped:
+                    return
+                if self._wake_read in ready:
+                    os.read(self._wake_read, 64)
+                self._follow_cable(poll)
+                while self._late and self._late[0][0] <= arrival_s:
+                    self._transmit(heapq.heappop(self._late)[1])
+                if self._terminal.descriptor in ready:
+                    self._receive(arrival_s)
+
+    def stop(self) -> None:
+        """Make `run` return; callable from a signal handler or another thread."""
+        self._stopped = True
+        self._wake()
+
+    def pull(self, pulled: bool = True) -> None:
+        """Pull the cable, or plug it in again; callable from a signal handler or another thread."""
+        self._pulled = pulled
+        self._wake()
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._wake_write, b"x")
+
+    def close(self) -> None:
+        """Remove the link and close the pseudo-terminal; more than once does no harm."""
+        if self._closed:
+            return
+        self._closed = True
+        self._terminal.pull()
+        for descriptor in (self._wake_read, self._wake_write):
+            os.close(descriptor)
+
+    def _patience_ms(self) -> float:
+        """How long to wait for instructions [ms]."""
+        return max(0.0, min(IDLE_POLL_MS, 1e3 * (self._late[0][0] - time.monotonic()))) if self._late else IDLE_POLL_MS
+
+    def _follow_cable(self, poll: select.poll) -> None:
+        """Pull the cable or plug it in, when it is time to."""
+        self.faults.advance()
+        if (self.faults.plugged and not self._pulled) == self._terminal.plugged:
+            return
+        if self._terminal.plugged:
+            poll.unregister(self._terminal.descriptor)
+            self._terminal.pull()
+            self._late.clear()
+            self._parser.reset()
+        else:
+            self._terminal.plug()
+            poll.register(self._terminal.descriptor, select.POLLIN)
+
+    def _catch_up(self, start_s: float) -> float:
+        """Bring the servos' clock to the wall clock, or the held one; the (possibly moved) time of the servos' zero."""
+        behind_s = self._now_s() - start_s - self.chain.time_s
+        if behind_s > LONGEST_CATCH_UP_S:
+            skipped_s = behind_s - LONGEST_CATCH_UP_S
+            self.skipped_time_s += skipped_s
+            start_s += skipped_s
+            behind_s = LONGEST_CATCH_UP_S
+        if self._trace is not None:
+            self._trace.zero_s = start_s
+        self.chain.advance(behind_s)
+        return start_s
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ns() * 1e-9
+
+    def _receive(self, arrival_s: float) -> None:
+        data = self._terminal.read()
+        if self.baudrate in TERMINAL_RATES:
+            code = self._terminal.baud_code
+            self.chain.line_code = NO_SERVO if code is None else code
+            self._byte_s = BITS_PER_BYTE / (self.baudrate if code is None else table.BAUD_RATES[code])
+        if arrival_s - self._last_arrival_s > STALE_FRAGMENT_S:
+            self._parser.reset()
+        self._last_arrival_s = arrival_s
+        self._wire_free_s = max(self._wire_free_s, arrival_s) + len(data) * self._byte_s
+        for packet in self._parser.feed(data):
+            frames = self.chain.execute(packet)
+            if frames:
+                self._wire_free_s += sum(map(self.chain.reply_delay_s, frames))
+                self._reply(frames)
+
+    def _reply(self, frames: list[bytes]) -> None:
+        if self.line_fault is None:
+            self._transmit(b"".join(frames))
+            return
+        due_s = 0.0
+        for piece in self.line_fault(frames):
+            if not isinstance(piece, bytes):
+                due_s = max(due_s, time.monotonic()) + piece
+            elif due_s:
+                heapq.heappush(self._late, (due_s, piece))
+                due_s += 1e-9  # what is due at the same time keeps its order
+            else:
+                self._transmit(piece)
+
+    def _transmit(self, data: bytes) -> None:
+        now_s = time.monotonic()
+        self._wire_free_s = max(self._wire_free_s, now_s) if not self.wire_time else self._wire_free_s
+        if self.wire_time:
+            self._wire_free_s += len(data) * self._byte_s
+            if self._wire_free_s - SLEEP_OVERSHOOT_S > now_s:
+                time.sleep(self._wire_free_s - SLEEP_OVERSHOOT_S - now_s)
+            while time.monotonic() < self._wire_free_s:
+                pass
+        self.dropped_bytes += len(data) - self._terminal.write(data)

@@ -1,0 +1,91 @@
+"""The pseudo-terminal behind which the emulated servos sit: a port that can be opened, pulled and plugged again."""
+
+import contextlib
+import os
+import termios
+import tty
+from pathlib import Path
+
+from dynid.hardware.bus import control_table as table
+from dynid.resources import refuse_existing
+
+_CODE_BY_SPEED = {
+    getattr(termios, f"B{rate}"): code for code, rate in table.BAUD_RATES.items() if hasattr(termios, f"B{rate}")
+}
+
+
+class ServoTerminal:
+    """A pseudo-terminal whose other end is the port.
+
+    Args:
+        link: a symbolic link to the port, removed by `close`; with one, the port keeps its path when it is plugged in
+            again.
+
+    Attributes:
+        port: path that a client opens.
+
+    Raises:
+        OutputExistsError: the link exists.
+    """
+
+    def __init__(self, link: Path | None = None) -> None:
+        self._link = link
+        self._master = self._slave = -1
+        self.port = ""
+        if link is not None:
+            refuse_existing(link)
+        self.plug()
+
+    @property
+    def plugged(self) -> bool:
+        """Whether a client can open the port."""
+        return self._master >= 0
+
+    @property
+    def descriptor(self) -> int:
+        """Where the servos' end is read; -1 while the cable is out."""
+        return self._master
+
+    @property
+    def baud_code(self) -> int | None:
+        """The rate that the client has set, as a value of the baud rate register; None for none of the servos'."""
+        return _CODE_BY_SPEED.get(termios.tcgetattr(self._slave)[5])
+
+    def plug(self) -> None:
+        """Make the port; nothing happens if it is there."""
+        if self.plugged:
+            return
+        self._master, self._slave = os.openpty()  # the slave stays open, so the port outlives its clients
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        name = os.ttyname(self._slave)
+        self.port = name if self._link is None else str(self._link)
+        if self._link is not None:
+            try:
+                self._link.symlink_to(name)
+            except BaseException:
+                self._link = None  # not ours to remove
+                self.pull()
+                raise
+
+    def pull(self) -> None:
+        """Take the port away; whoever has it open gets errors. Nothing happens if it is not there."""
+        if not self.plugged:
+            return
+        if self._link is not None and self._link.is_symlink():
+            self._link.unlink()
+        for descriptor in (self._master, self._slave):
+            os.close(descriptor)
+        self._master = self._slave = -1
+
+    def read(self) -> bytes:
+        """What clients have written."""
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self._master, 4096)
+        return b""
+
+    def write(self, data: bytes) -> int:
+        """Send to the client; how many bytes went, fewer than given if nobody reads."""
+        with contextlib.suppress(BlockingIOError):
+            return os.write(self._master, data)
+        return 0

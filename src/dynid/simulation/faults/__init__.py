@@ -1,0 +1,1 @@
+"""Fault injection: scripts of what goes wrong, and what a bad line does to replies."""

@@ -1,0 +1,111 @@
+"""What a bad line does to replies: each fault as a function of the frames of one reply, seeded, without I/O.
+
+A reply to a plain read is one frame per servo; the reply to a fast sync read is one frame with a block per servo.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from dynid.hardware.bus import protocol
+
+LineFaultKind = Literal["missing_reply", "wrong_crc", "truncated", "garbage", "late_reply", "wrong_id", "duplicated"]
+LINE_FAULTS: tuple[LineFaultKind, ...] = get_args(LineFaultKind)
+Pieces = list[bytes | float]
+"""What goes out instead of a reply: bytes, a number being a pause [s]."""
+
+MOST_GARBAGE = 24
+FAST_BLOCK_OVERHEAD = 4
+PREFIX = 7
+
+
+def spoil(
+    kind: LineFaultKind, frames: Sequence[bytes], servo_id: int | None, random: np.random.Generator, delay_s: float
+) -> Pieces:
+    """The pieces that go out instead of a reply.
+
+    Args:
+        kind: the fault.
+        frames: the reply.
+        servo_id: whose part of the reply is spoiled; None is all of it, or one part by chance where only one can be.
+        random: picks bits, bytes and places.
+        delay_s: of a late reply [s].
+    """
+    if not frames:
+        return []
+    if kind == "late_reply":
+        return [delay_s, *frames]
+    if kind == "missing_reply":
+        return [] if servo_id is None else [frame for frame in frames if not _concerns(frame, servo_id)]
+    chosen = [index for index, frame in enumerate(frames) if servo_id is None or _concerns(frame, servo_id)]
+    if not chosen:
+        return list(frames)
+    place = int(random.choice(chosen))
+    return [*frames[:place], *_SPOILERS[kind](frames[place], servo_id, random), *frames[place + 1 :]]
+
+
+def _concerns(frame: bytes, servo_id: int) -> bool:
+    """Whether a servo sends this frame or has a block in it."""
+    if frame[4] == protocol.BROADCAST_ID:
+        return servo_id in [one for one, _, _ in _blocks(frame)]
+    return frame[4] == servo_id
+
+
+def _wrong_crc(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
+    """One bit flipped, anywhere after the header."""
+    damaged = bytearray(frame)
+    damaged[int(random.integers(len(protocol.HEADER), len(frame)))] ^= 1 << int(random.integers(8))
+    return [bytes(damaged)]
+
+
+def _truncated(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
+    return [frame[: int(random.integers(1, len(frame)))]]
+
+
+def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
+    """Random bytes before and after the frame; every other time with the start of a false packet."""
+    before, after = (random.bytes(int(random.integers(1, MOST_GARBAGE))) for _ in range(2))
+    if random.integers(2):
+        before += protocol.HEADER + bytes((int(random.integers(protocol.MAX_SERVO_ID)), int(random.integers(4, 60)), 0))
+    return [before, frame, after]
+
+
+def _wrong_id(frame: bytes, servo_id: int | None, random: np.random.Generator) -> Pieces:
+    """The reply with a correct CRC, but from an id that was not asked."""
+    (packet,) = protocol.PacketParser().feed(frame)
+    stranger = int(random.integers(100, protocol.MAX_SERVO_ID))
+    if packet.packet_id != protocol.BROADCAST_ID:
+        return [protocol.build_status(stranger, packet.error, packet.parameters)]
+    ids, errors, data = (list(part) for part in zip(*_blocks(frame), strict=True))
+    ids[ids.index(servo_id) if servo_id in ids else int(random.integers(len(ids)))] = stranger
+    return [protocol.build_fast_reply(ids, errors, data)]
+
+
+def _duplicated(frame: bytes, _: int | None, __: np.random.Generator) -> Pieces:
+    return [frame, frame]
+
+
+def _blocks(frame: bytes) -> list[tuple[int, int, bytes]]:
+    """(id, error, data) of every servo in a fast reply, whose block size follows from its own length and ids."""
+    (packet,) = protocol.PacketParser().feed(frame)
+    content = len(packet.payload) + 2
+    for size in range(1, content):
+        found = protocol.split_fast_reply(packet, size) if content % (size + FAST_BLOCK_OVERHEAD) == 0 else []
+        ids = [servo_id for servo_id, _, _ in found]
+        if (
+            found
+            and len(set(ids)) == len(ids)
+            and protocol.build_fast_reply(*map(list, zip(*found, strict=True))) == frame
+        ):
+            return found
+    raise ValueError(f"{frame.hex()} is not the reply to a fast sync read")
+
+
+_SPOILERS: dict[str, Callable[[bytes, int | None, np.random.Generator], Pieces]] = {
+    "wrong_crc": _wrong_crc,
+    "truncated": _truncated,
+    "garbage": _garbage,
+    "wrong_id": _wrong_id,
+    "duplicated": _duplicated,
+}

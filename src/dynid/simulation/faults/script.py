@@ -1,0 +1,228 @@
+"""Faults of a servo bus as data: a script of what happens when, and the injector that makes it happen.
+
+schema_version: 1
+seed: 7
+clock: first_current        # times count from the first current; `start` is from the start of the bus
+faults:
+  - {kind: missing_reply, at_s: 2.0, servo: 4, replies: 3}
+  - {kind: late_reply, at_s: 2.5, delay_s: 0.008}
+  - {kind: hardware_error, at_s: 3.0, servo: 3, error: overload}
+  - {kind: unplugged, at_s: 4.0, for_s: 1.0}
+random: {probability: 0.01}
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dynid.errors import ConfigurationError
+from dynid.hardware.bus import control_table as table
+from dynid.resources import load_validated
+from dynid.robot import NonNegative, Positive, Strict
+from dynid.simulation.faults.line import LINE_FAULTS, LineFaultKind, Pieces, spoil
+from dynid.simulation.servo.chain import ServoChain
+from dynid.simulation.servo.servo import Servo
+
+FACTORY_BAUD_CODE = 1
+HARDWARE_ERROR_BITS = {text: 1 << bit for bit, text in table.HARDWARE_ERRORS.items()}
+HardwareError = Literal["input voltage", "overheating", "motor encoder", "electrical shock", "overload"]
+ServoId = Annotated[int, Field(ge=0, le=252)]
+
+
+class LineFault(Strict):
+    """Spoiled replies: `replies` of them from `at_s` on, or all during `for_s`; of one servo, or of all."""
+
+    kind: LineFaultKind
+    at_s: NonNegative = 0.0
+    servo: ServoId | None = None
+    replies: Annotated[int, Field(ge=1)] = 1
+    for_s: Positive | None = None
+    delay_s: Positive = 0.010
+
+
+class ServoError(Strict):
+    """A servo finds a hardware error; those of its shutdown register switch its torque off."""
+
+    kind: Literal["hardware_error"]
+    at_s: NonNegative = 0.0
+    servo: ServoId
+    error: HardwareError
+
+
+class ServoReboot(Strict):
+    """A servo reboots by itself: torque off, mode kept, and for `absent_s` it neither receives nor answers."""
+
+    kind: Literal["reboot"]
+    at_s: NonNegative = 0.0
+    servo: ServoId
+    absent_s: NonNegative = 0.1
+
+
+class Unplugged(Strict):
+    """The cable is pulled; after `for_s` it is plugged in again, without it never."""
+
+    kind: Literal["unplugged"]
+    at_s: NonNegative = 0.0
+    for_s: Positive | None = None
+
+
+class OtherBaudRate(Strict):
+    """From the start, one servo or all are set to another baud rate."""
+
+    kind: Literal["baud_rate"]
+    servo: ServoId | None = None
+    baudrate: Literal[9_600, 57_600, 115_200, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 4_500_000]
+
+
+class SameId(Strict):
+    """From the start, servo `servo` has the id `of` another; without `servo` it is one more servo on the line."""
+
+    kind: Literal["same_id"]
+    servo: ServoId | None = None
+    of: ServoId
+
+
+class FactoryFresh(Strict):
+    """From the start, the servos are as delivered but for their ids: 57,600 bit/s, position mode, return delay 250."""
+
+    kind: Literal["factory_fresh"]
+
+
+class RandomFaults(Strict):
+    """From `at_s` on, every reply is spoiled with a probability, by one of the kinds."""
+
+    probability: Annotated[float, Field(ge=0.0, le=1.0)]
+    kinds: tuple[LineFaultKind, ...] = LINE_FAULTS
+    at_s: NonNegative = 0.0
+    delay_s: Positive = 0.010
+
+
+StartFault = OtherBaudRate | SameId | FactoryFresh
+Fault = Annotated[LineFault | ServoError | ServoReboot | Unplugged | StartFault, Field(discriminator="kind")]
+
+
+class FaultScript(Strict):
+    """What happens to a bus and when; see the module."""
+
+    schema_version: Literal[1] = 1
+    seed: int = 0
+    clock: Literal["start", "first_current"] = "start"
+    faults: tuple[Fault, ...] = ()
+    random: RandomFaults | None = None
+
+    @property
+    def unplugs(self) -> bool:
+        """Whether the cable is ever pulled."""
+        return any(isinstance(fault, Unplugged) for fault in self.faults)
+
+
+def load_faults(path: Path) -> FaultScript:
+    """Read a script; ConfigurationError names the file, field and value that is wrong."""
+    return load_validated(path, FaultScript)
+
+
+class FaultInjector:
+    """Makes a script happen to the servos of a bus.
+
+    Args:
+        script: what and when; faults of the start take effect now.
+        chain: the servos.
+
+    Attributes:
+        plugged: whether the cable is in.
+        injected: how often each kind took effect.
+
+    Raises:
+        ConfigurationError: the script names a servo that is not there.
+    """
+
+    def __init__(self, script: FaultScript, chain: ServoChain) -> None:
+        self.script, self.chain = script, chain
+        self.plugged = True
+        self.injected: dict[str, int] = {}
+        self._random = np.random.default_rng(script.seed)
+        self._zero_s: float | None = 0.0 if script.clock == "start" else None
+        self._line = [fault for fault in script.faults if isinstance(fault, LineFault)]
+        self._left = [fault.replies for fault in self._line]
+        self._cable = [fault for fault in script.faults if isinstance(fault, Unplugged)]
+        self._later = [fault for fault in script.faults if isinstance(fault, ServoError | ServoReboot)]
+        self._later.sort(key=lambda fault: fault.at_s)
+        for fault in script.faults:
+            self._check(fault)
+        for fault in script.faults:
+            if isinstance(fault, StartFault):
+                self._begin(fault)
+
+    def advance(self) -> None:
+        """What is due by the servos' clock: errors and reboots, the cable out or in."""
+        now_s = self._now_s()
+        if now_s is None:
+            return
+        while self._later and self._later[0].at_s <= now_s:
+            fault = self._later.pop(0)
+            self._count(fault.kind)
+            if isinstance(fault, ServoReboot):
+                self.chain.restart(fault.servo, fault.absent_s)
+            else:
+                self.chain.raise_hardware_error(fault.servo, HARDWARE_ERROR_BITS[fault.error])
+        out = any(one.at_s <= now_s < one.at_s + (one.for_s or float("inf")) for one in self._cable)
+        if out and self.plugged:
+            self._count("unplugged")
+        self.plugged = not out
+
+    def line(self, frames: list[bytes]) -> Pieces:
+        """What goes out instead of a reply now."""
+        now_s = self._now_s()
+        if now_s is None:
+            return list(frames)
+        for index, fault in enumerate(self._line):
+            until_s = float("inf") if fault.for_s is None else fault.at_s + fault.for_s
+            if fault.at_s <= now_s < until_s and (fault.for_s is not None or self._left[index] > 0):
+                pieces = spoil(fault.kind, frames, fault.servo, self._random, fault.delay_s)
+                if pieces != frames:
+                    self._left[index] -= 1
+                    self._count(fault.kind)
+                    return pieces
+        chance = self.script.random
+        if chance is not None and now_s >= chance.at_s and self._random.random() < chance.probability:
+            kind = chance.kinds[int(self._random.integers(len(chance.kinds)))]
+            self._count(kind)
+            return spoil(kind, frames, None, self._random, chance.delay_s)
+        return list(frames)
+
+    def _now_s(self) -> float | None:
+        """The script's time [s]; None before its zero."""
+        if self._zero_s is None and self.chain.max_abs_current_a.any():
+            self._zero_s = self.chain.time_s
+        return None if self._zero_s is None else self.chain.time_s - self._zero_s
+
+    def _count(self, kind: str) -> None:
+        self.injected[kind] = self.injected.get(kind, 0) + 1
+
+    def _check(self, fault: "Fault") -> None:
+        named = (getattr(fault, "servo", None), getattr(fault, "of", None))
+        for servo_id in named:
+            if servo_id is not None and servo_id not in self.chain.servos:
+                known = ", ".join(map(str, self.chain.servos))
+                raise ConfigurationError(f"fault {fault.kind}: there is no servo {servo_id}; the ids are {known}")
+
+    def _begin(self, fault: StartFault) -> None:
+        self._count(fault.kind)
+        if isinstance(fault, SameId):
+            if fault.servo is not None:
+                self.chain.give_id_of(fault.servo, fault.of)
+            else:
+                first = self.chain.servos[fault.of]
+                more = Servo(fault.of, first.get(table.MODEL_NUMBER), first.get(table.CURRENT_LIMIT))
+                more.set(table.PRESENT_POSITION, int(self._random.integers(table.COUNTS_PER_TURN)))
+                self.chain.twins[fault.of] = more
+            return
+        code = FACTORY_BAUD_CODE
+        if isinstance(fault, OtherBaudRate):
+            code = next(code for code, rate in table.BAUD_RATES.items() if rate == fault.baudrate)
+        chosen = getattr(fault, "servo", None)
+        for servo_id, servo in self.chain.servos.items():
+            if chosen in (None, servo_id):
+                servo.set(table.BAUD_RATE, code)

@@ -1,0 +1,113 @@
+"""Bags of simulated runs, several at a time: what `dynid simulate` and the benchmark wait for."""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import UnknownNameError
+from dynid.export.mjcf import default_stops
+from dynid.parallel import in_processes
+from dynid.resources import refuse_existing
+from dynid.robot import load_robot
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.trajectory.families import Excitation, load_excitation
+from dynid.trajectory.files import is_file_name, load_trajectory_file
+from dynid.trajectory.motion import Motion
+
+FROM_FILE = "file"  # what stands in the place of a profile, as on the real-time chain
+
+
+def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
+    """The trajectories that names, patterns such as 'PA*', or file names mean, in the order given, each once.
+
+    Raises:
+        UnknownNameError: a pattern that means none.
+    """
+    names: list[str] = []
+    for pattern in patterns:
+        if is_file_name(pattern):
+            names.append(pattern)
+            continue
+        found = [name for name in known if fnmatchcase(name, pattern)]
+        if not found:
+            raise UnknownNameError("trajectory", pattern, known)
+        names += found
+    return list(dict.fromkeys(names))
+
+
+@dataclass(frozen=True)
+class BagJob:
+    """One bag to make: a robot by name or folder, a trajectory of one profile or of a file, how to simulate, and the
+    new folder."""
+
+    robot: str
+    trajectory: str
+    profile: str
+    mount: str | None
+    seed: int
+    without: tuple[str, ...]
+    folder: Path
+    friction: str | None = None
+
+
+def wanted_motion(excitation: Excitation, trajectory: str, profile: str) -> Motion:
+    """A trajectory by its name, or from its file, in which joints that are not named stay at the rest posture.
+
+    Raises:
+        UnknownNameError: no such trajectory or profile.
+        InputNotFoundError, ConfigurationError: no such file, or not a valid one.
+        SafetyError: a named trajectory leaves its profile's limits.
+    """
+    if is_file_name(trajectory):
+        return load_trajectory_file(Path(trajectory), excitation, excitation.robot.rest_posture)
+    return excitation.trajectory(trajectory, profile)
+
+
+@dataclass(frozen=True)
+class BagMade:
+    """How long the motion lasts, and how long simulating and writing it took, by the clock and of the processor [s]."""
+
+    motion_s: float
+    seconds: float
+    processor_s: float
+
+
+def make_bag(job: BagJob) -> BagMade:
+    """Simulate one trajectory and write its bag, which appears under its name only when it is complete.
+
+    Raises:
+        OutputExistsError: the folder exists.
+        UnknownNameError: no such robot, trajectory, profile, mount or nuisance.
+        SafetyError: the arm does not follow the trajectory.
+    """
+    begin, processor_begin = time.perf_counter(), time.process_time()
+    robot = load_robot(job.robot)
+    excitation, controller = load_excitation(robot), load_controller(robot)
+    run = simulate(
+        robot,
+        wanted_motion(excitation, job.trajectory, job.profile),
+        FeedforwardPd(controller),
+        mount=job.mount,
+        seed=job.seed,
+        switched_off=job.without,
+        friction=job.friction,
+        stops=default_stops(robot, excitation.limits(job.profile)),
+    )
+    with tempfile.TemporaryDirectory(dir=job.folder.parent, prefix=f".{job.folder.name}.") as work:
+        made = Path(work) / job.folder.name
+        write_bag(run, robot, controller, made, profile=FROM_FILE if is_file_name(job.trajectory) else job.profile)
+        refuse_existing(job.folder)
+        made.rename(job.folder)
+    return BagMade(float(run.stamps_ns[-1]) / 1e9, time.perf_counter() - begin, time.process_time() - processor_begin)
+
+
+def make_bags(jobs: Sequence[BagJob], processes: int | None = None) -> Iterator[tuple[BagJob, BagMade]]:
+    """Every bag, in processes side by side; yields each as it is finished. None is one process per core."""
+    for index, made in in_processes(make_bag, jobs, processes):
+        yield jobs[index], made

@@ -1,0 +1,54 @@
+"""Joint excitation on the simulated arm, faster than real time: what the executor does on the real one."""
+
+from collections.abc import Collection
+
+from dynid.control.controller import ControllerSettings
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.motion import MotionExecutor
+from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
+from dynid.control.open_loop import plan_excitation
+from dynid.errors import DataError
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.run import SimulatedRun
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+
+LONGEST_S = 600.0
+
+
+def simulate_excitation(
+    robot: Robot,
+    controller: ControllerSettings,
+    joint: int,
+    acceleration_limits: FloatArray,
+    *,
+    mount: str | None = None,
+    seed: int = 0,
+    switched_off: Collection[str] = (),
+    standard: StandardFile | None = None,
+    friction: FrictionLaw | str | None = None,
+) -> SimulatedRun:
+    """Excite one joint (an index) of the simulated arm as a whole run: approach, excitation, way to the rest posture.
+
+    Args:
+        robot: the robot.
+        controller: its FF+PD settings, which hold the other joints.
+        joint: index of the joint.
+        acceleration_limits: what the approach may ask for at most, (n,) [rad/s^2].
+        mount, seed, switched_off, standard, friction: as in `ArmPlant`.
+
+    Raises:
+        SafetyError: the joint cannot be excited; says why.
+        DataError: the run does not come to its end.
+    """
+    arm = SteppedArm(robot, mount=mount, seed=seed, switched_off=switched_off, standard=standard, friction=friction)
+    limits, torques = robot_limits(robot, acceleration_limits), nominal_torques(robot, mount)
+    check = MotionCheck(robot, limits, torques)
+    motion = MotionExecutor(robot, FeedforwardPd(controller), check)
+    q = arm.measure()
+    plan = plan_excitation(robot, controller, joint, q, check, limits, torques)
+    motion.begin(plan, q, arm.stamp_ns)
+    if not arm.run(motion, lambda: not motion.moving, LONGEST_S):
+        raise DataError(f"'{plan.name}' did not end within {LONGEST_S:.0f} s of simulated time")
+    return arm.recorded(plan.name, plan.duration, motion.phases)

@@ -1,0 +1,150 @@
+"""One control cycle but for MuJoCo, compiled: on rows of eight numbers numpy's calls would cost as much as the physics.
+
+The same arithmetic as `nuisances.Play`, `nuisances.quantise` and `control.ff_pd.FeedforwardPd`, in the same order: the
+results agree bit for bit.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from dynid.control.controller import Controller
+from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
+from dynid.robot import FloatArray
+
+
+@numba.njit(cache=True)
+def sense(
+    k: int,
+    q: FloatArray,
+    dq: FloatArray,
+    seen: FloatArray,
+    half_play: float,
+    step: float,
+    position: FloatArray,
+    q_true: FloatArray,
+    dq_true: FloatArray,
+) -> None:
+    """Read the encoders of cycle k into row k of `position`, `q_true` and `dq_true`, (N, n) each.
+
+    Args:
+        k: cycle.
+        q, dq: joint angles and velocities now, (n,) [rad, rad/s].
+        seen: state of the play operator, (n,) [rad]; updated.
+        half_play: half the width of the backlash [rad].
+        step: encoder resolution [rad], 0 for none.
+        position, q_true, dq_true: the records.
+    """
+    for i in range(q.shape[0]):
+        angle = min(max(seen[i], q[i] - half_play), q[i] + half_play) if half_play > 0.0 else q[i]
+        seen[i] = angle
+        position[k, i] = nearest(angle, step)
+        q_true[k, i] = q[i]
+        dq_true[k, i] = dq[i]
+
+
+@numba.njit(cache=True)
+def actuate(
+    k: int,
+    late: int,
+    wanted: FloatArray,
+    constants: FloatArray,
+    limits: FloatArray,
+    step: float,
+    noise: FloatArray,
+    command: FloatArray,
+    goal: FloatArray,
+    in_force: FloatArray,
+    motor: FloatArray,
+) -> None:
+    """Send the torques of cycle k; what is in force then is the goal of `late` cycles before.
+
+    Args:
+        k: cycle.
+        late: delay in cycles.
+        wanted: the controller's torques, (n,) [N m].
+        constants: torque constants, (n,) [N m/A].
+        limits: current limits, (n,) [A].
+        step: current resolution [A], 0 for none.
+        noise: torque noise, (N, n) [N m].
+        command, goal, in_force, motor: records (N, n) of wanted torques [N m], the currents for them [A], the currents
+            in force from now on [A] and the motors' torques [N m].
+    """
+    for i in range(wanted.shape[0]):
+        command[k, i] = wanted[i]
+        goal[k, i] = nearest(min(max(wanted[i] / constants[i], -limits[i]), limits[i]), step)
+        current = goal[k - late, i] if k >= late else 0.0
+        in_force[k, i] = current
+        motor[k, i] = current * constants[i] + noise[k, i]
+
+
+@numba.njit(cache=True, inline="always")
+def nearest(value: float, step: float) -> float:
+    """The nearest multiple of `step`; the value itself where step is 0."""
+    return float(np.rint(value * (1.0 / step)) * step) if step > 0.0 else value
+
+
+@numba.njit(cache=True)
+def feedforward_pd(
+    decay: float,
+    rate: float,
+    q: FloatArray,
+    q_ref: FloatArray,
+    dq_ref: FloatArray,
+    ddq_ref: FloatArray,
+    gains: FloatArray,
+    state: FloatArray,
+    torque: FloatArray,
+) -> None:
+    """Torque of the FF+PD law (arXiv:2605.15949, eq. 2) into `torque`, (n,) [N m].
+
+    Args:
+        decay: e of the pseudo-differentiation over this cycle.
+        rate: (1 - e)/T [1/s].
+        q: measured positions, (n,) [rad].
+        q_ref, dq_ref, ddq_ref: the reference, (n,) each.
+        gains: rows of damping gain, stiffness gain, inertia and damping, (4, n).
+        state: last position and velocity estimate, (2, n); updated.
+        torque: the result.
+    """
+    for i in range(q.shape[0]):
+        velocity = decay * state[1, i] + (q[i] - state[0, i]) * rate
+        state[0, i], state[1, i] = q[i], velocity
+        wanted = gains[0, i] * (dq_ref[i] - velocity)
+        wanted += gains[1, i] * (q_ref[i] - q[i])
+        wanted += gains[2, i] * ddq_ref[i]
+        wanted += gains[3, i] * dq_ref[i]
+        torque[i] = wanted
+
+
+class CompiledFeedforwardPd:
+    """A `FeedforwardPd` for the lock-step loop, with a state of its own; `update` returns a buffer that it reuses."""
+
+    def __init__(self, law: FeedforwardPdLaw) -> None:
+        settings = law.settings
+        self._gains = np.array(
+            [law.damping_gain, law.stiffness_gain, settings.inertia_kg_m2, settings.damping_nm_s_rad]
+        )
+        self._time_constant = settings.pseudo_differentiation_s
+        self._state, self._torque = np.zeros((2, settings.size)), np.zeros(settings.size)
+
+    def reset(self, q: FloatArray) -> None:
+        """Start at rest at the measured posture q, (n,) [rad]."""
+        self._state[:] = q, np.zeros_like(q)
+
+    def update(
+        self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
+    ) -> FloatArray:
+        """Torque (n,) [N m], as `FeedforwardPd.update` gives it; dt is the lock-step loop's and so positive."""
+        decay = math.exp(-dt / self._time_constant)
+        feedforward_pd(decay, (1.0 - decay) / dt, q, q_ref, dq_ref, ddq_ref, self._gains, self._state, self._torque)
+        return self._torque
+
+
+def compiled_law(controller: Controller) -> Controller:
+    """The same law, compiled where there is a kernel for it; any other controller as it is."""
+    # what is derived from the class may do something else, and its law may have been exchanged
+    if type(controller) is FeedforwardPd and type(controller.law) is FeedforwardPdLaw:
+        return CompiledFeedforwardPd(controller.law)
+    return controller

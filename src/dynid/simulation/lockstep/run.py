@@ -1,0 +1,293 @@
+"""The whole loop in lock-step: plant, servo registers, delay and controller, as fast as the processor allows.
+
+Each control cycle does what the real-time chain does: read the servos (with their register steps), compute the
+torque, send it. The delay from reading a state to its answer being in force is the wire's and the processes' time,
+rounded up to whole cycles, because a servo holds one goal current for one cycle. For CRANE-X7 that is 0.9 ms, so one
+cycle; with the half cycle that the hold takes by itself it is the 1.5 ms of arXiv:2605.15949, section III-B.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.control.controller import Controller
+from dynid.control.motion import MAX_TRACKING_ERROR_RAD, SETTLE_S, Phase
+from dynid.control.motion_check import MotionCheck, MotionLimits
+from dynid.errors import DataError, SafetyError
+from dynid.export.mjcf import default_stops
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.lockstep.kernels import actuate, compiled_law, sense
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.nuisances import Magnitudes, quantise, stamps
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.trajectory import Trajectory, approach
+
+STAMP_STREAM = 3
+CHECK_CYCLES = 200
+# Torque is constant over a cycle, so a step of a whole cycle is as good as several (1e-8 rad over a run).
+LONGEST_STEP_S = 0.001
+PHASES: tuple[Phase, ...] = ("approach", "trajectory", "rest", "done")
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedRun:
+    """One run, N cycles of n axes; all arrays read-only, torques in N m.
+
+    The first block is what a bag holds, with the meaning it has there. `q_true`, `dq_true` and `torque_motor` are the
+    simulation's own and are for tests and figures only.
+
+    Attributes:
+        trajectory: name of the trajectory.
+        trajectory_duration: length of the trajectory alone [s].
+        joint_names: (n,).
+        mount: name of the mount.
+        phases: the phases that were entered, with the stamp at which each began [ns].
+        stamps_ns: when each state was read, by the recorder's clock, from 0, (N,) [ns].
+        q: encoder readings, (N, n) [rad].
+        dq: velocity registers, (N, n) [rad/s].
+        torque_present: present current times torque constant, (N, n).
+        torque_command: what the controller answered to each state, (N, n).
+        torque_goal: what was sent to the servos right after each state, so the answer to an earlier one, (N, n).
+        q_ref: reference, (N, n) [rad].
+        dq_ref: reference, (N, n) [rad/s].
+        ddq_ref: reference, (N, n) [rad/s^2].
+        torque_motor: what the motors did from each state to the next, noise included, (N, n).
+        q_true: joint angles, (N, n) [rad].
+        dq_true: joint velocities, (N, n) [rad/s].
+    """
+
+    trajectory: str
+    trajectory_duration: float
+    joint_names: tuple[str, ...]
+    mount: str
+    phases: tuple[tuple[Phase, int], ...]
+    stamps_ns: NDArray[np.int64]
+    q: FloatArray
+    dq: FloatArray
+    torque_present: FloatArray
+    torque_command: FloatArray
+    torque_goal: FloatArray
+    q_ref: FloatArray
+    dq_ref: FloatArray
+    ddq_ref: FloatArray
+    torque_motor: FloatArray
+    q_true: FloatArray
+    dq_true: FloatArray
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def window(self, phase: str) -> slice:
+        """The cycles of one of PHASES; of "trajectory" without the standstill that ends it."""
+        for index, (name, begin) in enumerate(self.phases):
+            if name == phase:
+                later = self.phases[index + 1][1] if index + 1 < len(self.phases) else self.stamps_ns[-1] + 1
+                end = begin + round(self.trajectory_duration * 1e9) if phase == "trajectory" else later
+                first, last = np.searchsorted(self.stamps_ns, [begin, end])
+                return slice(int(first), int(last))
+        return slice(0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """References of all cycles: stamps (N,) [ns], q, dq, ddq (N, n) each, and the phases with their begin [ns]."""
+
+    stamps_ns: NDArray[np.int64]
+    q: FloatArray
+    dq: FloatArray
+    ddq: FloatArray
+    phases: tuple[tuple[Phase, int], ...]
+
+
+def schedule(
+    robot: Robot, trajectory: Motion, q0: FloatArray, jitter: float, seed: int, *, to_rest: bool = True
+) -> Schedule:
+    """What `dynid.control.motion.MotionExecutor` would follow, sampled at all stamps at once.
+
+    Args:
+        robot: the robot.
+        trajectory: the trajectory.
+        q0: measured start posture, (n,) [rad].
+        jitter: standard deviation of the stamps' errors [s].
+        seed: of the errors.
+        to_rest: go back to the rest posture; otherwise the run ends with the standstill after the trajectory.
+    """
+    names = robot.joint_names
+    plan: list[Motion] = [approach(q0, trajectory.start, names), trajectory]
+    if to_rest:
+        plan.append(approach(trajectory.end, robot.rest_posture, names, name="rest"))
+    lengths = [part.duration + SETTLE_S for part in plan]
+    cycle = robot.file.bus.cycle_s
+    times = stamps(math.ceil(sum(lengths) / cycle), cycle, jitter, seed, STAMP_STREAM)
+    stamps_ns = np.rint((times - times[0]) * 1e9).astype(np.int64)
+    begins = np.concatenate([[0], np.cumsum(np.rint(np.array(lengths) * 1e9)).astype(np.int64)])
+    cuts = [*np.searchsorted(stamps_ns, begins[:-1]).tolist(), len(stamps_ns)]
+    samples = [
+        part.sample_all((stamps_ns[first:last] - begin) / 1e9)
+        for part, begin, first, last in zip(plan, begins[:-1].tolist(), cuts[:-1], cuts[1:], strict=True)
+    ]
+    q, dq, ddq = (read_only(np.concatenate(block)) for block in zip(*samples, strict=True))
+    phases = list(zip(PHASES, begins[:-1].tolist(), strict=False))
+    if to_rest:
+        end = begins[-2] + plan[-1].duration * 1e9
+        phases.append(("done", int(stamps_ns[np.searchsorted(stamps_ns, end)])))
+    return Schedule(stamps_ns, q, dq, ddq, tuple(phases))
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """Raw readings of the loop, (N, n) each; register steps are applied afterwards, all at once."""
+
+    position: FloatArray
+    current: FloatArray
+    command: FloatArray
+    goal: FloatArray
+    in_force: FloatArray
+    motor: FloatArray
+    q: FloatArray
+    dq: FloatArray
+
+
+def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) -> _Recorded:
+    """The 1 kHz loop; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
+    robot, nuisances = plant.robot, plant.nuisances
+    count, n = plan.q.shape
+    out = _Recorded(*(np.zeros((count, n)) for _ in range(8)))
+    noise = plant.drive_noise.rows(count)
+    late = math.ceil(nuisances.delay / cycle - 1e-9)
+    intervals = np.diff(plan.stamps_ns / 1e9, prepend=-cycle).tolist()
+    seen, half_play, resolution = plant.q.copy(), 0.5 * nuisances.backlash, nuisances.position_step
+    controller.reset(quantise(seen, resolution))
+    for k, (q_ref, dq_ref, ddq_ref) in enumerate(zip(plan.q, plan.dq, plan.ddq, strict=True)):
+        sense(k, plant.q, plant.dq, seen, half_play, resolution, out.position, out.q, out.dq)
+        wanted = controller.update(intervals[k], out.position[k], q_ref, dq_ref, ddq_ref)
+        actuate(
+            k,
+            late,
+            wanted,
+            robot.torque_constants,
+            robot.current_limits,
+            nuisances.current_step,
+            noise,
+            out.command,
+            out.goal,
+            out.in_force,
+            out.motor,
+        )
+        plant.push(out.motor[k], cycle)
+        if k % CHECK_CYCLES == 0:
+            plant.check()
+    plant.check()
+    # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
+    # a cycle early. The mean is neither, as on the real chain, which writes between readings.
+    out.current[0] = 0.5 * out.in_force[0]
+    out.current[1:] = 0.5 * (out.in_force[:-1] + out.in_force[1:])
+    out.current[:] += plant.sensor_noise.rows(count)
+    return out
+
+
+def simulate(
+    robot: Robot,
+    trajectory: Motion,
+    controller: Controller,
+    *,
+    mount: str | None = None,
+    seed: int = 0,
+    switched_off: Collection[str] = (),
+    q0: FloatArray | None = None,
+    stops: tuple[FloatArray, FloatArray] | None = None,
+    standard: StandardFile | None = None,
+    to_rest: bool = True,
+    friction: FrictionLaw | str | None = None,
+) -> SimulatedRun:
+    """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the way to the rest posture.
+
+    Args:
+        robot: the robot.
+        trajectory: for all axes of the robot.
+        controller: its `reset` is called first; `FeedforwardPd` itself stays as it is, a compiled copy runs.
+        mount, seed, switched_off, q0, stops, standard, friction: as in `ArmPlant`; q0 and stops (n,) [rad].
+        to_rest: return to the rest posture at the end.
+
+    Raises:
+        SafetyError: the trajectory leaves the joint stops (the paper's families need wider ones), or the arm does not
+            follow it.
+        DataError: the trajectory is for other joints, or the arm diverged.
+        UnknownNameError: an unknown nuisance or mount.
+    """
+    if trajectory.joint_names != robot.joint_names:
+        raise DataError(
+            f"trajectory '{trajectory.name}' moves {', '.join(trajectory.joint_names)}; robot '{robot.name}' has "
+            f"{', '.join(robot.joint_names)}"
+        )
+    walls = stops or default_stops(robot)
+    _refuse_beyond(trajectory, walls, robot)
+    plant = ArmPlant(
+        robot,
+        mount=mount,
+        seed=seed,
+        switched_off=switched_off,
+        q0=q0,
+        stops=walls,
+        standard=standard,
+        longest_step_s=LONGEST_STEP_S,
+        friction=friction,
+    )
+    start = quantise(plant.q, plant.nuisances.position_step)
+    plan = schedule(robot, trajectory, start, plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
+    raw = _run(plant, compiled_law(controller), plan, robot.file.bus.cycle_s)
+    _refuse_lost(robot, trajectory, plan, raw)
+    return _assemble(robot, trajectory, mount or robot.file.default_mount, plan, raw, plant.nuisances)
+
+
+def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], robot: Robot) -> None:
+    """Exactly where the motion's extremes are its waypoints; by all cycles of the loop where it is any other."""
+    if isinstance(trajectory, Trajectory):
+        trajectory.check_limits(*walls, np.full(robot.size, np.inf))
+        return
+    MotionCheck(robot, MotionLimits(*walls, *np.full((3, robot.size), np.inf))).check([trajectory])
+
+
+def _refuse_lost(robot: Robot, trajectory: Motion, plan: Schedule, raw: _Recorded) -> None:
+    """On the real-time chain the executor gives up where the arm does not follow; so is it here."""
+    error = np.abs(raw.position - plan.q)
+    if error.max() > MAX_TRACKING_ERROR_RAD:
+        k, j = (int(i) for i in np.argwhere(error > MAX_TRACKING_ERROR_RAD)[0])
+        limit = np.rad2deg(MAX_TRACKING_ERROR_RAD)
+        raise SafetyError(
+            f"trajectory '{trajectory.name}': {robot.joint_names[j]} is {np.rad2deg(error[k, j]):.1f} deg off its "
+            f"reference at {plan.stamps_ns[k] / 1e9:.3f} s, at most {limit:.0f} deg are allowed"
+        )
+
+
+def _assemble(
+    robot: Robot, trajectory: Motion, mount: str, plan: Schedule, raw: _Recorded, nuisances: Magnitudes
+) -> SimulatedRun:
+    constants = robot.torque_constants
+    return SimulatedRun(
+        trajectory=trajectory.name,
+        trajectory_duration=trajectory.duration,
+        joint_names=robot.joint_names,
+        mount=mount,
+        phases=plan.phases,
+        stamps_ns=plan.stamps_ns,
+        q=raw.position,
+        dq=quantise(raw.dq, nuisances.velocity_step),
+        torque_present=quantise(raw.current, nuisances.current_step) * constants,
+        torque_command=raw.command,
+        torque_goal=raw.in_force * constants,
+        q_ref=plan.q,
+        dq_ref=plan.dq,
+        ddq_ref=plan.ddq,
+        torque_motor=raw.motor,
+        q_true=raw.q,
+        dq_true=raw.dq,
+    )

@@ -1,0 +1,163 @@
+"""The simulated arm one control cycle at a time, for whatever decides while it runs: executors, switches, pushes.
+
+The same plant, servo registers, delay and noise as `dynid.simulation.lockstep.run`, which knows all references
+beforehand and is faster for it.
+"""
+
+import math
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from dynid.control.motion import MotionExecutor, MotionStep
+from dynid.control.plan import Phase
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.kernels import actuate, sense
+from dynid.simulation.lockstep.run import LONGEST_STEP_S, STAMP_STREAM, SimulatedRun
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.nuisances import quantise, stamps
+
+BLOCK = 4096
+RECORDS = ("position", "q", "dq", "command", "goal", "in_force", "motor", "noise", "q_ref", "dq_ref", "ddq_ref")
+
+
+class SteppedArm:
+    """A simulated arm that is read and commanded once per cycle.
+
+    Args:
+        robot: the robot.
+        mount, seed, switched_off, q0, standard, friction: as in `ArmPlant`.
+
+    Attributes:
+        stamp_ns: when the present state was read [ns].
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        mount: str | None = None,
+        seed: int = 0,
+        switched_off: Collection[str] = (),
+        q0: FloatArray | None = None,
+        standard: StandardFile | None = None,
+        friction: FrictionLaw | str | None = None,
+    ) -> None:
+        self.robot, self.mount, self._seed = robot, mount or robot.file.default_mount, seed
+        self.plant = ArmPlant(
+            robot,
+            mount=mount,
+            seed=seed,
+            switched_off=switched_off,
+            q0=q0,
+            standard=standard,
+            longest_step_s=LONGEST_STEP_S,
+            friction=friction,
+        )
+        self._cycle = robot.file.bus.cycle_s
+        self._late = math.ceil(self.plant.nuisances.delay / self._cycle - 1e-9)
+        self._seen = self.plant.q.copy()
+        self._count = 0
+        self._rows = {name: np.zeros((0, robot.size)) for name in RECORDS}
+        self._stamps = np.zeros(0, dtype=np.int64)
+        self.stamp_ns = 0
+
+    def _grow(self) -> None:
+        """Room for another block of cycles; its noise and stamps are drawn with it."""
+        size = len(self._stamps) + BLOCK
+        self._rows = {name: np.vstack([rows, np.zeros((BLOCK, self.robot.size))]) for name, rows in self._rows.items()}
+        noise = [self.plant.drive_noise.row(k) for k in range(size - BLOCK, size)]
+        self._rows["noise"][size - BLOCK :] = noise
+        times = stamps(size, self._cycle, self.plant.nuisances.stamp_jitter, self._seed, STAMP_STREAM)
+        self._stamps = np.rint((times - times[0]) * 1e9).astype(np.int64)
+
+    def measure(self) -> FloatArray:
+        """Read the encoders, (n,) [rad]; once per cycle, before `command`."""
+        if self._count == len(self._stamps):
+            self._grow()
+        rows, nuisances = self._rows, self.plant.nuisances
+        sense(
+            self._count,
+            self.plant.q,
+            self.plant.dq,
+            self._seen,
+            0.5 * nuisances.backlash,
+            nuisances.position_step,
+            rows["position"],
+            rows["q"],
+            rows["dq"],
+        )
+        self.stamp_ns = int(self._stamps[self._count])
+        return np.asarray(self._rows["position"][self._count])
+
+    def command(self, tau: FloatArray, push: FloatArray | None = None) -> None:
+        """Send torques (n,) [N m] and pass one cycle; `push` (n,) [N m] is what somebody's hand adds meanwhile."""
+        rows, k = self._rows, self._count
+        actuate(
+            k,
+            self._late,
+            tau,
+            self.robot.torque_constants,
+            self.robot.current_limits,
+            self.plant.nuisances.current_step,
+            rows["noise"],
+            rows["command"],
+            rows["goal"],
+            rows["in_force"],
+            rows["motor"],
+        )
+        self.plant.push(rows["motor"][k], self._cycle, push)
+        self._count += 1
+
+    def last_command(self) -> FloatArray:
+        """The torques that were sent last, (n,) [N m]: what servos keep where nothing new comes."""
+        return np.array(self._rows["command"][max(self._count - 1, 0)])
+
+    def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
+        """One cycle under an executor, pushed by (n,) [N m]: its torques, or none without a command; as it raises."""
+        q = self.measure()
+        step = motion.update(self.stamp_ns, q)
+        if step is not None:
+            k, rows = self._count, self._rows
+            rows["q_ref"][k], rows["dq_ref"][k], rows["ddq_ref"][k] = step.q_ref, step.dq_ref, step.ddq_ref
+        self.command(np.zeros(self.robot.size) if step is None else step.tau, push)
+        return step
+
+    def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
+        """Cycle under an executor until `until()`; False if that took longer than `longest_s` [s] of simulated time."""
+        for _ in range(round(longest_s / self._cycle)):
+            if until():
+                return True
+            self.follow(motion)
+        self.plant.check()
+        return until()
+
+    def recorded(self, name: str, duration_s: float, phases: list[tuple[Phase, int]]) -> SimulatedRun:
+        """Everything since the begin as a run; its phases are those of one motion."""
+        count, constants = self._count, self.robot.torque_constants
+        rows = {name: values[:count].copy() for name, values in self._rows.items()}
+        nuisances = self.plant.nuisances
+        current = rows["in_force"].copy()
+        current[1:] = 0.5 * (rows["in_force"][:-1] + rows["in_force"][1:])
+        current += self.plant.sensor_noise.rows(count)
+        return SimulatedRun(
+            trajectory=name,
+            trajectory_duration=duration_s,
+            joint_names=self.robot.joint_names,
+            mount=self.mount,
+            phases=tuple(phases),
+            stamps_ns=self._stamps[:count].copy(),
+            q=rows["position"],
+            dq=quantise(rows["dq"], nuisances.velocity_step),
+            torque_present=quantise(current, nuisances.current_step) * constants,
+            torque_command=rows["command"],
+            torque_goal=rows["in_force"] * constants,
+            q_ref=rows["q_ref"],
+            dq_ref=rows["dq_ref"],
+            ddq_ref=rows["ddq_ref"],
+            torque_motor=rows["motor"],
+            q_true=rows["q"],
+            dq_true=rows["dq"],
+        )

@@ -1,0 +1,112 @@
+"""Friction of the simulated arm's gears: what MuJoCo may resist with in the next step, from motor torque and load.
+
+MuJoCo knows one constant friction and one damping per joint. Both are written before every step, as BAM does: the load
+is what gravity, Coriolis and centrifugal forces put on the joints, -qfrc_bias as the step before has left it (at its
+last Runge-Kutta stage, so of the present state to 1e-7).
+"""
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import numba
+import numpy as np
+
+from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.model.friction import FA, FS, FV, KM, WS, FrictionLaw, budget_of
+from dynid.model.gear_presets import gear_friction, known_models
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.plant.nuisances import COULOMB, Magnitudes
+
+VISCOUS = "viscous"
+
+
+def check_friction(robot: Robot, chosen: str | None) -> str:
+    """The name of a simulated arm's friction, the choice of robot.yaml where None; UnknownNameError at any other."""
+    name = chosen or robot.file.simulation.friction
+    if name != VISCOUS and name not in known_models(robot):
+        raise UnknownNameError("friction", name, (VISCOUS, *known_models(robot)))
+    return name
+
+
+def plant_friction(
+    robot: Robot, standard: StandardFile, nuisances: Magnitudes, switched_off: Collection[str], chosen: str | None
+) -> FrictionLaw:
+    """The friction of a simulated arm's joints.
+
+    Args:
+        robot: the robot.
+        standard: standard parameters, whose viscous and Coulomb friction are the plant's own.
+        nuisances: those of the robot; Coulomb friction is one.
+        switched_off: names of nuisances to leave out; without "coulomb" the standard parameters' own is left.
+        chosen: "viscous" (with Coulomb friction), or a model of which the robot's folder has figures; None is the
+            choice of robot.yaml.
+
+    Raises:
+        UnknownNameError: no such figures.
+        ConfigurationError: motors that move several joints.
+    """
+    name = check_friction(robot, chosen)
+    if name == VISCOUS or COULOMB in switched_off:
+        own = np.array([(axis.viscous_friction_nm_s_per_rad, axis.coulomb_friction_nm) for axis in standard.axes])
+        return FrictionLaw.of(robot.size, {"fv": own[:, 0], "fb": own[:, 1] + nuisances.coulomb_friction})
+    if (robot.coupling != np.eye(robot.size)).any():
+        raise ConfigurationError(f"robot '{robot.name}': friction '{name}' needs gears that move one joint each")
+    return gear_friction(robot, name)
+
+
+@numba.njit(cache=True)
+def resist(
+    p: FloatArray,
+    warm: float,
+    dq: FloatArray,
+    applied: FloatArray,
+    hand: FloatArray,
+    bias: FloatArray,
+    loss: FloatArray,
+    damping: FloatArray,
+) -> None:
+    """Budgets and damping of all axes into `loss` and `damping`, (n,), friction p being `warm` times as large.
+
+    Of the applied torques `hand` comes from outside and so is load, the rest is the motors'.
+    """
+    for i in range(dq.shape[0]):
+        loss[i] = warm * budget_of(p, i, float(np.sign(dq[i])), dq[i], applied[i] - hand[i], hand[i] - bias[i])
+        damping[i] = warm * p[FV, i]
+
+
+class GearFriction:
+    """Writes the friction of a law into a MuJoCo model whose joints are the axes, in order.
+
+    Args:
+        law: of all axes.
+        warm_up: share by which friction falls while the gears warm up, and the time constant of it [s].
+        model, data: of MuJoCo.
+
+    Attributes:
+        hand: what somebody adds to the motors' torques, (n,) [N m]: load for the gears.
+
+    Raises:
+        DataError: the law has an offset, which MuJoCo's friction has no place for.
+    """
+
+    def __init__(self, law: FrictionLaw, warm_up: tuple[float, float], model: Any, data: Any) -> None:
+        if law["of"].any():
+            raise DataError(f"the simulated arm's friction has an offset OF of {law['of']} N m; it cannot have one")
+        self._p, self._share, self._time_constant = np.array(law.values), warm_up[0], warm_up[1]
+        self._loss, damping = model.dof_frictionloss, model.dof_damping
+        self._damping = damping if damping.ndim == 1 else damping[:, 0]
+        self.hand = np.zeros(law.axes)
+        self._dq, self._torque, self._bias = data.qvel, data.qfrc_applied, data.qfrc_bias
+        self.varies = bool(law.values[[FA, FS, *range(KM, WS)]].any() or self._share)
+        self.update(0.0)
+
+    def warmth(self, time_s: float) -> float:
+        """What is left of friction after a time [s]."""
+        return 1.0 - self._share * (1.0 - math.exp(-time_s / self._time_constant))
+
+    def update(self, time_s: float) -> None:
+        """Friction for the next step at a time [s], from velocities, motor torques and loads as MuJoCo has them."""
+        warm = self.warmth(time_s)
+        resist(self._p, warm, self._dq, self._torque, self.hand, self._bias, self._loss, self._damping)

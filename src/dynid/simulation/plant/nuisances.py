@@ -1,0 +1,162 @@
+"""What a real arm does that the model does not: each nuisance by name, with its magnitude, each of which can be off.
+
+Magnitudes are data (robot.yaml, simulation.nuisances). Random nuisances draw from streams of their own, so that
+switching one off leaves the draws of the others as they were.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import DataError, UnknownNameError
+from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
+from dynid.robot import FloatArray, Robot, read_only
+
+COULOMB, TORQUE_NOISE, ENCODER = "coulomb", "torque_noise", "encoder"
+CURRENT_QUANTISATION, JITTER, BACKLASH, DELAY = "current_quantisation", "jitter", "backlash", "delay"
+WARM_UP = "warm_up"
+NUISANCES = (COULOMB, TORQUE_NOISE, ENCODER, CURRENT_QUANTISATION, JITTER, BACKLASH, DELAY, WARM_UP)
+
+NOISE_PERIOD_S = 0.001  # torque noise is constant over this time
+NOISE_BLOCK = 1024  # draws per call of the generator
+JITTER_CLIP = 0.4  # of a cycle, so that stamps never change places
+
+
+@dataclass(frozen=True, eq=False)
+class Magnitudes:
+    """Magnitudes of the active nuisances, SI; what is switched off is zero.
+
+    Attributes:
+        coulomb_friction: (n,) [N m].
+        torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
+        position_step: encoder resolution [rad].
+        velocity_step: resolution of the velocity register [rad/s]; goes with the encoder.
+        current_step: resolution of goal and present current [A].
+        stamp_jitter: standard deviation of a stamp's error [s].
+        backlash: width of the play between joint and encoder [rad].
+        delay: from reading a state to the current that answers it being in force [s].
+        warm_up_share: of friction that goes while gears warm up.
+        warm_up_time_s: time constant of it [s].
+    """
+
+    coulomb_friction: FloatArray
+    torque_noise: FloatArray
+    position_step: float
+    velocity_step: float
+    current_step: float
+    stamp_jitter: float
+    backlash: float
+    delay: float
+    warm_up_share: float
+    warm_up_time_s: float
+
+
+def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
+    """The nuisances of a robot, without those that are switched off.
+
+    Args:
+        robot: the robot.
+        switched_off: names of `NUISANCES`.
+
+    Raises:
+        UnknownNameError: a name that is no nuisance.
+    """
+    for name in switched_off:
+        if name not in NUISANCES:
+            raise UnknownNameError("nuisance", name, NUISANCES)
+    nuisances = robot.nuisances
+    counts = nuisances.encoder_counts_per_turn
+    encoder = bool(counts) and ENCODER not in switched_off
+    currents = nuisances.quantise_current and CURRENT_QUANTISATION not in switched_off
+
+    def active(name: str) -> float:
+        return float(name not in switched_off)
+
+    return Magnitudes(
+        coulomb_friction=read_only(active(COULOMB) * np.array(nuisances.coulomb_friction_nm)),
+        torque_noise=read_only(active(TORQUE_NOISE) * np.array(nuisances.torque_noise_nm)),
+        position_step=2.0 * np.pi / counts if counts and encoder else 0.0,
+        velocity_step=VELOCITY_RAD_S_PER_COUNT if encoder else 0.0,
+        current_step=CURRENT_A_PER_COUNT if currents else 0.0,
+        stamp_jitter=active(JITTER) * nuisances.stamp_jitter_s,
+        backlash=float(np.deg2rad(active(BACKLASH) * nuisances.backlash_deg)),
+        delay=active(DELAY) * nuisances.communication_delay_s,
+        warm_up_share=active(WARM_UP) * nuisances.warm_up_share,
+        warm_up_time_s=nuisances.warm_up_time_s,
+    )
+
+
+def quantise(values: FloatArray, step: float, out: FloatArray | None = None) -> FloatArray:
+    """The nearest multiples of `step`, any shape, in `out` or a new array; a plain copy where step is 0."""
+    result = np.empty_like(values) if out is None else out
+    if step:
+        np.multiply(values, 1.0 / step, out=result)
+        np.rint(result, out=result)
+        np.multiply(result, step, out=result)
+    else:
+        result[...] = values
+    return result
+
+
+class NoiseStream:
+    """White noise of fixed standard deviations (n,), one row per period, reproducible from (seed, stream).
+
+    Row k is the same in whatever pieces time goes on; rows long past are gone.
+    """
+
+    def __init__(self, sigma: FloatArray, seed: int, stream: int) -> None:
+        self._sigma = np.asarray(sigma, dtype=np.float64)
+        self._generator = np.random.default_rng([seed, stream])
+        self._first = -NOISE_BLOCK
+        self._rows = np.empty((NOISE_BLOCK, len(self._sigma)))
+
+    def row(self, k: int) -> FloatArray:
+        """Noise of period k, (n,).
+
+        Raises:
+            DataError: k lies before the block of the latest row.
+        """
+        if k < self._first:
+            raise DataError(
+                f"noise of period {k} was discarded; the oldest kept is {self._first}: time must not go backwards"
+            )
+        while k >= self._first + NOISE_BLOCK:
+            self._rows = self._generator.standard_normal((NOISE_BLOCK, len(self._sigma))) * self._sigma
+            self._first += NOISE_BLOCK
+        return np.asarray(self._rows[k - self._first])
+
+    def rows(self, count: int) -> FloatArray:
+        """Noise of the first `count` periods, (count, n)."""
+        out = np.empty((count, len(self._sigma)))
+        for first in range(0, count, NOISE_BLOCK):
+            self.row(first)  # loads its block
+            out[first : first + NOISE_BLOCK] = self._rows[: count - first]
+        return out
+
+
+class Play:
+    """Backlash as a play operator: the output rests until the input has crossed the gap.
+
+    An approximation on the output side: the encoder sees the joint through a gap of the given width, while the motor's
+    torque acts without one.
+    """
+
+    def __init__(self, width: float, q: FloatArray) -> None:
+        self._half = 0.5 * width
+        self._output = np.array(q, dtype=np.float64)
+
+    def update(self, q: FloatArray) -> FloatArray:
+        """The measured position for the joint position q, (n,) [rad]; a view that the next call changes."""
+        if self._half:
+            np.maximum(self._output, q - self._half, out=self._output)
+            np.minimum(self._output, q + self._half, out=self._output)
+        else:
+            self._output[:] = q
+        return self._output
+
+
+def stamps(count: int, cycle: float, jitter: float, seed: int, stream: int) -> FloatArray:
+    """Stamps of `count` cycles, (count,) [s], each off by a normal error that is clipped so that they stay in order."""
+    errors = np.random.default_rng([seed, stream]).standard_normal(count) * jitter
+    return read_only(cycle * np.arange(count) + np.clip(errors, -JITTER_CLIP * cycle, JITTER_CLIP * cycle))

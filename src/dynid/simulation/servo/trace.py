@@ -1,0 +1,112 @@
+"""A record of what the simulated arm really did, for judging a driver by the arm and not by what the driver says."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dynid.resources import write_whole
+from dynid.robot import FloatArray
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.interface import PlantReading
+
+CHUNK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class ArmTrace:
+    """What the arm did, K moments of n axes, read-only.
+
+    Attributes:
+        time_s: since the start of the arm, or on the monotonic clock where it runs in real time, (K,) [s].
+        q: true joint angles, (K, n) [rad].
+        dq: true joint velocities, (K, n) [rad/s].
+        current_a: motor currents up to that moment, (K, n) [A].
+    """
+
+    time_s: FloatArray
+    q: FloatArray
+    dq: FloatArray
+    current_a: FloatArray
+
+    def __post_init__(self) -> None:
+        for array in (self.time_s, self.q, self.dq, self.current_a):
+            array.flags.writeable = False
+
+    def between(self, begin_s: float, end_s: float) -> "ArmTrace":
+        """The moments after `begin_s` up to `end_s` [s]."""
+        first, last = np.searchsorted(self.time_s, [begin_s, end_s], side="right")
+        part = slice(int(first), int(last))
+        return ArmTrace(self.time_s[part], self.q[part], self.dq[part], self.current_a[part])
+
+    def save(self, path: Path) -> None:
+        """Write a new file, whole or not at all.
+
+        Raises:
+            OutputExistsError: the file exists.
+        """
+        stream = io.BytesIO()
+        np.savez(stream, time_s=self.time_s, q=self.q, dq=self.dq, current_a=self.current_a)
+        write_whole(path, stream.getvalue())
+
+
+class TracedArm:
+    """An `ArmPlant` whose every step is recorded; meets `dynid.simulation.plant.interface.Plant`.
+
+    Args:
+        plant: the arm.
+        keep_s: how much of the past is kept at least [s]; None is all.
+
+    Attributes:
+        plant: the arm.
+        zero_s: what the record's clock says at the start of the arm [s].
+    """
+
+    def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:
+        self.plant, self._keep_s = plant, keep_s
+        self.zero_s = 0.0
+        self._current = np.zeros(plant.size)
+        self._chunks: list[FloatArray] = []
+        self._rows = np.empty((CHUNK, 1 + 3 * plant.size))
+        self._filled = 0
+
+    @property
+    def size(self) -> int:
+        """Number of axes n."""
+        return self.plant.size
+
+    def advance(self, duration_s: float) -> None:
+        """Move on by a time [s] with the currents held."""
+        plant, n = self.plant, self.plant.size
+        plant.advance(duration_s)
+        if self._filled == CHUNK:
+            self._next_chunk()
+        row = self._rows[self._filled]
+        row[0] = self.zero_s + plant.time_s
+        row[1 : 1 + n], row[1 + n : 1 + 2 * n], row[1 + 2 * n :] = plant.q, plant.dq, self._current
+        self._filled += 1
+
+    def set_currents(self, current_a: FloatArray) -> None:
+        """Motor currents from now on, (n,) [A]."""
+        self._current[:] = current_a
+        self.plant.set_currents(current_a)
+
+    def measure(self) -> PlantReading:
+        """The sensors' readings now."""
+        return self.plant.measure()
+
+    def trace(self) -> ArmTrace:
+        """What was recorded so far."""
+        rows = np.concatenate([*self._chunks, self._rows[: self._filled]])
+        n = self.plant.size
+        return ArmTrace(rows[:, 0].copy(), rows[:, 1 : 1 + n], rows[:, 1 + n : 1 + 2 * n], rows[:, 1 + 2 * n :])
+
+    def _next_chunk(self) -> None:
+        self._chunks.append(self._rows)
+        self._rows = np.empty_like(self._rows)
+        self._filled = 0
+        while self._keep_s is not None and len(self._chunks) > 1:
+            if self._chunks[1][0, 0] > self.zero_s + self.plant.time_s - self._keep_s:
+                break
+            self._chunks.pop(0)

@@ -1,0 +1,69 @@
+"""What every joint-space motion offers, whatever it is made of."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.robot import FloatArray
+
+Sample = tuple[FloatArray, FloatArray, FloatArray]
+
+
+class Motion(ABC):
+    """A motion of n axes from rest to rest; at rest before its start and after its end.
+
+    Attributes:
+        name: its name.
+        joint_names: (n,).
+        knots: times at which its pieces meet, (k,) [s]; the first is 0.
+        ends: first and last posture, (2, n) [rad].
+    """
+
+    name: str
+    joint_names: tuple[str, ...]
+    knots: FloatArray
+    ends: FloatArray
+
+    @property
+    def duration(self) -> float:
+        """Time from start to end [s]."""
+        return float(self.knots[-1])
+
+    @property
+    def start(self) -> FloatArray:
+        """First posture, (n,) [rad]."""
+        return np.asarray(self.ends[0])
+
+    @property
+    def end(self) -> FloatArray:
+        """Last posture, (n,) [rad]."""
+        return np.asarray(self.ends[1])
+
+    @property
+    @abstractmethod
+    def peak_velocities(self) -> FloatArray:
+        """Largest |dq| per joint, (n,) [rad/s]."""
+
+    @abstractmethod
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into (n,) buffers; allocates nothing but at first."""
+
+    @abstractmethod
+    def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """`sample_into` at times (N,) [s] into (N, n) buffers."""
+
+    def sample_all(self, times: FloatArray) -> Sample:
+        """q, dq and ddq at many times (N,) [s]: three (N, n) arrays.
+
+        Raises:
+            DataError: a time is not finite or `times` is not one-dimensional.
+        """
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        if times.ndim != 1 or not np.isfinite(times).all():
+            raise DataError(
+                f"trajectory '{self.name}': times must be finite and of shape (N,), got shape {times.shape}"
+            )
+        q, dq, ddq = np.empty((3, len(times), len(self.joint_names)))
+        self._sample_rows(times, q, dq, ddq)
+        return q, dq, ddq

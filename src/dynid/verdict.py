@@ -1,0 +1,85 @@
+"""Results judge themselves: a verdict is a list of named checks.
+
+The same list feeds the table, the exit code and the decision to publish.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import field_validator
+
+from dynid.robot import Strict
+
+Group = Literal["", "Data", "Estimation", "Physics", "Prediction", "Campaign", "Chain"]
+
+
+class Check(Strict):
+    """One criterion: a value against a limit. NaN never passes.
+
+    `id` names the criterion for programs and never changes; `name` is for people and may. `group` is the question that
+    the check answers. Both are empty in files that were written before checks had them. `sense` says which side is
+    good: "at most", "at least", or "equals".
+    """
+
+    id: str = ""
+    group: Group = ""
+    name: str
+    value: float
+    limit: float
+    sense: Literal["at most", "at least", "equals"] = "at most"
+    unit: str = ""
+    detail: str = ""
+
+    model_config = Strict.model_config | {"allow_inf_nan": True}
+
+    @field_validator("value", "limit", mode="before")
+    @classmethod
+    def _number(cls, value: object) -> object:
+        return float(value) if isinstance(value, (int, float)) or hasattr(value, "__float__") else value
+
+    @property
+    def passed(self) -> bool:
+        """Whether the value is on the good side of the limit."""
+        if self.sense == "at most":
+            return self.value <= self.limit
+        if self.sense == "at least":
+            return self.value >= self.limit
+        return self.value == self.limit
+
+    def as_dict(self) -> dict[str, Any]:
+        """The check and its outcome as plain values."""
+        return self.model_dump(mode="json") | {"passed": self.passed}
+
+    def sentence(self) -> str:
+        """The check in words."""
+        unit = f" {self.unit}" if self.unit else ""
+        word = "passed" if self.passed else "FAILED"
+        detail = f" - {self.detail}" if self.detail else ""
+        return f"{self.name}: {self.value:.6g}{unit}, {self.sense} {self.limit:.6g}{unit}: {word}{detail}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The conjunction of named checks; without any check nothing is accepted."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether there are checks and every one passed."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The verdict as plain values."""
+        return {"accepted": self.accepted, "checks": [check.as_dict() for check in self.checks]}
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that did not pass."""
+        return tuple(check for check in self.checks if not check.passed)
+
+    def __str__(self) -> str:
+        return "\n".join([*(one.sentence() for one in self.checks), "accepted" if self.accepted else "not accepted"])
+
+    def __add__(self, other: "Verdict") -> "Verdict":
+        return Verdict(self.checks + other.checks)

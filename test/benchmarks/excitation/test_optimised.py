@@ -1,0 +1,95 @@
+"""Optimised excitation: gradients by differences, motions at rest at their ends, better conditions, limits kept."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.studies.excitation.objectives import Problem, cost, d_optimality, log_condition, start_coefficients
+from benchmarks.studies.excitation.optimiser import (
+    Clearance,
+    ExcitationOptimiser,
+    ExcitationWish,
+    condition_number,
+    repulsion,
+    trajectory_file,
+)
+from benchmarks.studies.excitation.series import Series, SeriesKind
+
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.robot import load_robot
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import load_trajectory_file
+from dynid.trajectory.polynomial import through_points
+
+ROBOT = load_robot("crane_x7")
+EXCITATION = load_excitation(ROBOT)
+
+
+@pytest.fixture(scope="module")
+def optimiser() -> ExcitationOptimiser:
+    return ExcitationOptimiser(ROBOT, EXCITATION)
+
+
+@pytest.mark.parametrize("kind", ["fourier", "spline"])
+def test_series_rest_at_both_ends_and_have_true_derivatives(kind: SeriesKind) -> None:
+    series = Series.of(kind, 7.0, 12)
+    for rows in series.functions(np.array([0.0, 7.0]))[1:]:
+        assert np.abs(rows).max() < 1e-9
+    t = np.linspace(0.3, 6.7, 50)
+    for order in (0, 1):
+        ahead, behind = (series.functions(t + step)[order] for step in (1e-5, -1e-5))
+        np.testing.assert_allclose((ahead - behind) / 2e-5, series.functions(t)[order + 1], atol=1e-6)
+    with pytest.raises(ConfigurationError, match="expected at least"):
+        Series.of(kind, 7.0, 2)
+
+
+@pytest.mark.parametrize("objective", [log_condition, d_optimality])
+def test_gradients_of_the_objectives(objective) -> None:
+    rng = np.random.default_rng(0)
+    root, step = rng.normal(size=(20, 6)), rng.normal(size=(6, 6))
+    A, step = root.T @ root, 1e-6 * (step + step.T)
+    change = (objective(A + step)[0] - objective(A - step)[0]) / 2.0
+    assert change == pytest.approx(float((objective(A)[1] * step).sum()), rel=1e-5)
+
+
+def test_objectives_are_condition_and_determinant() -> None:
+    A = np.diag([4.0, 400.0, 40000.0])
+    assert log_condition(A)[0] == pytest.approx(np.log(100.0), rel=1e-6)
+    assert d_optimality(A)[0] == pytest.approx(-np.log(64e6) / 6.0)
+
+
+def test_gradient_of_the_cost_with_limits_left(optimiser: ExcitationOptimiser) -> None:
+    times = np.arange(0.0, 8.0, 0.2)
+    bounds = optimiser.bounds("limited", 0.3)
+    phi = np.full(39, 0.1)
+    problem = Problem(Series.of("fourier", 8.0, 5), times, optimiser.regressor, phi, bounds, "condition")
+    coefficients = 2.0 * start_coefficients(problem, 1)
+    assert cost(problem, coefficients, 1e3)[0] > cost(problem, coefficients, 0.0)[0] + 0.1
+    step = 1e-6 * np.random.default_rng(0).normal(size=coefficients.shape)
+    change = cost(problem, coefficients + step, 1e2)[0] - cost(problem, coefficients - step, 1e2)[0]
+    assert change / 2.0 == pytest.approx(float((cost(problem, coefficients, 1e2)[1] * step).sum()), rel=1e-3)
+
+
+def test_links_that_come_near_are_pushed_apart() -> None:
+    collision = Clearance(ROBOT)
+    penalty = repulsion(collision)
+    q = np.random.default_rng(0).uniform(ROBOT.lower, ROBOT.upper, (300, ROBOT.size))
+    touching = np.array([row for row in q if collision.first_contact(row[None]) is not None])
+    assert len(touching) and penalty(touching[:1])[0] > 0.0
+    assert penalty(ROBOT.rest_posture[None])[0] == 0.0
+
+
+@pytest.mark.slow
+def test_optimised_motion_beats_the_primitive_of_equal_duration(optimiser: ExcitationOptimiser, tmp_path: Path) -> None:
+    primitive = EXCITATION.trajectory("AP01", "limited")
+    found = optimiser.optimise("best", ExcitationWish(primitive.duration))
+    assert found.kappa < 0.7 * condition_number(optimiser.regressor, primitive)
+    path = tmp_path / "best.yaml"
+    path.write_text(trajectory_file(found.motion), encoding="utf-8")
+    read = load_trajectory_file(path, EXCITATION, ROBOT.rest_posture)
+    optimiser.check(read, "limited")
+    assert condition_number(optimiser.regressor, read) == pytest.approx(found.kappa, rel=1e-4)
+    fast = found.motion.knots / 1.5
+    q, dq, ddq = found.motion.sample_all(found.motion.knots)
+    with pytest.raises(SafetyError):
+        optimiser.check(through_points("fast", ROBOT.joint_names, fast, q, 1.5 * dq, 2.25 * ddq), "limited")

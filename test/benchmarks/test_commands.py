@@ -1,0 +1,42 @@
+"""`dynid benchmark`: a group to which benchmarks are added; `clie` as an object and as a table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.speed import pipeline
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import OutputExistsError
+
+FIGURES = {"campaign_seconds": 67.25, "baseline_extrapolated": True, "machine": {"cores": 2}}
+
+
+def test_the_group_lists_its_benchmarks() -> None:
+    result = CliRunner().invoke(app, ["benchmark", "--help"])
+    assert result.exit_code == 0 and "clie" in result.output
+
+
+def test_json_and_table_hold_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def measure(robot: str, **options: Any) -> dict[str, Any]:
+        asked.append({"robot": robot, **options})
+        return FIGURES
+
+    monkeypatch.setattr(pipeline, "benchmark_clie", measure)
+    plain = ["benchmark", "clie", "--quick", "--mount", "upright", "--work", str(tmp_path / "new")]
+    result = CliRunner().invoke(app, [*plain, "--json"], catch_exceptions=False)
+    assert json.loads(result.stdout) == FIGURES
+    assert asked[0]["quick"] is True and asked[0]["work"] == tmp_path / "new" and asked[0]["plan"].mount == "upright"
+    table = CliRunner().invoke(app, ["benchmark", "clie"], catch_exceptions=False).stdout
+    assert "campaign_seconds" in table and "67.25" in table and "True" in table
+    assert asked[1]["quick"] is False and asked[1]["plan"].profile == "paper"
+
+
+def test_an_existing_work_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OutputExistsError, match="exists"):
+        CliRunner().invoke(app, ["benchmark", "clie", "--work", str(tmp_path)], catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,249 @@
+"""The fault benchmark: its judge on arms that do what they must not, and whole runs with good and bad drivers."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from benchmarks.faults.cases import FaultCase, StartCase
+from benchmarks.faults.judge import ArmJudge, Published
+from benchmarks.faults.table import fault_document
+from benchmarks.faults.table_run import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import DataError, OutputExistsError, UnknownNameError
+from dynid.export.mjcf import default_stops
+from dynid.hardware.safety.guard import GuardResult, SafetyGuard
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.faults.script import FaultScript
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.servo.trace import ArmTrace
+
+FAULT_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def judge(robot: Robot) -> ArmJudge:
+    return ArmJudge(robot, ArmPlant(robot).compiled.model)
+
+
+def trace(robot: Robot, speed: Callable[[FloatArray], FloatArray], axis: int = 1) -> ArmTrace:
+    """An arm of which one joint moves at a speed that is a function of the time since the fault [s]."""
+    time_s = np.arange(0.0, 2.3, 0.001)
+    dq, current = np.zeros((len(time_s), robot.size)), np.full((len(time_s), robot.size), 0.1)
+    dq[:, axis] = speed(time_s - FAULT_S)
+    q = robot.rest_posture + np.cumsum(dq, axis=0) * 0.001
+    return ArmTrace(time_s, q, dq, current)
+
+
+def changed(original: ArmTrace, **arrays: Any) -> ArmTrace:
+    kept = {name: getattr(original, name) for name in ("time_s", "q", "dq", "current_a")}
+    return ArmTrace(**(kept | arrays))
+
+
+def braked(t: FloatArray) -> FloatArray:
+    return np.where(t < 0.02, 1.0, np.exp(-(t - 0.02) / 0.05))
+
+
+# -- the judge -------------------------------------------------------------------------------------------------
+
+
+def test_an_arm_that_stops_well_is_found_well(robot: Robot, judge: ArmJudge) -> None:
+    good = trace(robot, braked)
+    assert not judge.late_damping(good, FAULT_S) + judge.unstopped(good, FAULT_S) + judge.contact(good)
+    assert not judge.excess_current(good)
+    assert judge.stop_s(good, FAULT_S) == pytest.approx(0.02 + 0.05 * np.log(1 / 0.05), abs=0.002)
+
+
+def test_an_arm_that_is_braked_late_is_found(robot: Robot, judge: ArmJudge) -> None:
+    late = trace(robot, lambda t: np.where(t < 0.06, 1.0 + 4.0 * t, 1.24 * np.exp(-(t - 0.06) / 0.05)))
+    (text,) = judge.late_damping(late, FAULT_S)
+    assert "until 60 ms" in text and not judge.unstopped(late, FAULT_S)
+
+
+@pytest.mark.parametrize("speed", [lambda t: np.full_like(t, 0.06), lambda t: np.where(t < 1.1, 0.0, 0.2)])
+def test_an_arm_that_moves_too_late_is_found(robot: Robot, judge: ArmJudge, speed: Any) -> None:
+    (text,) = judge.unstopped(trace(robot, speed), FAULT_S)
+    assert robot.joint_names[1] in text
+    assert not judge.unstopped(trace(robot, speed), FAULT_S, free=(1,))
+
+
+def test_a_joint_that_is_only_pushed_by_another_is_held(robot: Robot, judge: ArmJudge) -> None:
+    for speed, found in ((0.15, 0), (0.21, 1)):
+        assert len(judge.unstopped(trace(robot, lambda t, v=speed: np.full_like(t, v)), FAULT_S, free=(3,))) == found
+
+
+def test_touching_a_stop_is_found(robot: Robot, judge: ArmJudge) -> None:
+    good = trace(robot, braked)
+    q = good.q.copy()
+    q[5, 3] = default_stops(robot)[0][3]
+    assert judge.contact(changed(good, q=q)) == [f"{robot.joint_names[3]} touched its stop"]
+
+
+def test_a_joint_that_drops_onto_its_stop_excuses_the_others_from_then_on(robot: Robot, judge: ArmJudge) -> None:
+    good = trace(robot, braked)
+    q = good.q.copy()
+    q[1500:, 3] = default_stops(robot)[0][3]
+    dropped = changed(good, q=q)
+    assert judge.until_contact(dropped, (3,)).time_s[-1] == good.time_s[1499]
+    assert judge.until_contact(dropped, (2,)) is dropped and judge.until_contact(dropped, ()) is dropped
+
+
+def test_current_beyond_the_limit_is_found(robot: Robot, judge: ArmJudge) -> None:
+    good = trace(robot, braked)
+    for excess, found in ((0.0, 0), (0.0027, 1), (float("nan"), 1)):
+        current = good.current_a.copy()
+        current[7, 2] = -robot.current_limits[2] - excess
+        assert len(judge.excess_current(changed(good, current_a=current))) == found
+
+
+def test_current_that_stays_is_found(robot: Robot, judge: ArmJudge) -> None:
+    good = trace(robot, braked)
+    current = good.current_a.copy()
+    current[good.time_s > FAULT_S + 0.119] = 0.0
+    off = changed(good, current_a=current)
+    assert not judge.current_left(off, FAULT_S, 0.1, range(robot.size))
+    assert judge.current_off_s(off, FAULT_S, range(robot.size)) == pytest.approx(0.119, abs=0.001)
+    assert len(judge.current_left(off, FAULT_S, 0.08, (2, 3))) == 2
+    current = off.current_a.copy()
+    current[-1, 2] = 0.01
+    assert len(judge.current_left(changed(good, current_a=current), FAULT_S, 0.1, (2, 3))) == 1
+
+
+def test_leaving_the_undisturbed_motion_is_found(robot: Robot, judge: ArmJudge) -> None:
+    still, moved = trace(robot, braked), trace(robot, lambda t: braked(t) + 0.2 * (t > 0.0))
+    assert not judge.disturbed(still, still, FAULT_S + 0.3)
+    assert not judge.disturbed(moved, still, FAULT_S + 0.05)
+    assert len(judge.disturbed(moved, still, FAULT_S + 0.3)) == 1
+
+
+@pytest.mark.parametrize(("age_s", "found"), [(0.0, 0), (0.0025, 0), (0.010, 1)])
+def test_old_and_wrong_published_states_are_found(robot: Robot, judge: ArmJudge, age_s: float, found: int) -> None:
+    moving = trace(robot, lambda t: np.full_like(t, 1.5))
+    rows = [200, 400]
+    q = np.array([moving.q[rows[0]], moving.q[rows[1] - round(1000 * age_s)]])
+    assert len(judge.garbage(moving, Published(moving.time_s[rows], q))) == found
+    q[0, 4] = -3.14  # what a zero in the position register is
+    assert len(judge.garbage(moving, Published(moving.time_s[rows], q))) == 1
+
+
+# -- whole runs ------------------------------------------------------------------------------------------------
+
+
+class DeafToAge(SafetyGuard):
+    """A bad guard: follows the last command however old it is."""
+
+    def filter(self, command_tau: Any, command_age_s: float, *others: Any, **named: Any) -> GuardResult:
+        return super().filter(command_tau, 0.0, *others, **named)
+
+
+class Slow(SafetyGuard):
+    """A bad guard: notices the end of the commands a tenth of a second late."""
+
+    def filter(self, command_tau: Any, command_age_s: float, *others: Any, **named: Any) -> GuardResult:
+        return super().filter(command_tau, command_age_s - 0.1, *others, **named)
+
+
+class Jumpy(SafetyGuard):
+    """A bad guard: every incomplete reading is a fault."""
+
+    def filter(self, *values: Any, **named: Any) -> GuardResult:
+        if not values[4].all() and self.torque_needed:
+            self.fault("a servo did not answer")
+        return super().filter(*values, **named)
+
+
+def lockstep(robot: Robot, names: list[str], seed: int, make_guard: Any = SafetyGuard) -> list[Outcome]:
+    cases = [case for case in chosen_cases(names) if isinstance(case, FaultCase)]
+    return run_lockstep(robot, cases, seed, make_guard)
+
+
+@pytest.mark.slow
+def test_the_driver_survives(robot: Robot) -> None:
+    names = ["missing reply of one servo", "command topic silent", "voltage alert"]
+    found = lockstep(robot, names, seed=0)
+    assert [(one.fault, one.violations) for one in found] == [(name, ()) for name in names]
+    assert found[0].stop_ms == 0.0 < found[1].stop_ms < 1000.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "make_guard", "words"),
+    [
+        ("command topic silent", DeafToAge, "moved at|gained speed|touched"),
+        ("command topic silent", Slow, "gained speed"),
+        ("missing reply of one servo", Jumpy, "no longer followed: a servo did not answer"),
+    ],
+)
+def test_a_bad_driver_is_found(robot: Robot, name: str, make_guard: Any, words: str) -> None:
+    found = [one for seed in range(2) for one in lockstep(robot, [name], seed, make_guard)]
+    texts = " ".join(text for one in found for text in one.violations)
+    assert np.any([word in texts for word in words.split("|")]), texts
+    assert rows(found)[0].violations >= 1
+
+
+def test_a_run_that_fails_says_so(robot: Robot) -> None:
+    def broken(_: Robot) -> SafetyGuard:
+        class Broken(SafetyGuard):
+            def check_posture(self, q: FloatArray) -> None:
+                raise RuntimeError("broken on purpose")
+
+        return Broken(robot)
+
+    with pytest.raises(DataError, match="broken on purpose"):
+        lockstep(robot, ["command topic silent"], 0, broken)
+
+
+def test_a_start_must_be_refused_by_name(robot: Robot) -> None:
+    good = StartCase("fine", "anything", lambda random, robot: ())
+    assert "started anyway" in start_outcome(robot, good, 0).violations[0]
+    (wrong,) = chosen_cases(["baud mismatch at start"])
+    assert isinstance(wrong, StartCase)
+    assert start_outcome(robot, wrong, 0).violations == ()
+    unnamed = StartCase("unnamed", "no such words", wrong.make)
+    assert "did not name it" in start_outcome(robot, unnamed, 0).violations[0]
+
+
+def test_rows_count_runs_violations_and_the_longest_stop() -> None:
+    outcomes = [Outcome("a", 0, (), 12.3), Outcome("b", 0, (), 0.0), Outcome("a", 1, ("bad", "worse"), 45.67)]
+    first, second = rows(outcomes)
+    assert first.as_dict() == {"fault": "a", "runs": 2, "violations": 1, "worst_stop_ms": 45.7}
+    assert first.findings == ("seed 1: bad; worse",) and second.violations == 0
+
+
+def test_an_unknown_fault_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="no such fault"):
+        chosen_cases(["no such fault"])
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = [Outcome("clock stepped", 0, (), 0.0, "motion continues"), Outcome("overload", 0, ("bad",), 12.0, "off")]
+
+    def few(robot: str, runs: int, names: tuple[str, ...], seed: int, cores: int | None) -> list[list[Outcome]]:
+        return [[one for one in outcomes if one.fault in names] for _ in range(runs)]
+
+    monkeypatch.setattr("benchmarks.faults.table_run.lockstep_outcomes", few)
+    call = ["benchmark", "faults", "--quick", "--json", "--fault", "clock stepped"]
+    good = CliRunner().invoke(app, call)
+    assert good.exit_code == 0
+    assert json.loads(good.stdout) == [{"fault": "clock stepped", "runs": 3, "violations": 0, "worst_stop_ms": 0.0}]
+    out = tmp_path / "faults.md"
+    bad = CliRunner().invoke(app, [*call, "--fault", "overload", "--out", str(out)])
+    assert bad.exit_code == 1 and json.loads(bad.stdout)[1]["violations"] == 3
+    text = out.read_text()
+    assert "| overload | off | 3 | 3 | 12 |" in text and "- overload, seed 0: bad" in text and "6 runs" in text
+    assert isinstance(CliRunner().invoke(app, [*call, "--out", str(out)]).exception, OutputExistsError)
+    assert isinstance(CliRunner().invoke(app, [*call, "--fault", "boredom"]).exception, UnknownNameError)
+
+
+def test_the_script_in_the_document_is_one() -> None:
+    text = fault_document([FaultRow("overload", 1, 0, 1.0)], "one", 1.0)
+    script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
+    assert len(script.faults) == 5 and script.random is not None

@@ -1,0 +1,185 @@
+"""Friction that knows the load: predicted, differentiated, fitted, its structure chosen on unseen blocks of time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from arms import RECORD as made_up
+from arms import arm, nominal
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.gear_fit import GearFitter, Point, Structure, bounded, conforming, start_law
+from dynid.identification.estimators.gear_ladder import LADDER, climb, excess_of, time_blocks
+from dynid.identification.estimators.gear_rows import GearRows, predicted_torques
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.feasibility.projection import physical_lower_bounds
+from dynid.identification.settings import CoulombSettings
+from dynid.model.drive import KINDS, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import SYMBOLS, FrictionLaw
+from dynid.model.gear_presets import gear_friction
+from dynid.robot import FloatArray, load_robot
+from dynid.verdict import Verdict
+
+ROBOT = load_robot("crane_x7")
+MODEL = arm("crane_x7")
+TRUTH = nominal("crane_x7")
+LAW = FrictionLaw(gear_friction(ROBOT).with_values({"fv": 0.0, "kmq": 0.0, "keq": 0.0}).values, 0.02)
+RECORD = made_up.model_copy(update={"interval_s": 0.04, "cutoff_hz": 6.0, "window_s": (0, 40)})
+RNG = np.random.default_rng(3)
+Q, DQ, DDQ = RNG.uniform(-1.0, 1.0, (3, 600, 8)) * np.array([1.5, 2.0, 8.0])[:, None, None]
+
+
+def torques(law: FrictionLaw, q: FloatArray = Q, dq: FloatArray = DQ, ddq: FloatArray = DDQ) -> FloatArray:
+    """What the motors give on an arm whose gears obey the law exactly."""
+    load = -MODEL.inverse_dynamics(q, dq, np.zeros_like(q), of_kinds(TRUTH, KINDS, others=True))
+    return law.motor_torque(dq, MODEL.inverse_dynamics(q, dq, ddq, TRUTH), load)
+
+
+def samples_of(tau: FloatArray, dq: FloatArray = DQ) -> Samples:
+    return Samples(
+        ROBOT.joint_names, 0.04 * np.arange(len(tau), dtype=np.float64), Q, dq, DDQ, tau, RECORD, Verdict(())
+    )
+
+
+def fitter_of(samples: Samples) -> GearFitter:
+    rows = GearRows(MODEL, samples)
+    return GearFitter(rows, MODEL.gears, np.ones_like(samples.tau), physical_lower_bounds(MODEL.names), 0.02)
+
+
+RUBBED = torques(LAW)
+
+
+def test_the_true_law_predicts_the_torques() -> None:
+    np.testing.assert_allclose(predicted_torques(MODEL, samples_of(RUBBED), TRUTH, LAW), RUBBED, atol=1e-7)
+    rows = GearRows(MODEL, samples_of(RUBBED)).linearise(TRUTH.values, LAW)
+    np.testing.assert_allclose(rows.tau, RUBBED, atol=1e-7)
+
+
+def test_prediction_does_not_look_at_the_measured_torque() -> None:
+    wrong = samples_of(RUBBED + 1.0)
+    np.testing.assert_allclose(predicted_torques(MODEL, wrong, TRUTH, LAW), RUBBED, atol=1e-7)
+
+
+def test_derivatives_of_the_prediction_agree_with_differences() -> None:
+    rows, terms, h = GearRows(MODEL, samples_of(RUBBED)), tuple(range(1, 13)), 1e-6
+    found = rows.linearise(TRUTH.values, LAW, 0.02, terms=terms)
+
+    def tau(phi: FloatArray, law: FrictionLaw, drift: float) -> FloatArray:
+        return rows.linearise(phi, law, drift).tau
+
+    for k in (2, 11, 17, 25, 38):
+        step = h * np.eye(39)[k]
+        slope = (tau(TRUTH.values + step, LAW, 0.02) - tau(TRUTH.values - step, LAW, 0.02)) / (2 * h)
+        assert np.median(np.abs(found.W[..., k] - slope)) < 1e-6
+        assert np.quantile(np.abs(found.W[..., k] - slope), 0.99) < 1e-3  # but where a load changes sides
+    for symbol in ("fb", "fs", "km", "kms", "kes", "ws", "a"):
+        column = SYMBOLS.index(symbol)
+        centre = LAW.with_values({symbol: LAW[symbol] + h})
+        ahead, behind = centre.with_values({symbol: centre[symbol] + h}), LAW
+        slope = (tau(TRUTH.values, ahead, 0.02) - tau(TRUTH.values, behind, 0.02)) / (2 * h)
+        assert np.quantile(np.abs(found.friction[..., column] - slope), 0.99) < 1e-3, symbol
+    slope = (tau(TRUTH.values, LAW, 0.02 + h) - tau(TRUTH.values, LAW, 0.02 - h)) / (2 * h)
+    np.testing.assert_allclose(found.drift, slope, atol=1e-5)
+
+
+def test_all_parameters_are_recovered_from_exact_torques() -> None:
+    fit = fitter_of(samples_of(RUBBED)).fit(LADDER[5], steps=30)
+    np.testing.assert_allclose(fit.point.phi, TRUTH.values, atol=5e-3)
+    for symbol, close in (("fs", 0.02), ("km", 0.02), ("kms", 0.02), ("ws", 0.5)):
+        np.testing.assert_allclose(fit.point.law[symbol], LAW[symbol], atol=close)
+
+
+def test_coulomb_friction_alone_is_refuted_and_gravity_is_spoiled_by_it() -> None:
+    fitter = fitter_of(samples_of(RUBBED))
+    plain, right = fitter.fit(LADDER[1], steps=3), fitter.fit(LADDER[5])
+    left = [np.linalg.norm(one.columns @ one.theta - one.target) for one in (plain, right)]
+    assert left[1] < 0.05 * left[0]
+    heavy = [k for k, name in enumerate(MODEL.names) if name in ("MYR2", "MYR4")]
+    off = [np.abs(one.point.phi[heavy] / TRUTH.values[heavy] - 1.0).max() for one in (plain, right)]
+    assert off[0] > 0.1 > 10 * off[1]
+
+
+@pytest.mark.parametrize(
+    ("law", "wanted"),
+    [
+        (FrictionLaw.of(8, {"fb": np.linspace(0.05, 0.3, 8)}, 0.02), "Coulomb-viscous"),
+        (LAW.with_values({"ke": 0.0, "kes": 0.0}), "load and Stribeck"),
+        (FrictionLaw.of(8, {}, 0.02), "viscous"),
+    ],
+)
+def test_the_ladder_takes_the_structure_that_the_gears_have(law: FrictionLaw, wanted: str) -> None:
+    noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
+    found = climb(fitter_of(samples_of(torques(law) + noise)))
+    assert found.fit.structure.name.split(",")[0] == wanted
+    assert [rung.name for rung in found.rungs if rung.chosen] == [found.fit.structure.name]
+    sizes = {rung.name: rung.parameters for rung in found.rungs}
+    assert sizes["viscous"] == 0 < sizes["Coulomb-viscous"] < sizes["directional"] < sizes["quadratic"]
+
+
+def test_a_constant_offset_is_found_and_one_that_is_not_there_is_not() -> None:
+    law = FrictionLaw.of(8, {"fb": 0.2, "of": 0.05}, 0.02)
+    noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
+    found = climb(fitter_of(samples_of(torques(law) + noise)), LADDER[:2])
+    assert "offset" in found.fit.structure.name
+    np.testing.assert_allclose(found.fit.point.law["of"], 0.05, atol=0.01)
+    without = climb(fitter_of(samples_of(torques(law.with_values({"of": 0.0})) + noise)), LADDER[:2])
+    assert "offset" not in without.fit.structure.name
+
+
+def test_friction_that_is_not_there_is_left_out_by_name() -> None:
+    sizes = np.where(np.arange(8) == 3, 0.0, 0.2)
+    noise = np.random.default_rng(9).normal(0.0, 1e-4, RUBBED.shape)
+    tau = torques(FrictionLaw.of(8, {"fb": sizes}, 0.02)) + noise
+    tau[:, 3] -= 0.02 * np.sign(DQ[:, 3])  # and even less
+    found = climb(fitter_of(samples_of(tau)), LADDER[:2])
+    assert "FC4" in found.left_out and "FC3" not in found.left_out
+
+
+def test_joints_with_the_same_servo_share_what_the_gear_decides() -> None:
+    names = [one.name for one in LADDER[4].parameters(MODEL.gears)]
+    assert "FC3" in names and "KM1+3+4+5+6+7+8" in names and "KM2" in names
+    own = ArmModel(MODEL.mdh, 8, MODEL.structure, MODEL.gravity)
+    assert "KM3" in [one.name for one in LADDER[4].parameters(own.gears)]
+
+
+def test_a_point_of_another_structure_is_made_to_conform() -> None:
+    alike = Structure("alike", ("fb",), shared=("fb",)).parameters(MODEL.gears)
+    point = Point(TRUTH.values, start_law(8, 0.02).with_values({"fb": np.arange(8.0), "km": 0.1}), 0.3)
+    found = conforming(point, alike, drift=False)
+    np.testing.assert_allclose(found.law["fb"], [27 / 7, 1.0, *[27 / 7] * 6])
+    assert found.drift == 0.0 and not found.law["km"].any()
+
+
+def test_bounds_hold_and_silent_columns_stay() -> None:
+    A = np.random.default_rng(0).normal(size=(20, 3))
+    A[:, 2] = 0.0
+    R = np.asarray(np.linalg.qr(np.column_stack([A, A @ np.array([-1.0, 2.0, 0.0])]), mode="r"))
+    np.testing.assert_allclose(bounded(R, np.zeros(3), np.full(3, np.inf))[[0, 2]], 0.0)
+    free = bounded(R, np.full(3, -np.inf), np.full(3, np.inf))
+    np.testing.assert_allclose(free, [-1.0, 2.0, 0.0], atol=1e-9)
+
+
+def test_blocks_are_of_time_and_of_one_recording() -> None:
+    samples = samples_of(RUBBED)
+    blocks = time_blocks(samples)
+    assert (np.diff(blocks) >= 0).all() and len(set(blocks)) == 24
+    twice = replace(samples, time=np.concatenate([samples.time[:300], samples.time[:300]]))
+    assert not set(time_blocks(twice)[:300]) & set(time_blocks(twice)[300:])
+
+
+def test_a_difference_below_its_standard_error_is_none() -> None:
+    best = np.array([1.0, 1.0, 1.0, 1.0])
+    excess, error = excess_of(best + np.array([0.2, -0.2, 0.3, -0.1]), best, 0.0)
+    assert excess == pytest.approx(0.05) and error > excess
+    excess, error = excess_of(best + 0.2, best, 0.0)
+    assert excess > error == pytest.approx(0.0, abs=1e-12)
+
+
+def test_known_friction_of_one_recording_serves_another() -> None:
+    first = Regression.of(MODEL, samples_of(RUBBED), CoulombSettings(slow_rad_s=0.0))
+    assert first.beside is not None
+    slower = torques(LAW, Q, 0.5 * DQ)
+    again = Regression.of(MODEL, samples_of(slower, 0.5 * DQ), CoulombSettings(slow_rad_s=0.0), first.beside.fit.known)
+    assert again.beside is not None and again.beside.ladder is None
+    assert again.errors(again.solve().phi).relative < 0.02

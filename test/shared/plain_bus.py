@@ -1,0 +1,63 @@
+"""The simplest arm behind an emulated servo bus, and the bus served within the test's process."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.plant.interface import PlantReading
+
+
+class IndependentAxesPlant:
+    """Axes without gravity or coupling, I ddq = k i - d dq, for tests and benchmarks of the bus alone.
+
+    Args:
+        robot: gives the number of axes and the torque constants.
+        inertia: of every axis [kg m^2].
+        damping: of every axis [N m s/rad].
+        q: start angles, (n,) [rad]; None is the middle of the joint range.
+    """
+
+    def __init__(
+        self, robot: Robot, *, inertia: float = 0.05, damping: float = 0.05, q: FloatArray | None = None
+    ) -> None:
+        self.size = robot.size
+        self._torque_constants = robot.torque_constants
+        self._inertia, self._damping = inertia, damping
+        self.q = np.array(0.5 * (robot.lower + robot.upper) if q is None else q, dtype=np.float64)
+        self.dq = np.zeros(self.size)
+        self.current_a = np.zeros(self.size)
+        self.time_s = 0.0
+
+    def advance(self, duration_s: float) -> None:
+        """Move on by a time [s]: the exact solution for the velocity, the trapezoid for the angle."""
+        terminal = self._torque_constants * self.current_a / self._damping
+        decay = np.exp(-self._damping / self._inertia * duration_s)
+        dq = terminal + (self.dq - terminal) * decay
+        self.q += 0.5 * duration_s * (self.dq + dq)
+        self.dq = dq
+        self.time_s += duration_s
+
+    def set_currents(self, current_a: FloatArray) -> None:
+        """Motor currents from now on, (n,) [A]."""
+        self.current_a[:] = current_a
+
+    def measure(self) -> PlantReading:
+        """Exact angles, velocities and currents."""
+        return PlantReading(self.q.copy(), self.dq.copy(), self.current_a.copy())
+
+
+@contextlib.contextmanager
+def running_bus(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
+    """Serve in a thread while the block runs, then close; for tests and lock-step use within one process."""
+    thread = threading.Thread(target=bus.run, name="servo bus", daemon=True)
+    thread.start()
+    try:
+        yield bus
+    finally:
+        bus.stop()
+        thread.join()
+        bus.close()

@@ -1,0 +1,146 @@
+"""`import dynid`: stable names that load late, arrays beside bags and CSV, and the notebook that uses them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import dynid
+from dynid.cli import app
+from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.identification.data import preprocessing, sources
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, load_robot
+
+ROOT = Path(__file__).parents[1]
+ROBOT = load_robot("planar_3r")
+MODEL = ArmModel.of(ROBOT)
+TRUTH = MODEL.base_parameters(
+    load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, MODEL.regrouping.standard)
+)
+
+
+def motion(seed: int, seconds: float = 20.0) -> dict[str, FloatArray]:
+    """A sum of sines with the torques of the nominal parameters and a little noise."""
+    rng, t = np.random.default_rng(seed), np.arange(0.0, seconds, 0.01)
+    q, dq, ddq = np.zeros((3, len(t), ROBOT.size))
+    for j in range(ROBOT.size):
+        for w, phase in zip(2 * np.pi * rng.uniform(0.15, 0.7, 4), rng.uniform(0, 6, 4), strict=True):
+            q[:, j] += 0.4 * np.sin(w * t + phase)
+            dq[:, j] += 0.4 * w * np.cos(w * t + phase)
+            ddq[:, j] -= 0.4 * w**2 * np.sin(w * t + phase)
+    tau = MODEL.inverse_dynamics(q, dq, ddq, TRUTH)
+    return {"time": t + 1e3, "q": q, "tau": tau + 0.002 * ROBOT.torque_limits * rng.normal(size=tau.shape), "dq": dq}
+
+
+# -- names -----------------------------------------------------------------------------------------------------
+
+
+def test_every_name_is_there_documented_and_late() -> None:
+    told = dynid.__doc__ or ""
+    for name in dynid.__all__:
+        assert f"`{name}`" in told and getattr(dynid, name).__doc__, name
+        assert getattr(dynid, name).__name__ == name and name in dir(dynid)
+    code = "import sys, dynid; print(sorted(m for m in sys.modules if m.startswith(('dynid', 'numpy', 'scipy'))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    assert done.stdout.strip() == "['dynid']"
+    with pytest.raises(AttributeError, match="no attribute 'identfy'"):
+        dynid.identfy  # noqa: B018
+
+
+# -- arrays ----------------------------------------------------------------------------------------------------
+
+
+def test_from_arrays_to_torques(tmp_path: Path) -> None:
+    names = ROBOT.joint_names[::-1]
+    columns = {key: value if key == "time" else value[:, ::-1] for key, value in motion(1).items()}
+    run = dynid.recording_from_arrays(ROBOT, **columns, joint_names=names, name="run")
+    other = dynid.recording_from_arrays(ROBOT, **motion(2), name="other")
+    result = dynid.identify(ROBOT, [run], validation=[other])
+    assert result.verdict.accepted, str(result.verdict)
+    dynid.write_result(result, tmp_path / "model")
+    model = dynid.load_model(tmp_path / "model")
+    q, dq, ddq = np.random.default_rng(3).uniform(-1.0, 1.0, (3, 50, ROBOT.size))
+    expected = MODEL.inverse_dynamics(q, dq, ddq, TRUTH)
+    assert np.linalg.norm(model.torques(q, dq, ddq) - expected) < 0.05 * np.linalg.norm(expected)
+    np.testing.assert_array_equal(model.torques(q, dq, ddq), result.as_model().torques(q, dq, ddq))
+    assert model.accepted and model.gravity(q).shape == q.shape and model.inertia_matrix(q).shape == (50, 3, 3)
+    again = dynid.validate(model, [dynid.recording_from_arrays(ROBOT, **motion(4), name="third")])
+    assert again.verdict.accepted and [one.name for one in again.motions] == ["third"]
+    with pytest.raises(DataError, match="identified from"):
+        dynid.identify(ROBOT, [run], validation=[run])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"q": np.zeros((5, 3))}, r"q of run has shape \(5, 3\), expected \(2000, 3\)"),
+        ({"tau": np.zeros(2000)}, r"tau of run has shape \(2000,\)"),
+        ({"time": np.zeros((2000, 1))}, r"time of run has shape \(2000, 1\), expected \(N,\)"),
+        ({"joint_names": ("a", "b", "c")}, "run names the joints a, b, c; robot 'planar_3r' has"),
+        ({"torque_constants": (1.0, 2.0)}, "run gives 2 torque constants, expected one for each of 3"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        dynid.recording_from_arrays(ROBOT, **(motion(1) | {"name": "run"} | changes))  # type: ignore[arg-type]
+
+
+def test_what_else_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="mount"):
+        dynid.recording_from_arrays(ROBOT, **motion(1), mount="sideways")
+    degrees = motion(1) | {"q": np.rad2deg(motion(1)["q"])}
+    with pytest.raises(DataError, match=r"arrays: position of .* expected rad"):
+        dynid.identify(ROBOT, [dynid.recording_from_arrays(ROBOT, **degrees)])
+    with pytest.raises(DataError, match=r"differ in mount .* or torque constants"):
+        pair = [dynid.recording_from_arrays(ROBOT, **motion(1), torque_constants=k) for k in ((), (1.0, 1.0, 1.0))]
+        dynid.identify(ROBOT, pair)
+    with pytest.raises(ConfigurationError, match="describe its columns with --mapping"):
+        dynid.load_recording("run.csv", ROBOT)
+
+
+# -- how often recordings are read -------------------------------------------------------------------------------
+
+
+def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read and one preprocessing each, the other current and the report included."""
+    done = CliRunner().invoke(app, ["simulate", "PA01", "V01", "--out", str(tmp_path / "bags")], catch_exceptions=False)
+    assert done.exit_code == 0
+    calls: list[str] = []
+
+    def counted(module: object, name: str) -> None:
+        inner = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), inner(*a, **k))[1])
+
+    counted(sources.bags, "read_bag")
+    counted(sources, "preprocess")
+    counted(preprocessing, "preprocess")
+    robot = load_robot("crane_x7")
+    result = dynid.identify(robot, [tmp_path / "bags" / "PA01"], validation=[tmp_path / "bags" / "V01"])
+    report = dynid.write_result(result, tmp_path / "model")
+    assert sorted(calls) == ["preprocess", "preprocess", "read_bag", "read_bag"]
+    assert report.is_file() and "torque_source" in [check.id for check in result.verdict.checks]
+
+
+# -- notebook --------------------------------------------------------------------------------------------------
+
+
+def test_the_notebook_runs_cell_by_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = json.loads((ROOT / "examples" / "identify.ipynb").read_text(encoding="utf-8"))
+    assert content["nbformat"] == 4 and content["nbformat_minor"] >= 5
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    assert len({cell["id"] for cell in content["cells"]}) == len(content["cells"])
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, object] = {}
+    for cell in code:
+        exec(compile("".join(cell["source"]), f"cell {cell['id']}", "exec"), names)
+    result = names["result"]
+    assert isinstance(result, dynid.Identification) and result.verdict.accepted
+    assert np.shape(names["tau"])[1] == result.robot.size and (tmp_path / "model" / "report.html").is_file()
