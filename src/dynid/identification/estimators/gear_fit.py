@@ -316,8 +316,22 @@ def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     scale = np.linalg.norm(R[:, :-1], axis=0)
     heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()
     out = np.clip(np.zeros(len(scale)), lower, upper)
-    A = R[:, :-1][:, heard] / scale[heard]
+    limited = heard & (np.isfinite(lower) | np.isfinite(upper))
+    free = heard & ~limited
     b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
-    low, high = lower[heard] * scale[heard], upper[heard] * scale[heard]
-    out[heard] = lsq_linear(A, b, (low, high), method="bvls", tol=1e-12).x / scale[heard]
+    # the columns without bounds go first: below their triangle stands the problem of the others alone
+    count = int(free.sum())
+    T = qr(
+        np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])
+        / np.append(np.concatenate([scale[free], scale[limited]]), 1.0),
+        mode="r",
+        check_finite=False,
+    )[0]
+    x = np.zeros(T.shape[1] - 1)
+    if limited.any():
+        low, high = lower[limited] * scale[limited], upper[limited] * scale[limited]
+        x[count:] = lsq_linear(T[count:, count:-1], T[count:, -1], (low, high), method="bvls", tol=1e-12).x
+    left = T[:count, -1] - T[:count, count:-1] @ x[count:]
+    x[:count] = np.linalg.lstsq(T[:count, :count], left, rcond=None)[0]
+    out[free], out[limited] = x[:count] / scale[free], x[count:] / scale[limited]
     return np.clip(out, lower, upper)
