@@ -67,6 +67,7 @@ def test_what_cannot_work_is_refused_when_it_is_set(
         ({"output": str(tmp_path)}, "exists; choose another"),
         ({"model.phi.ZZR1": 1.0}, "model.phi.ZZR1 is an output"),
         ({"model.accepted": True}, "model.accepted is an output"),
+        ({"controllers": ["no such name!"]}, "no such name!"),
         ({"model.structure_hash": "x", "output": str(tmp_path / "new")}, "is an output"),
     ]
     for values, words in impossible:

@@ -247,7 +247,8 @@ class StateCycle:
         reading = self._reading
         reading.valid[:] = False
         reading.errors[:] = 0
-        self._seen = seen = set()
+        seen: set[int] = set()
+        self._seen = seen
         duplicates = self.counters.duplicates
         started_ns, sent_ns = self.bus.clock.monotonic_ns(), self.bus.clock.line_ns()
         self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
