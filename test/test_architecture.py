@@ -59,7 +59,6 @@ ORDER = (
     "identification.joint_level",
     "identification",
     "identification.campaign",
-    "identification.studies",
     "reporting",
     "nodes",
     "commands",
@@ -147,7 +146,7 @@ def test_imports_keep_the_rules() -> None:
         ("dynid.reporting.report", "from dynid.cli import app"),
         ("dynid.recording.cdr", "import rclpy"),
         ("dynid.cli", "def late():\n    from sensor_msgs.msg import JointState"),
-        ("dynid.nodes.demo", "from benchmarks.chain import soak"),
+        ("benchmarks.chain.demo", "from benchmarks.chain import soak"),
         ("dynid.commands.identify", "from dynid import __version__, identify"),
     ],
 )

@@ -18,8 +18,6 @@ COMMANDS = (
     "robot",
     "joint_id",
     "regressor",
-    "payload",
-    "torque_constants",
     "collect",
     "report",
     "doctor",

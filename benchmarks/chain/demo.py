@@ -17,6 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from benchmarks.children import child_environment
 from dynid.errors import NodeError
 from dynid.identification.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published, judge
 from dynid.model.chain import SerialChain, pinocchio_chain_model
@@ -91,7 +92,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
             tracked = (bags[1], repeated)
             write_report(open_result(model_folder, robot), options.output / FILE_NAME, tracked=tracked)
     if options.chain.real_port is None:
-        summary = chain.arm_summary()
+        summary = _arm_summary(chain)
         verdict += judge(AT_REST, [summary])
         console.print(_real_time_factor(summary, options.chain))
     return verdict
@@ -144,8 +145,10 @@ class _Bars:
 
 def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
     """Identify from the first bag; a model that was refused is a verdict, any other failure an error."""
+    bag_lists = {"bags": [str(bags[0])], "validation_bags": [str(bags[1])]}
+    chain.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
     try:
-        return chain.identify(bags[:1], bags[1:], output)
+        return chain.supervisor.trigger("identification/identify", timeout_s=180.0)
     except NodeError as error:
         if (output / "model.yaml").is_file():
             return str(error)
@@ -155,9 +158,9 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
 def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
     """What a separate process sees of the model through ROS."""
     names = ArmModel.of(robot).names
-    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
-    environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
-    done = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
+    command = [sys.executable, "-m", "benchmarks.chain.readback", "identification", *names]
+    environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
+    done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=READ_BACK_TIMEOUT_S, check=False
     )
     if done.returncode:
@@ -199,6 +202,13 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
         pinocchio.rnea(chain.model, data, q[k, :n], dq[k, :n], ddq[k, :n]) + rotors * ddq[k, :n] for k in range(len(q))
     ]
     return float(np.abs(np.array(found) - expected).max())
+
+
+def _arm_summary(chain: Chain) -> dict[str, Any]:
+    """What the simulated arm says at its end about torque, currents and time."""
+    assert chain.arm is not None
+    lines = chain.arm.log.read_text(encoding="utf-8").strip().splitlines()
+    return dict(json.loads(lines[-1]))
 
 
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:

@@ -10,7 +10,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, Rob
 from dynid.commands.terminal import say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from dynid.identification.studies.payload import Change, Payload
+    from benchmarks.studies.payload import Change, Payload
 
 
 def payload(
@@ -22,8 +22,9 @@ def payload(
     as_json: JsonOption = False,
 ) -> None:
     """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty."""
-    from dynid.identification.data.sources import load_two_runs, torque_sentence
-    from dynid.identification.studies.payload import changes_between, find_payload
+    from benchmarks.studies.payload import changes_between, find_payload
+    from benchmarks.studies.two_runs import load_two_runs
+    from dynid.identification.data.sources import torque_sentence
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)

@@ -27,8 +27,9 @@ def torque_constants(
     as_json: JsonOption = False,
 ) -> None:
     """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
-    from dynid.identification.data.sources import load_two_runs, torque_sentence
-    from dynid.identification.studies.known_mass import check_torque_constants, pooled
+    from benchmarks.studies.known_mass import check_torque_constants, pooled
+    from benchmarks.studies.two_runs import load_two_runs
+    from dynid.identification.data.sources import torque_sentence
     from dynid.model.standard import LinkInertia
     from dynid.robot import load_robot
 
