@@ -16,6 +16,7 @@ def benchmark() -> None:
 def register(app: typer.Typer) -> None:
     """Add what needs a checkout: the studies beside the paper's method, and every benchmark."""
     from benchmarks.commands import elastic
+    from benchmarks.commands.campaign import campaign
     from benchmarks.commands.compare import compare
     from benchmarks.commands.demo import demo
     from benchmarks.commands.essential import essential
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
     from dynid.commands.robot import robot
 
     elastic.register(app)
-    for command in (demo, payload, torque_constants, compare, essential):
+    for command in (demo, campaign, payload, torque_constants, compare, essential):
         app.command()(command)
     app.add_typer(excite, name="excite")
     robot.command("minimal-set")(minimal_set)

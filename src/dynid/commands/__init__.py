@@ -14,7 +14,6 @@ COMMANDS = (
     "audit",
     "validate",
     "posterior",
-    "campaign",
     "robot",
     "joint_id",
     "regressor",

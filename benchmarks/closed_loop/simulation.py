@@ -14,16 +14,16 @@ from typing import Literal
 
 import numpy as np
 
-from dynid.codegen.compile import forward_program, linearised_program
+from benchmarks.closed_loop import loop_kernels, sensitivity_kernels
+from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.programs import forward_program, linearised_program
+from benchmarks.closed_loop.sampling import Sampling, shortened
+from benchmarks.closed_loop.variation_program import variation_program
 from dynid.codegen.kernels import Generated, Loops, load_kernels
 from dynid.codegen.vector_ir import LANES, WIDTH
 from dynid.control.controller import ControllerSettings
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.closed_loop import loop_kernels, sensitivity_kernels
-from dynid.identification.closed_loop.loop_data import ClosedLoopData
-from dynid.identification.closed_loop.variation_program import variation_program
-from dynid.identification.data.sampling import Sampling, shortened
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Strict, read_only

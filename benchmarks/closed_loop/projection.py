@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.closed_loop.cut_program import Cuts, nearest_under_cuts
 from dynid.errors import DataError, InfeasibleError
 from dynid.identification.feasibility.audit import CHUNK, SEARCHES, Auditor, AuditResult
-from dynid.identification.feasibility.cuts import Cuts, nearest_under_cuts
-from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters
-from dynid.robot import FloatArray, read_only
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
 
 KNOWN_POSES = 512
 BOUND_TOLERANCE = 1e-9  # of the quadratic program, on single parameters
@@ -94,12 +94,3 @@ def project(
         f"the projection with eps = {eps:.3g} kg m^2 found no positive-definite model in {maximum_rounds} rounds and "
         f"{len(found.bounds)} cuts; the smallest eigenvalue was still {audit.lambda_min:.3g} kg m^2"
     )
-
-
-def physical_lower_bounds(names: tuple[str, ...]) -> FloatArray:
-    """Lower bounds (p,) that every arm meets on single base parameters: rotor inertias positive, friction not negative.
-
-    Only parameters that are no sums have such bounds; all others get -inf.
-    """
-    by_kind = {"IA": MINIMUM_ROTOR_INERTIA, "FV": 0.0, "FC": 0.0}
-    return read_only([by_kind.get(name.rstrip("0123456789"), -np.inf) for name in names])

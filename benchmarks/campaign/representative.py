@@ -7,12 +7,12 @@ rescue can be compared (Table VI). The result is the consistent model nearest to
 
 from dataclasses import dataclass, replace
 
+from benchmarks.campaign.run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
+from benchmarks.closed_loop.clie import ClieOptions, refine
+from benchmarks.closed_loop.friction_history import KnownFriction
+from benchmarks.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.errors import DynidError
-from dynid.identification.campaign.run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
 from dynid.identification.checks import DIRECT_FIT, HELD_OUT, DirectFit, judge
-from dynid.identification.closed_loop.clie import ClieOptions, refine
-from dynid.identification.closed_loop.friction_history import KnownFriction
-from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.sources import Portion
 from dynid.identification.estimators.estimate import Estimate

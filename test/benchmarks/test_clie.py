@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import arm, nominal
+from benchmarks.closed_loop.clie import ClieOptions, refine
+from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from benchmarks.closed_loop.simulation import ClosedLoop
 from scipy.optimize import least_squares
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InfeasibleError
-from dynid.identification.closed_loop.clie import ClieOptions, refine
-from dynid.identification.closed_loop.loop_data import ClosedLoopData
-from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
-from dynid.identification.closed_loop.simulation import ClosedLoop
 from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import load_model

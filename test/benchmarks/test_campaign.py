@@ -11,18 +11,18 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from benchmarks.campaign import run as campaign_run
+from benchmarks.campaign.campaign import Campaign, campaign, run_all
+from benchmarks.campaign.files import summary, write_campaign
+from benchmarks.campaign.representative import PathRescue
+from benchmarks.campaign.run import Runner, RunRecord, phi_of, rescue
+from benchmarks.campaign.store import RunStore, bag_digest, fingerprint
+from benchmarks.campaign.tables import campaign_tables
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InfeasibleError, InputNotFoundError, OutputExistsError
 from dynid.export.mjcf import default_stops
-from dynid.identification.campaign import run as campaign_run
-from dynid.identification.campaign.campaign import Campaign, campaign, run_all
-from dynid.identification.campaign.files import summary, write_campaign
-from dynid.identification.campaign.representative import PathRescue
-from dynid.identification.campaign.run import Runner, RunRecord, phi_of, rescue
-from dynid.identification.campaign.store import RunStore, bag_digest, fingerprint
-from dynid.identification.campaign.tables import campaign_tables
 from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import IdentificationSettings, load_identification

@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from dynid.identification.campaign.campaign import Campaign
-from dynid.identification.campaign.representative import PathRescue
-from dynid.identification.campaign.store import run_file
-from dynid.identification.campaign.tables import campaign_tables
+from benchmarks.campaign.campaign import Campaign
+from benchmarks.campaign.representative import PathRescue
+from benchmarks.campaign.store import run_file
+from benchmarks.campaign.tables import campaign_tables
 from dynid.identification.pipeline import write_model
 from dynid.model.model_file import ModelFile
 from dynid.resources import whole_folder, write_whole

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from arms import arm, nominal
+from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.sampling import impulse_response
+from benchmarks.closed_loop.simulation import ClosedLoop, LoopOptions, LoopSimulation
 
 from dynid.control.controller import ControllerSettings, load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.closed_loop.loop_data import ClosedLoopData
-from dynid.identification.closed_loop.simulation import ClosedLoop, LoopOptions, LoopSimulation
 from dynid.identification.data.preprocessing import LowPass
-from dynid.identification.data.sampling import impulse_response
 from dynid.identification.settings import FilterSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import MdhChain

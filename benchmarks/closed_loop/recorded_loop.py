@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
+from benchmarks.closed_loop.friction_history import KnownFriction
+from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.row_weights import loop_weights
+from benchmarks.closed_loop.sampling import impulse_response
 from dynid.control.controller import ControllerSettings
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.closed_loop.friction_history import KnownFriction
-from dynid.identification.closed_loop.loop_data import ClosedLoopData
 from dynid.identification.data.preprocessing import LowPass, central_differences
-from dynid.identification.data.row_weights import loop_weights
-from dynid.identification.data.sampling import impulse_response
 from dynid.identification.data.signals import interpolate
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording.recording import Recording

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from benchmarks.campaign.run import RunRecord, clie_options
 from dynid import __version__
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError
-from dynid.identification.campaign.run import RunRecord, clie_options
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES

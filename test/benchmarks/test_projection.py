@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from arms import arm, auditor, published
+from benchmarks.closed_loop.cut_program import nearest_under_cuts
+from benchmarks.closed_loop.projection import ProjectionResult, project
 from scipy.optimize import nnls
 
 from dynid.errors import DataError, InfeasibleError
-from dynid.identification.feasibility.cuts import nearest_under_cuts
-from dynid.identification.feasibility.projection import ProjectionResult, physical_lower_bounds, project
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")

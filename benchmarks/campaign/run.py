@@ -10,20 +10,20 @@ from typing import Literal
 
 import numpy as np
 
+from benchmarks.closed_loop.clie import ClieOptions, ClieResult, refine
+from benchmarks.closed_loop.friction_history import KnownFriction
+from benchmarks.closed_loop.projection import ProjectionResult, project
+from benchmarks.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.errors import DynidError, InfeasibleError
 from dynid.identification.checks import DATA, FRICTION, OneRegression, judge
-from dynid.identification.closed_loop.clie import ClieOptions, ClieResult, refine
-from dynid.identification.closed_loop.friction_history import KnownFriction
-from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.audit import Auditor, AuditResult
-from dynid.identification.feasibility.projection import ProjectionResult, physical_lower_bounds, project
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import arm, nominal
+from benchmarks.closed_loop.friction_history import KnownFriction
+from benchmarks.closed_loop.recorded_loop import closed_loop_data, delay_cycles
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.closed_loop.friction_history import KnownFriction
-from dynid.identification.closed_loop.recorded_loop import closed_loop_data, delay_cycles
 from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.friction import FrictionLaw
 from dynid.recording.recording import Recording, TorqueSeries, load_recording

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.campaign.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud, with_scatter
+from benchmarks.campaign.representative import RepresentativeStudy, study_representative
+from benchmarks.campaign.run import Runner, RunRecord, friction_of, phi_of
+from benchmarks.campaign.store import RunStore, bag_digest, fingerprint
 from dynid.errors import DataError, DynidError
-from dynid.identification.campaign.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud, with_scatter
-from dynid.identification.campaign.representative import RepresentativeStudy, study_representative
-from dynid.identification.campaign.run import Runner, RunRecord, friction_of, phi_of
-from dynid.identification.campaign.store import RunStore, bag_digest, fingerprint
 from dynid.identification.checks import CAMPAIGN, judge
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.sources import refuse_fitted

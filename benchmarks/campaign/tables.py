@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dynid.identification.campaign.campaign import Campaign
-from dynid.identification.campaign.representative import PathRescue
-from dynid.identification.campaign.run import RunRecord, StageRecord
+from benchmarks.campaign.campaign import Campaign
+from benchmarks.campaign.representative import PathRescue
+from benchmarks.campaign.run import RunRecord, StageRecord
 from dynid.model.parameters import parameter_unit
 
 STAGES = ("ols", "sdp", "clie", "final")

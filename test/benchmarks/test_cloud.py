@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.campaign.cloud import STAGES, Candidate, analyse_cloud, principal_basis, with_scatter
 
 from dynid.errors import DataError
-from dynid.identification.campaign.cloud import STAGES, Candidate, analyse_cloud, principal_basis, with_scatter
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 

@@ -15,16 +15,16 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky
 
+from benchmarks.closed_loop.cuts import CutSet
+from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.projection import project
+from benchmarks.closed_loop.simulation import ClosedLoop, LoopOptions, LoopSimulation
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError, InfeasibleError
-from dynid.identification.closed_loop.cuts import CutSet
-from dynid.identification.closed_loop.loop_data import ClosedLoopData
-from dynid.identification.closed_loop.simulation import ClosedLoop, LoopOptions, LoopSimulation
 from dynid.identification.estimators.uncertainty import sandwich
 from dynid.identification.feasibility.audit import Auditor, AuditResult
-from dynid.identification.feasibility.projection import physical_lower_bounds, project
 from dynid.model.dynamics import ArmModel
-from dynid.model.parameters import BaseParameters
+from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.robot import FloatArray, NonNegative, Positive, Strict, read_only
 
 Reason = Literal["converged", "no_progress", "iteration_limit"]

@@ -12,7 +12,7 @@ matrix E, factorised outside, serves all parameters.
 
 import casadi as ca
 
-from dynid.codegen.compile import inverse_dynamics_sparsity
+from benchmarks.closed_loop.programs import inverse_dynamics_sparsity
 from dynid.codegen.emit import Program, emit
 from dynid.model.dynamics import ArmModel
 

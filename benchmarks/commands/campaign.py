@@ -10,7 +10,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import progress_bar, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from dynid.identification.campaign.campaign import Campaign
+    from benchmarks.campaign.campaign import Campaign
 
 
 def campaign(
@@ -27,8 +27,8 @@ def campaign(
     Finished runs are kept in OUT.runs until the campaign is complete, so the same call resumes an interrupted campaign.
     Exit code 1 if the model is not accepted, or a check of the whole campaign fails.
     """
-    from dynid.identification.campaign.campaign import campaign as run
-    from dynid.identification.campaign.files import summary, write_campaign
+    from benchmarks.campaign.campaign import campaign as run
+    from benchmarks.campaign.files import summary, write_campaign
     from dynid.identification.settings import IdentificationSettings
     from dynid.reporting.result_writer import add_report
     from dynid.resources import load_validated, refuse_existing

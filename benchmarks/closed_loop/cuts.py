@@ -6,9 +6,9 @@ an adversarial audit found them.
 
 import numpy as np
 
+from benchmarks.closed_loop.cut_program import Cuts, nearest_under_cuts
 from dynid.errors import InfeasibleError
 from dynid.identification.feasibility.audit import Auditor, AuditResult
-from dynid.identification.feasibility.cuts import Cuts, nearest_under_cuts
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions, compile_pose_kernels
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
