@@ -65,7 +65,6 @@ class StatesKernel:
     """One program on arrays of states: q, dq and a third vector (N, n), and phi, to (N, outputs).
 
     Args:
-        model: the arm.
         name: prefix of the generated module's name.
         third: attribute of `SymbolicArm` that the third vector is for, such as "ddq".
         output: makes the expression.

@@ -122,8 +122,6 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
     """Read a bag, or a CSV file with its mapping.
 
     Args:
-        path: the bag or file.
-        robot: the robot that it must be of.
         mapping: what the columns of a CSV file are, or the file that says so; bags need none.
 
     Raises:
@@ -167,7 +165,6 @@ def recording_from_arrays(
     """A recorded motion from arrays.
 
     Args:
-        robot: the robot that moved.
         time: stamps (N,) [s], increasing; where they start does not matter.
         q: joint positions (N, n) [rad; m where a joint slides].
         tau: joint torques (N, n) [N m; N].
