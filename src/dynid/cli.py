@@ -1,7 +1,6 @@
 """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,6 @@ from dynid.commands import options as opt
 from dynid.commands import register_all
 from dynid.commands.terminal import flags_first, say, set_level, stages
 from dynid.errors import DynidError
-from dynid.parallel import THREAD_VARIABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
 
@@ -111,10 +109,6 @@ def bag(
     say(*(f"  [yellow]{finding}[/yellow]" for finding in info.findings))
 
 
-# Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds. The
-# library reads this when it is loaded, which is when the commands are.
-for _variable in THREAD_VARIABLES:
-    os.environ.setdefault(_variable, "1")
 register_all(app)
 
 
