@@ -132,7 +132,6 @@ class SteppedArm:
     def recorded(self, name: str, duration_s: float, phases: list[tuple[Phase, int]]) -> SimulatedRun:
         """Everything since the begin as a run; its phases are those of one motion."""
         rows = {name: values[: self._count].copy() for name, values in self._rows.items()}
-        references = (rows.pop(key) for key in ("q_ref", "dq_ref", "ddq_ref"))
-        plan = Schedule(self._stamps[: self._count].copy(), *references, tuple(phases))
-        del rows["noise"]
+        q, dq, ddq, _ = (rows.pop(key) for key in ("q_ref", "dq_ref", "ddq_ref", "noise"))
+        plan = Schedule(self._stamps[: self._count].copy(), q, dq, ddq, tuple(phases))
         return assembled(self.plant, name, duration_s, self.mount, plan, Records(**rows))
