@@ -23,11 +23,12 @@ def register(app: typer.Typer) -> None:
     from benchmarks.commands.excite import excite
     from benchmarks.commands.minimal_set import minimal_set
     from benchmarks.commands.payload import payload
+    from benchmarks.commands.regressor import regressor
     from benchmarks.commands.torque_constants import torque_constants
     from dynid.commands.robot import robot
 
     elastic.register(app)
-    for command in (demo, campaign, payload, torque_constants, compare, essential):
+    for command in (demo, campaign, regressor, payload, torque_constants, compare, essential):
         app.command()(command)
     app.add_typer(excite, name="excite")
     robot.command("minimal-set")(minimal_set)

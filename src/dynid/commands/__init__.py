@@ -23,7 +23,6 @@ COMMANDS = (
     "posterior",
     "robot",
     "joint_id",
-    "regressor",
     "collect",
     "report",
     "doctor",
