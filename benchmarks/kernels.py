@@ -5,7 +5,6 @@ from collections.abc import Callable
 import casadi as ca
 import numpy as np
 
-from benchmarks.closed_loop.programs import solved
 from dynid.codegen.compile import StatesKernel
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -19,7 +18,7 @@ def compile_forward_dynamics(
     """A function `(q, dq, tau, phi) -> ddq`, all (N, n): `ArmModel.forward_dynamics`; M(q; phi) must be definite."""
 
     def accelerations(arm: SymbolicArm) -> ca.SX:
-        return solved(Factors.of(arm.inertia_matrix()), arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
+        return Factors.of(arm.inertia_matrix()).solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
 
     kernel = StatesKernel(model, "forward", "tau", accelerations)
 

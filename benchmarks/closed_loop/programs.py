@@ -9,25 +9,11 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.symbolic import Factors, SymbolicArm
 
 
-def solved(factors: Factors, right: ca.SX) -> ca.SX:
-    """x with U D U' x = right, (n, 1)."""
-    n = len(factors.pivots)
-    x = ca.SX(right)
-    for i in reversed(range(n)):
-        for k in range(i + 1, n):
-            x[i] = x[i] - factors.U[i, k] * x[k]
-    for i in range(n):
-        x[i] = x[i] / factors.pivots[i]
-        for k in range(i):
-            x[i] = x[i] - factors.U[k, i] * x[k]
-    return x
-
-
 def forward_program(model: ArmModel) -> Program:
     """Accelerations `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
     arm = SymbolicArm(model)
     factors = Factors.of(arm.inertia_matrix())
-    ddq = solved(factors, arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
+    ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
     smallest = factors.pivots[0]
     for pivot in factors.pivots[1:]:
         smallest = ca.fmin(smallest, pivot)

@@ -186,3 +186,16 @@ class Factors:
                 for j in range(i, k):
                     rest[i, j] = rest[j, i] = rest[i, j] - U[i, k] * rest[j, k]
         return cls([rest[k, k] for k in range(n)], U)
+
+    def solve(self, right: ca.SX) -> ca.SX:
+        """x with U D U' x = right, (n, 1)."""
+        n = len(self.pivots)
+        x = ca.SX(right)
+        for i in reversed(range(n)):
+            for k in range(i + 1, n):
+                x[i] = x[i] - self.U[i, k] * x[k]
+        for i in range(n):
+            x[i] = x[i] / self.pivots[i]
+            for k in range(i):
+                x[i] = x[i] - self.U[k, i] * x[k]
+        return x
