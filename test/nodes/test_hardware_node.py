@@ -286,7 +286,7 @@ def test_commands_of_another_shape_are_refused(
 
 def test_commands_that_are_cut_off_are_refused(commander: Commander, node: Process) -> None:
     whole = serialize_message(JointState(name=NAMES, effort=[1.0] * 8))
-    pieces = itertools.cycle([whole[:size] for size in (40, len(whole) // 2, len(whole) - 9)])
+    pieces = itertools.cycle([whole[:size] for size in (40, len(whole) // 2, len(whole) - 20)])
     timer = commander.client.node.create_timer(PUBLISH_S, lambda: commander._publisher.publish(next(pieces)))
     commander.client.wait(lambda: node.log.read_text().count("joint_commands refused") > 1, 20.0, "the refusals")
     commander.client.node.destroy_timer(timer)

@@ -143,8 +143,8 @@ class OneSource:
         if self._count <= 1:
             return ""
         return (
-            f"{self._count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and control cannot "
-            "tell which is the arm: end all but one (a killed publisher disappears after about 20 s)"
+            f"{self._count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
+            "which of them is the arm: end all but one (a killed publisher disappears after about 20 s)"
         )
 
 

@@ -174,7 +174,7 @@ class ExecutorNode(Node):
         self._report.update(text)
 
     def _on_second_source(self, text: str) -> None:
-        """Control cannot tell which of two sources is the arm: nothing is commanded, so the driver brakes and holds."""
+        """Nothing says which of two sources is the arm: nothing is commanded, so the driver brakes and holds."""
         self.get_logger().error(text)
         if self._motion.active:
             self._motion.release()
