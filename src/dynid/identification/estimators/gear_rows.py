@@ -24,7 +24,7 @@ from scipy.ndimage import maximum_filter1d
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_kernels import differentiate, mean_gradient, settle
-from dynid.model.drive import KINDS, kind_and_number, of_kinds
+from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters
@@ -80,6 +80,8 @@ class _Stretch:
         self.there = (W != 0.0).any(axis=0)
         self.joints, self.parameters = np.nonzero(self.there)
         self.W, self.G = W[:, self.there], G[:, self.there]
+        rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
+        self.rubs = rubs[self.parameters]
         self.onto = sparse.csr_array(
             (np.ones(len(self.joints)), (np.arange(len(self.joints)), self.joints)), (len(self.joints), len(self.there))
         )
@@ -94,17 +96,22 @@ class _Stretch:
         tm = guess.copy()
         warmth, v = 1.0 + drift * self.minutes, law.transition_rad_s
         dq = np.ascontiguousarray(self.dq)
+        # friction among the base parameters changes in the course of time like that beside them
+        rubbing = (self.W * np.where(self.rubs, phi[self.parameters], 0.0)) @ self.onto
+        links = wanted
+        wanted = np.ascontiguousarray(links + (drift * self.minutes)[:, None] * rubbing)
         settle(law.values, v, warmth, dq, te, wanted, self.ripple, tm)
         gain, by_load = np.empty_like(dq), np.zeros_like(dq)
         gradient = np.zeros((*dq.shape, len(TERMS)))
         differentiate(law.values, v, warmth, dq, te, self.ripple, tm, gain, by_load, gradient)
-        by_drift = gain * (tm - wanted) / warmth[:, None] * self.minutes[:, None]
+        by_drift = gain * ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
         gradient *= gain[..., None]
         more = None
-        if law.depends_on_load:
+        if law.depends_on_load or drift:
             own = gain[:, self.joints]
-            more = (own - 1.0) * self.W - own * by_load[:, self.joints] * self.G
-        seen = self._seen(tm - wanted, more, gradient, by_drift, tm, terms, sticking)
+            warm = np.where(self.rubs, warmth[:, None], 1.0) * self.W
+            more = own * (warm - by_load[:, self.joints] * self.G) - self.W
+        seen = self._seen(tm - links, more, gradient, by_drift, tm, terms, sticking)
         return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
 
     @cached_property
