@@ -247,6 +247,11 @@ class GearRows:
         W = np.concatenate([one.standing_W for one in self._stretches])
         return W, np.concatenate([one.left_out for one in self._stretches])
 
+    def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Columns of torques on the fine grids, (M, n, k) each, as sliding states make them in the samples, (N, n, k)."""
+        pairs = zip(self._stretches, values, strict=True)
+        return np.concatenate([one.low_pass(one.slides[..., None] * part) for one, part in pairs])
+
     @cached_property
     def sliding_share(self) -> FloatArray:
         """What part of every row sliding states make, (N, n)."""
@@ -270,15 +275,15 @@ def predicted_torques(
         return samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
     if not samples.fine:
         ripple = np.zeros((len(samples), 1, model.axes))
-        return np.asarray(np.sum(_solved(model, samples, samples.tau, ripple, phi, friction), axis=0))
+        return np.asarray(np.sum(solved_torques(model, samples, samples.tau, ripple, phi, friction), axis=0))
     found = []
     for one in samples.fine:
-        links, rubbed = _solved(model, one, one.tau, one.ripple, phi, friction)
+        links, rubbed = solved_torques(model, one, one.tau, one.ripple, phi, friction)
         found.append(one.low_pass(links) + one.low_pass_sharp(rubbed))
     return np.concatenate(found)
 
 
-def _solved(
+def solved_torques(
     model: ArmModel,
     states: FineStates | Samples,
     guess: FloatArray,

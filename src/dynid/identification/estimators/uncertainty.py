@@ -13,6 +13,7 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
+MOST_LAGS = 25
 MEMORY_S = 1.0  # residuals farther apart say nothing of each other
 FEWEST_WINDOWS = 8  # shorter recordings are taken to forget sooner: S needs some windows
 
@@ -31,6 +32,50 @@ def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
     return np.asarray(windows.T @ windows / width * (count / (count - width + 1)))
 
 
-def sandwich(inverse: FloatArray, scores: FloatArray, interval_s: float, freedom: float) -> FloatArray:
-    """Covariance (p, p) from A^-1 (p, p) and the scores (N, p); `freedom` is equations over those left by the fit."""
-    return np.asarray(freedom * inverse @ score_covariance(scores, interval_s) @ inverse)
+def sandwich(
+    columns: FloatArray,
+    residual: FloatArray,
+    known: FloatArray,
+    interval_s: float,
+    inflation: float = 1.0,
+    effects: FloatArray | None = None,
+) -> FloatArray:
+    """Covariance (p, p) of the factors of weighted columns (N, n, p) whose fit leaves a weighted residual (N, n).
+
+    Args:
+        columns: of all that is open.
+        residual: of samples `interval_s` apart.
+        known: standard deviations of what is known of the factors beforehand, (p,); infinite: nothing.
+        interval_s: from sample to sample [s].
+        inflation: of the inverse normal matrix.
+        effects: weighted torques (N, n, k) of nuisances beside the columns, each times its factor's deviation.
+    """
+    size = columns.shape[2]
+    stacked = columns.reshape(-1, size)
+    scale = np.linalg.norm(stacked, axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    # in units of the residual's variance; neighbours being correlated, a sample says less than it would alone
+    scores = np.einsum("knp,kn->kp", columns, residual) / scale
+    variance = float(np.mean(residual**2)) * correlation_factor(residual)
+    prior = variance / (known * scale) ** 2
+    normal = (stacked / scale).T @ (stacked / scale) + np.diag(prior)
+    inverse = inflation * np.linalg.pinv(normal, rcond=1e-12, hermitian=True)
+    meat = score_covariance(scores, interval_s) + variance * np.diag(prior)
+    if effects is not None:
+        biases = (stacked / scale).T @ effects.reshape(len(stacked), -1)
+        meat += biases @ biases.T
+    found = inverse @ meat @ inverse
+    return np.asarray(found / np.outer(scale, scale))
+
+
+def correlation_factor(residual: FloatArray) -> float:
+    """By how much the variance of a mean is above that of independent residuals (N, n): twice the correlation time."""
+    total, factor = float(np.sum(residual**2)), 1.0
+    if not total:
+        return factor
+    for lag in range(1, min(MOST_LAGS, len(residual) - 1)):
+        share = float(np.sum(residual[lag:] * residual[:-lag])) / total
+        if share <= 0.0:
+            break
+        factor += 2.0 * share
+    return factor
