@@ -7,6 +7,7 @@ Products of inertia stay as the structure has them, so that every arm has true b
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from dynid.identification.feasibility.consistent import consistent_interior, lin
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.friction import FB, FV, FrictionLaw
+from dynid.model.friction import FV, FrictionLaw
 from dynid.model.gear_presets import gear_friction, load_gears
 from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import StandardParameters
@@ -144,7 +145,6 @@ class Record:
     Attributes:
         source: as identification takes it.
         run: with the motors' torques.
-        start_s: where the recording's time begins in that of the simulated arm, from when its gears warm up.
     """
 
     source: Source
@@ -164,8 +164,6 @@ def record(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> Record:
 
 def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
     """What identification would read from the run's bag."""
-    from pathlib import Path
-
     begin = dict(run.phases)["trajectory"] / 1e9
     time = run.stamps_ns / 1e9
     window = (begin, begin + run.trajectory_duration)
@@ -184,7 +182,7 @@ def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
             other=written,
         )
 
-    return Source(Path(name), f"{name}", run.mount, tuple(robot.torque_constants.tolist()), (), signals)
+    return Source(Path(name), name, run.mount, tuple(robot.torque_constants.tolist()), (), signals)
 
 
 def with_torques(source: Source, tau: FloatArray) -> Source:

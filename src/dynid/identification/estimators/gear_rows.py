@@ -151,7 +151,7 @@ class _Stretch:
         terms: Sequence[int],
         sticking: bool,
     ) -> Linearised:
-        """Friction, its derivatives, and those by phi (M, kept) that it has `more` than W, as they are behind the low-pass.
+        """Friction, its derivatives, and those by phi (M, kept) that it has `more` than W, behind the low-pass.
 
         Terms that nobody asks for need not pass it.
         """
@@ -248,7 +248,7 @@ class GearRows:
         return W, np.concatenate([one.left_out for one in self._stretches])
 
     def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Columns of torques on the fine grids, (M, n, k) each, as sliding states make them in the samples, (N, n, k)."""
+        """Columns of torques on the fine grids, (M, n, k) each, as sliding states make them in samples, (N, n, k)."""
         pairs = zip(self._stretches, values, strict=True)
         return np.concatenate([one.low_pass(one.slides[..., None] * part) for one, part in pairs])
 

@@ -1,7 +1,7 @@
 """Play between joint and encoder: how far positions are off, found from torques, and taken off the states.
 
-Behind gears with a play of 2 b the encoder sees q - b sign(dq): positions lag at every reversal, where accelerations are
-largest, and gravity is that of another posture. Neglected, it biases inertias by some per cent, and friction at low
+Behind gears with a play of 2 b the encoder sees q - b sign(dq): positions lag at every reversal, where accelerations
+are largest, and gravity is that of another posture. Neglected, it biases inertias by some per cent, and friction at low
 speeds. To first order in b torques change by
 
     b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) behind the states' filter
@@ -35,15 +35,27 @@ RIDGE = 1e-9  # of a column's squares: what no column tells apart stays as it is
 
 @dataclass(frozen=True, eq=False)
 class FoundPlay:
-    """Half the play of all axes, and its deviations, (n,) each [rad; m where a joint slides]."""
+    """Half the play of all axes.
+
+    Attributes:
+        half: (n,) [rad; m where a joint slides].
+        deviations: of it, (n,).
+        columns: D of sliding states, (N, n, n) [N m/rad].
+    """
 
     half: FloatArray
     deviations: FloatArray
+    columns: FloatArray
 
     @property
     def significant(self) -> FloatArray:
         """Half the play where it is surely there, else 0, (n,)."""
         return np.where(self.half > SIGNIFICANT * self.deviations, self.half, 0.0)
+
+    @property
+    def effects(self) -> FloatArray:
+        """Torques of what is left of half the play, each of its likely size, (N, n, n) [N m]."""
+        return self.columns * self.remaining
 
     @property
     def remaining(self) -> FloatArray:
@@ -95,16 +107,13 @@ def without_play(samples: Samples, half: FloatArray) -> Samples:
     return replace(samples, fine=tuple(found))
 
 
-def play_columns(rows: GearRows, fit: GearFit, half: FloatArray | None = None) -> FloatArray:
-    """D of sliding states at a fit, (N, n, n) [N m/rad]: torques of all axes by half the play of each.
-
-    The rows' states are as seen, or rid of half the play `half` (n,).
-    """
+def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
+    """D of sliding states at a fit, (N, n, n) [N m/rad]: torques of all axes by half the play of each."""
     model, samples, point = rows.model, rows.samples, fit.point
     phi = BaseParameters(model.names, point.phi)
     found = []
     for states in samples.fine:
-        side = _side(samples, states, half)
+        side = _side(samples, states)
         before = sum(solved_torques(model, states, states.tau, states.ripple, phi, point.law))
         columns = []
         for axis in range(model.axes):
@@ -129,4 +138,4 @@ def find_play(fitter: GearFitter, fit: GearFit) -> FoundPlay:
     normal[range(size, len(normal)), range(size, len(normal))] += EFFECTIVE / PRIOR_RAD**2
     inverse = np.linalg.pinv(normal, hermitian=True)
     half = inverse[size:] @ (X.T @ (residual * weights).ravel())
-    return FoundPlay(half, np.sqrt(EFFECTIVE * np.diag(inverse)[size:]))
+    return FoundPlay(half, np.sqrt(EFFECTIVE * np.diag(inverse)[size:]), D)

@@ -14,6 +14,7 @@ from scipy.linalg import qr, solve_triangular
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.discrepancy import friction_effects
 from dynid.identification.estimators.gear_fit import (
     GearFit,
     GearFitter,
@@ -24,9 +25,9 @@ from dynid.identification.estimators.gear_fit import (
 )
 from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
 from dynid.identification.estimators.gear_rows import GearRows
-from dynid.identification.estimators.play import FoundPlay, find_play, play_columns, without_play
+from dynid.identification.estimators.play import FoundPlay, find_play, without_play
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
-from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.estimators.uncertainty import whole_covariance
 from dynid.identification.feasibility.projection import physical_lower_bounds
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
@@ -76,14 +77,15 @@ class FrictionBeside:
         judged: the same with the rows of all states, sticking ones among them.
         ladder: how its structure was chosen; None where it was given.
         play: between joints and encoders; None where nobody has looked.
-        play_columns: torques per unit of half the play of every axis, (N, n, n); None as before.
+        effects: torques (N, n, k) [N m] of what no parameter stands for, each of its likely size: what remains of play,
+            and friction that the law does not hold.
     """
 
     fit: GearFit
     judged: GearFit
     ladder: Ladder | None = None
     play: FoundPlay | None = None
-    play_columns: FloatArray | None = None
+    effects: FloatArray | None = None
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -101,16 +103,36 @@ class FrictionBeside:
         """C, torques per unit of every parameter, (N, n, m), drift included."""
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
 
+    def with_discrepancy(self, fitter: GearFitter) -> "FrictionBeside":
+        """With the effects of friction that the law does not hold, from the residuals of a fitter's rows."""
+        fit, rows = self.fit, fitter.rows
+        residual = fit.target - fit.columns @ fit.theta
+        own = [
+            PRIOR_SHAPE[one.term] if one.term in PRIOR_SHAPE else PRIOR[TERMS[one.term].unit] for one in fit.parameters
+        ]
+        known = np.concatenate([np.full(fit.rows.W.shape[2], np.inf), own, [PRIOR_DRIFT] * fit.structure.drift])
+        weights = fitter.trust / fitter.sigma(residual)
+        found = friction_effects(rows.samples, fit.columns, residual, weights, known, fitter.transition_rad_s)
+        return replace(self, effects=found if self.play is None else np.concatenate([self.play.effects, found], axis=2))
+
     @cached_property
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
         """Columns of the shape, (N, n, k), which are as open as the others, and what is known of them as deviations."""
         known = [PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE]
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape], np.array(known)
 
+    def judged_columns(self) -> FloatArray:
+        """Columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
+        columns, p = self.judged.columns, self.fit.rows.W.shape[2]
+        friction = columns[..., p:]
+        return np.concatenate([friction[..., ~self._shape], columns[..., :p], friction[..., self._shape]], axis=2)
+
     @property
     def known(self) -> FloatArray:
         """Standard deviations of what is known beforehand of the parameters, (m,)."""
-        return np.array([PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift)
+        return np.array(
+            [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
+        )
 
     @property
     def target(self) -> FloatArray:
@@ -231,15 +253,16 @@ class Regression:
             fit = ladder.fit
         else:
             fit = fitter.fit(next(one for one in LADDER if one.name == coulomb.structure))
-        play, columns = None, None
+        play = None
         if known is None and fit.structure.terms and samples.fine:
             play = find_play(fitter, fit)
             if play.significant.any():
                 rows = GearRows(model, without_play(samples, play.significant), coulomb.slow_rad_s)
                 fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
                 fit = fitter.fit(fit.structure, fit.point)
-            columns = play_columns(rows, fit, play.significant)
-        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play, columns)
+        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play)
+        if known is None and fit.structure.terms:
+            beside = beside.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
         # nothing sticks without friction: then no state is worse than another
         if not fit.structure.terms and (trust >= 1.0).sum() > len(lower):
@@ -442,21 +465,27 @@ class Regression:
         Raises:
             DataError: too few trusted equations.
         """
+        count = self.friction_size
+        kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
+        return self.whole_spread(solution, weights, inflation)[np.ix_(kept, kept)]
+
+    def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
+        """Covariance of (f, phi, shape) as of `spread`: with friction that is held at a bound, and its shape."""
         scale = np.ones(len(self.tau))
         for one in (weights, self.trust):
             scale = scale if one is None else scale * one
-        count, size = self.friction_size, len(self.names)
-        kept = np.concatenate([solution.sliding[:count], np.ones(size, dtype=bool)])
-        rows = int(self.trusted.sum())
-        if rows <= kept.sum():
-            raise DataError(f"{rows} trusted equations do not determine {kept.sum()} parameters; record longer")
         columns, known = self._all_columns
-        rows_of = lambda values: (values * scale[:, None]).reshape(-1, self.axes, values.shape[1])  # noqa: E731
-        residual = rows_of(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
-        effects = rows_of(self._effects)
-        found = sandwich(rows_of(columns), residual, known, self.interval_s, inflation, effects)
-        chosen = np.flatnonzero(kept)
-        return np.asarray(rows / (rows - kept.sum()) * found[np.ix_(chosen, chosen)])
+        rows, count = int(self.trusted.sum()), int(solution.sliding.sum()) + len(self.names)
+        if rows <= count:
+            raise DataError(f"{rows} trusted equations do not determine {count} parameters; record longer")
+
+        def weighted(values: FloatArray) -> FloatArray:
+            return np.asarray((values * scale[:, None]).reshape(-1, self.axes, values.shape[1]))
+
+        residual = weighted(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
+        effects = weighted(self._effects)
+        found = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
+        return np.asarray(rows / (rows - count) * found)
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
@@ -470,10 +499,10 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques that no parameter stands for, times the deviations of their factors, (N n, k)."""
-        if self.beside is None or self.beside.play is None or self.beside.play_columns is None:
+        """Torques that no parameter stands for, each of its likely size, (N n, k)."""
+        if self.beside is None or self.beside.effects is None:
             return np.zeros((len(self.tau), 0))
-        return self._padded(self.beside.play_columns * self.beside.play.remaining)
+        return self._padded(self.beside.effects)
 
     def _padded(self, columns: FloatArray) -> FloatArray:
         """Columns (N, n, k) of sliding states with nothing for those of standing ones, (rows n, k)."""

@@ -1,4 +1,4 @@
-"""How much estimates may be off, where residuals are neither independent nor of one size.
+"""How much estimates may be off, where residuals are neither independent nor of one size, and the model is not all.
 
 Behind a low-pass neighbouring samples say almost the same, and what is left of friction lasts as long as a joint moves
 one way; taking residuals for independent makes standard deviations several times too small. The sandwich
@@ -7,14 +7,18 @@ one way; taking residuals for independent makes standard deviations several time
 
 takes them as they are: axes of different size, and correlated over `MEMORY_S` with Bartlett's weights b (Newey and
 West 1987). The correlation between axes is in it too.
+
+What repeats itself in every motion is no noise: the fit takes it up, and residuals show little of it. Torques Z u of
+known nuisances with u ~ N(0, 1) beside the columns, `effects`, add A^-1 X' Z Z' X A^-1, so they widen just those
+parameters that they can be mistaken for. Their sizes come from the data, see `play` and `discrepancy`.
 """
 
 import numpy as np
 
 from dynid.robot import FloatArray
 
-MOST_LAGS = 25
 MEMORY_S = 1.0  # residuals farther apart say nothing of each other
+MOST_LAGS = 25  # of samples, over which a correlation time is summed at most
 FEWEST_WINDOWS = 8  # shorter recordings are taken to forget sooner: S needs some windows
 
 
@@ -32,7 +36,12 @@ def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
     return np.asarray(windows.T @ windows / width * (count / (count - width + 1)))
 
 
-def sandwich(
+def sandwich(inverse: FloatArray, scores: FloatArray, interval_s: float, freedom: float) -> FloatArray:
+    """Covariance (p, p) from A^-1 (p, p) and the scores (N, p); `freedom` is equations over those left by the fit."""
+    return np.asarray(freedom * inverse @ score_covariance(scores, interval_s) @ inverse)
+
+
+def whole_covariance(
     columns: FloatArray,
     residual: FloatArray,
     known: FloatArray,

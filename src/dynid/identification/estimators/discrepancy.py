@@ -1,0 +1,93 @@
+"""What no law of friction holds of a gear: smooth functions of speed and load, of a size that the residuals tell.
+
+A law that is nearly right leaves little in the residuals, for its parameters take up most of what is missing: in just
+the directions in which they are then wrong. So for every axis friction may be off by
+
+    sign(dq) sum_k u_k f_k,    f = exp(-|dq| / v)    and    |tau| exp(-|dq| / v),    v of `SPEEDS_RAD_S` (and infinite)
+
+with u ~ N(0, s^2), one s for the functions of speed and one for those of load: random effects. The sizes s are the most
+likely ones given the residuals (empirical Bayes, by expectation and maximisation), the fitted parameters being
+projected out; so they rest on what is seen of the misfit, and the covariance then has what is not seen of it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.uncertainty import correlation_factor
+from dynid.robot import FloatArray
+
+SPEEDS_RAD_S = (0.15, 0.5, 1.5)
+LOAD_SPEEDS_RAD_S = (0.15, 0.5, np.inf)
+STEPS = 60  # of expectation and maximisation
+START = 0.1  # of the residual's deviation, where it begins
+LEAST = 1e-6  # of the residual's variance: an effect of no size
+
+
+def friction_effects(
+    samples: Samples,
+    columns: FloatArray,
+    residual: FloatArray,
+    weights: FloatArray,
+    known: FloatArray,
+    transition_rad_s: float,
+) -> FloatArray:
+    """Torques of the effects, each times its most likely size, (N, n, k) [N m].
+
+    Args:
+        samples: speeds and torques.
+        columns: of all that was fitted, (N, n, p).
+        residual: that they leave, (N, n) [N m].
+        weights: one over each row's deviation, (N, n).
+        known: standard deviations of what is known of the columns' factors beforehand, (p,).
+        transition_rad_s: speed of the sign of dq.
+    """
+    effects, groups = _functions(samples, weights, transition_rad_s)
+    size = effects.shape[2]
+    if not size:
+        return effects
+    X = (columns * weights[..., None]).reshape(-1, columns.shape[2])
+    B = (effects * weights[..., None]).reshape(-1, size)
+    r = residual * weights
+    variance = float(np.mean(r**2)) * correlation_factor(r)
+    if variance == 0.0:
+        return np.zeros_like(effects)
+    scale = np.linalg.norm(X, axis=0)
+    X, known = X[:, scale > 0.0] / scale[scale > 0.0], (known * scale)[scale > 0.0]
+    inverse = np.linalg.pinv(X.T @ X + np.diag(variance / known**2), rcond=1e-12, hermitian=True)
+    across = X.T @ B
+    normal = (B.T @ B - across.T @ inverse @ across) / variance
+    seen = (B.T @ r.ravel() - across.T @ inverse @ (X.T @ r.ravel())) / variance
+    return np.asarray(effects * _sizes(normal, seen, groups))
+
+
+def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> FloatArray:
+    """The most likely deviations (k,) of effects u, the data being normal with `normal` u = `seen`."""
+    numbers = np.unique(groups)
+    squares = np.full(len(numbers), START**2)
+    for _ in range(STEPS):
+        own = np.maximum(squares, LEAST)[groups]
+        covariance = np.linalg.inv(normal + np.diag(1.0 / own))
+        moments = (covariance @ seen) ** 2 + np.diag(covariance)
+        squares = np.array([moments[groups == k].mean() for k in numbers])
+    return np.asarray(np.sqrt(squares[groups]))
+
+
+def _functions(samples: Samples, weights: FloatArray, transition_rad_s: float) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Effects (N, n, k) whose weighted root mean square is 1 each, and the group (k,) that shares a size."""
+    speed, side = np.abs(samples.dq), np.tanh(samples.dq / transition_rad_s)
+    plain = [side * np.exp(-speed / v) for v in SPEEDS_RAD_S]
+    loaded = [side * np.abs(samples.tau) * np.exp(-speed / v) for v in LOAD_SPEEDS_RAD_S]
+    count, n = speed.shape
+    found, groups = [], []
+    for kind, functions in enumerate((plain, loaded)):
+        for axis in range(n):
+            for function in functions:
+                strength = float(np.sqrt(np.mean((function * weights)[:, axis] ** 2)))
+                if strength > 0.0:
+                    column = np.zeros((count, n))
+                    column[:, axis] = function[:, axis] / strength
+                    found.append(column)
+                    groups.append(n * kind + axis)
+    numbers = np.unique(np.array(groups, dtype=np.int64), return_inverse=True)[1].astype(np.int64)
+    return np.stack(found, axis=-1) if found else np.zeros((count, n, 0)), numbers
