@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.studies.drawn_arms import DrawnArm, Record, draw_arm, record, with_torques
-from dynid.errors import DynidError, SafetyError
+from dynid.errors import DataError, DynidError, SafetyError
 from dynid.identification.bands import TorqueBands
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.table import estimator
@@ -37,6 +37,7 @@ from dynid.trajectory.families import load_excitation
 PROFILE, IDENTIFICATION, HELD_OUT = "limited", "demo_identification", "V01"
 ARMS, LEVEL, QUANTILE = 200, 0.90, 1.6448536269514722  # of the standard normal distribution, both sides
 LEAST, MOST = 0.85, 0.95
+MOST_IN_VAIN = 2  # arms that come to no model before any other does
 OTHER_SEED = 1_000_000  # of the held-out motion's nuisances, beside that of the arm
 
 
@@ -185,6 +186,9 @@ def benchmark_coverage(
         motions: identified from, and held out.
         processes: None is one per core.
         progress: called with a line as each arm is done.
+
+    Raises:
+        DataError: no arm can be recorded or identified.
     """
     begin, seed = time.perf_counter(), first_seed
     counted: list[ArmResult] = []
@@ -195,8 +199,8 @@ def benchmark_coverage(
         for _, one in in_processes(judge_arm, jobs, processes):
             (refused if one.refused else counted).append(one)
             progress(f"arm {len(counted) + len(refused)}, {len(refused)} of them refused")
-        if len(refused) > arms:
-            break  # nothing will come of it
+        if not counted and len(refused) > MOST_IN_VAIN:
+            raise DataError(f"none of {len(refused)} arms came to a model: {refused[0].refused}")
     key = lambda one: one.seed  # noqa: E731
     seconds = time.perf_counter() - begin
     return Coverage(tuple(sorted(counted, key=key)), tuple(sorted(refused, key=key)), seconds)

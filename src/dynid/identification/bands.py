@@ -4,7 +4,7 @@
 
 x are the prediction's derivatives by all that was estimated, friction's shape included, and C its covariance. s is the
 root mean square of what the model leaves of the torques it was identified from, of each axis by classes of speed:
-near standstill most of it is sticking, which no model of the motion tells.
+near standstill most of it is sticking, which no model predicts from motion alone.
 """
 
 from dataclasses import dataclass

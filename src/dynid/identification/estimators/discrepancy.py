@@ -1,4 +1,4 @@
-"""What no law of friction holds of a gear: smooth functions of speed and load, of a size that the residuals tell.
+"""What no law of friction holds of a gear: smooth functions of speed and load, of a size that residuals show.
 
 A law that is nearly right leaves little in the residuals, for its parameters take up most of what is missing: in just
 the directions in which they are then wrong. So for every axis friction may be off by

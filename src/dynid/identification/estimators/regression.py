@@ -470,7 +470,11 @@ class Regression:
         return self.whole_spread(solution, weights, inflation)[np.ix_(kept, kept)]
 
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Covariance of (f, phi, shape) as of `spread`: with friction that is held at a bound, and its shape."""
+        """Covariance of (f, phi, shape) as of `spread`: with friction that is held at a bound, and its shape.
+
+        Raises:
+            DataError: too few trusted equations.
+        """
         scale = np.ones(len(self.tau))
         for one in (weights, self.trust):
             scale = scale if one is None else scale * one
