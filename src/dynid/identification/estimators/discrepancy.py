@@ -57,6 +57,8 @@ def friction_effects(
     inverse = np.linalg.pinv(X.T @ X + np.diag(variance / known**2), rcond=1e-12, hermitian=True)
     across = X.T @ B
     normal = (B.T @ B - across.T @ inverse @ across) / variance
+    values, vectors = np.linalg.eigh(normal)  # rounding may leave a little less than nothing
+    normal = (vectors * np.maximum(values, 0.0)) @ vectors.T
     seen = (B.T @ r.ravel() - across.T @ inverse @ (X.T @ r.ravel())) / variance
     return np.asarray(effects * _sizes(normal, seen, groups))
 
@@ -68,7 +70,7 @@ def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> F
     for _ in range(STEPS):
         own = np.maximum(squares, LEAST)[groups]
         covariance = np.linalg.inv(normal + np.diag(1.0 / own))
-        moments = (covariance @ seen) ** 2 + np.diag(covariance)
+        moments = (covariance @ seen) ** 2 + np.maximum(np.diag(covariance), 0.0)
         squares = np.array([moments[groups == k].mean() for k in numbers])
     return np.asarray(np.sqrt(squares[groups]))
 

@@ -480,11 +480,12 @@ class Regression:
             scale = scale if one is None else scale * one
         columns, known = self._all_columns
         rows, count = int(self.trusted.sum()), int(solution.sliding.sum()) + len(self.names)
+        states = len(self.tau) // self.axes
         if rows <= count:
             raise DataError(f"{rows} trusted equations do not determine {count} parameters; record longer")
 
         def weighted(values: FloatArray) -> FloatArray:
-            return np.asarray((values * scale[:, None]).reshape(-1, self.axes, values.shape[1]))
+            return np.asarray((values * scale[:, None]).reshape(states, self.axes, values.shape[1]))
 
         residual = weighted(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
         effects = weighted(self._effects)
@@ -510,8 +511,8 @@ class Regression:
 
     def _padded(self, columns: FloatArray) -> FloatArray:
         """Columns (N, n, k) of sliding states with nothing for those of standing ones, (rows n, k)."""
-        silent = np.zeros((len(self.tau) - columns.shape[0] * self.axes, columns.shape[2]))
-        return np.concatenate([columns.reshape(-1, columns.shape[2]), silent])
+        stacked = columns.reshape(columns.shape[0] * self.axes, columns.shape[2])
+        return np.concatenate([stacked, np.zeros((len(self.tau) - len(stacked), columns.shape[2]))])
 
     def errors(self, phi: FloatArray) -> TorqueErrors:
         """Torque errors of phi (p,) on all rows, with the friction that fits to it."""
