@@ -7,13 +7,13 @@ the directions in which they are then wrong. So for every axis friction may be o
 
 with u ~ N(0, s^2), one s for the functions of speed and one for those of load: random effects. The sizes s are the most
 likely ones given the residuals (empirical Bayes, by expectation and maximisation), the fitted parameters being
-projected out; so they rest on what is seen of the misfit, and the covariance then has what is not seen of it.
+projected out; so they rest on what is seen of the misfit, and the covariance then has what is not seen of it. A size
+that chance could make is none.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import correlation_factor
 from dynid.robot import FloatArray
 
@@ -21,11 +21,13 @@ SPEEDS_RAD_S = (0.15, 0.5, 1.5)
 LOAD_SPEEDS_RAD_S = (0.15, 0.5, np.inf)
 STEPS = 60  # of expectation and maximisation
 START = 0.1  # of the residual's deviation, where it begins
+SURE = 2.71  # twice the gain of the likelihood's logarithm that chance reaches in one of twenty cases
 LEAST = 1e-6  # of the residual's variance: an effect of no size
 
 
 def friction_effects(
-    samples: Samples,
+    dq: FloatArray,
+    torque: FloatArray,
     columns: FloatArray,
     residual: FloatArray,
     weights: FloatArray,
@@ -35,14 +37,15 @@ def friction_effects(
     """Torques of the effects, each times its most likely size, (N, n, k) [N m].
 
     Args:
-        samples: speeds and torques.
+        dq: velocities, (N, n) [rad/s].
+        torque: as predicted, (N, n) [N m]: measured ones would bring their own errors in.
         columns: of all that was fitted, (N, n, p).
         residual: that they leave, (N, n) [N m].
         weights: one over each row's deviation, (N, n).
         known: standard deviations of what is known of the columns' factors beforehand, (p,).
         transition_rad_s: speed of the sign of dq.
     """
-    effects, groups = _functions(samples, weights, transition_rad_s)
+    effects, groups = _functions(dq, torque, weights, transition_rad_s)
     size = effects.shape[2]
     if not size:
         return effects
@@ -68,18 +71,28 @@ def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> F
     numbers = np.unique(groups)
     squares = np.full(len(numbers), START**2)
     for _ in range(STEPS):
-        own = np.maximum(squares, LEAST)[groups]
-        covariance = np.linalg.inv(normal + np.diag(1.0 / own))
+        covariance = np.linalg.inv(normal + np.diag(1.0 / np.maximum(squares, LEAST)[groups]))
         moments = (covariance @ seen) ** 2 + np.maximum(np.diag(covariance), 0.0)
         squares = np.array([moments[groups == k].mean() for k in numbers])
-    return np.asarray(np.sqrt(squares[groups]))
+    whole = _likelihood(normal, seen, squares[groups])
+    gains = [whole - _likelihood(normal, seen, np.where(groups == k, 0.0, squares[groups])) for k in numbers]
+    return np.asarray(np.sqrt(np.where(2.0 * np.array(gains) > SURE, squares, 0.0)[groups]))
 
 
-def _functions(samples: Samples, weights: FloatArray, transition_rad_s: float) -> tuple[FloatArray, NDArray[np.int64]]:
+def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> float:
+    """Logarithm of the likelihood of variances (k,) of the effects, less that of none."""
+    own = np.maximum(squares, LEAST)
+    inside = normal + np.diag(1.0 / own)
+    return 0.5 * float(seen @ np.linalg.solve(inside, seen) - np.linalg.slogdet(inside)[1] - np.log(own).sum())
+
+
+def _functions(
+    dq: FloatArray, torque: FloatArray, weights: FloatArray, transition_rad_s: float
+) -> tuple[FloatArray, NDArray[np.int64]]:
     """Effects (N, n, k) whose weighted root mean square is 1 each, and the group (k,) that shares a size."""
-    speed, side = np.abs(samples.dq), np.tanh(samples.dq / transition_rad_s)
+    speed, side = np.abs(dq), np.tanh(dq / transition_rad_s)
     plain = [side * np.exp(-speed / v) for v in SPEEDS_RAD_S]
-    loaded = [side * np.abs(samples.tau) * np.exp(-speed / v) for v in LOAD_SPEEDS_RAD_S]
+    loaded = [side * np.abs(torque) * np.exp(-speed / v) for v in LOAD_SPEEDS_RAD_S]
     count, n = speed.shape
     found, groups = [], []
     for kind, functions in enumerate((plain, loaded)):

@@ -112,7 +112,9 @@ class FrictionBeside:
         ]
         known = np.concatenate([np.full(fit.rows.W.shape[2], np.inf), own, [PRIOR_DRIFT] * fit.structure.drift])
         weights = fitter.trust / fitter.sigma(residual)
-        found = friction_effects(rows.samples, fit.columns, residual, weights, known, fitter.transition_rad_s)
+        found = friction_effects(
+            rows.samples.dq, rows.target - residual, fit.columns, residual, weights, known, fitter.transition_rad_s
+        )
         return replace(self, effects=found if self.play is None else np.concatenate([self.play.effects, found], axis=2))
 
     @cached_property
