@@ -32,7 +32,7 @@ def judged(missing: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
     theta = np.linalg.lstsq(columns[:, 0], tau[:, 0], rcond=None)[0]
     residual, known = tau - columns @ theta, np.full(2, np.inf)
     weights = np.full_like(tau, 1.0 / residual.std())
-    effects = friction_effects(made, columns, residual, weights, known, TRANSITION_RAD_S)
+    effects = friction_effects(made.dq, tau - residual, columns, residual, weights, known, TRANSITION_RAD_S)
     both = (whole_covariance(columns, residual, known, 0.02, 1.0, one) for one in (effects, None))
     with_them, plain = ((theta - TRUE) / np.sqrt(np.diag(one)) for one in both)
     return with_them, plain, float(np.sqrt(np.mean(effects**2, axis=(0, 1)).sum()))
@@ -52,7 +52,8 @@ def test_where_the_law_is_right_there_is_next_to_nothing() -> None:
 def test_noise_free_torques_have_no_effects() -> None:
     made, columns = samples(1)
     residual = np.zeros_like(made.dq)
-    effects = friction_effects(made, columns, residual, np.ones_like(residual), np.full(2, np.inf), TRANSITION_RAD_S)
+    ones, known = np.ones_like(residual), np.full(2, np.inf)
+    effects = friction_effects(made.dq, made.dq, columns, residual, ones, known, TRANSITION_RAD_S)
     assert effects.shape[:2] == (600, 1) and not effects.any()
 
 
@@ -61,9 +62,9 @@ def test_an_effect_acts_on_its_own_axis_and_a_still_one_has_none(axis: int) -> N
     made, columns = samples(2)
     dq = np.zeros((600, 2))
     dq[:, axis] = made.dq[:, 0]
-    two = Samples(("a", "b"), made.time, dq, dq, dq, np.ones_like(dq), RECORD)
     whole = np.zeros((600, 2, 2))
     whole[:, axis] = columns[:, 0]
-    residual = np.random.default_rng(3).normal(size=(600, 2))
-    found = friction_effects(two, whole, residual, np.ones_like(residual), np.full(2, np.inf), TRANSITION_RAD_S)
+    residual = np.sign(dq) * np.exp(-np.abs(dq) / 0.3) + 0.1 * np.random.default_rng(3).normal(size=(600, 2))
+    ones, known = np.ones_like(residual), np.full(2, np.inf)
+    found = friction_effects(dq, ones, whole, residual, ones, known, TRANSITION_RAD_S)
     assert found[:, axis].any() and not found[:, 1 - axis].any()

@@ -19,7 +19,7 @@ from dynid.robot import FloatArray
 
 SPEEDS_RAD_S = (0.15, 0.5, 1.5)
 LOAD_SPEEDS_RAD_S = (0.15, 0.5, np.inf)
-STEPS = 60  # of expectation and maximisation
+STEPS, STEPS_AFTER = 60, 10  # of expectation and maximisation, to begin with and after an effect is left out
 START = 0.1  # of the residual's deviation, where it begins
 SURE = 2.71  # twice the gain of the likelihood's logarithm that chance reaches in one of twenty cases
 LEAST = 1e-6  # of the residual's variance: an effect of no size
@@ -68,15 +68,29 @@ def friction_effects(
 
 def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> FloatArray:
     """The most likely deviations (k,) of effects u, the data being normal with `normal` u = `seen`."""
-    numbers = np.unique(groups)
-    squares = np.full(len(numbers), START**2)
-    for _ in range(STEPS):
+    count = int(groups.max()) + 1
+    squares = _likeliest(normal, seen, groups, np.full(count, START**2), STEPS)
+    # one after the other, for two that stand for the same would each be missed by nobody
+    while (left := np.flatnonzero(squares)).size:
+        whole = _likelihood(normal, seen, squares[groups])
+        gains = [whole - _likelihood(normal, seen, np.where(groups == k, 0.0, squares[groups])) for k in left]
+        if 2.0 * min(gains) > SURE:
+            break
+        squares[left[int(np.argmin(gains))]] = 0.0
+        squares = _likeliest(normal, seen, groups, squares, STEPS_AFTER)
+    return np.asarray(np.sqrt(squares[groups]))
+
+
+def _likeliest(
+    normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64], squares: FloatArray, steps: int
+) -> FloatArray:
+    """The most likely variances of groups (g,), from where they are; what is nothing stays so."""
+    sizes = np.bincount(groups)
+    for _ in range(steps):
         covariance = np.linalg.inv(normal + np.diag(1.0 / np.maximum(squares, LEAST)[groups]))
         moments = (covariance @ seen) ** 2 + np.maximum(np.diag(covariance), 0.0)
-        squares = np.array([moments[groups == k].mean() for k in numbers])
-    whole = _likelihood(normal, seen, squares[groups])
-    gains = [whole - _likelihood(normal, seen, np.where(groups == k, 0.0, squares[groups])) for k in numbers]
-    return np.asarray(np.sqrt(np.where(2.0 * np.array(gains) > SURE, squares, 0.0)[groups]))
+        squares = np.where(squares > 0.0, np.bincount(groups, moments) / sizes, 0.0)
+    return squares
 
 
 def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> float:
