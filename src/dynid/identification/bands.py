@@ -7,7 +7,7 @@ root mean square of what the model leaves of the torques it was identified from,
 near standstill most of it is sticking, which no model predicts from motion alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.prediction import Motion
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -66,6 +67,10 @@ class TorqueBands:
 
     def _class_of(self, samples: Samples) -> NDArray[np.int64]:
         return np.searchsorted(np.array(CLASSES) * max(self.coulomb.slow_rad_s, 1e-3), np.abs(samples.dq))
+
+    def beside(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
+        """A predicted motion of these samples with deviations."""
+        return replace(motion, deviations=self.deviations(model, samples))
 
     def deviations(self, model: ArmModel, samples: Samples) -> FloatArray:
         """Standard deviations of torques that the model predicts for samples of an arm with its mount, (N, n) [N m]."""
