@@ -104,6 +104,7 @@ class GearFit:
         columns: derivatives by phi, the friction parameters and, with drift, by it, (N, n, p + m (+ 1)).
         theta: values in the order of the columns.
         target: torques less what the linear prediction has at theta = 0, (N, n): columns theta fits it.
+        settled: whether a further step would change the prediction by next to nothing.
     """
 
     structure: Structure
@@ -113,6 +114,7 @@ class GearFit:
     columns: FloatArray
     theta: FloatArray
     target: FloatArray
+    settled: bool = False
 
     @property
     def known(self) -> KnownGears:
@@ -257,7 +259,7 @@ class GearFitter:
             guess = rows.tm
             change = np.abs(columns @ (found - theta)) * weights
             if np.sqrt(np.mean(change**2)) < SETTLED:
-                break
+                return replace(fit, settled=True)
         return fit
 
     def judged(self, fit: GearFit) -> GearFit:

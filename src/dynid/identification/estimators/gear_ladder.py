@@ -140,7 +140,7 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
         )
         for one, block in found
     )
-    final = fitter.fit(fit.structure, fit.point)
+    final = fit if fit.settled else fitter.fit(fit.structure, fit.point)
     return Ladder(rungs, final, _at_bounds(final))
 
 
