@@ -244,7 +244,7 @@ def test_the_mount_comes_from_the_bag(bags: Bags, quiet: Identification) -> None
 
 
 def test_too_large_an_error_is_rejected_by_name(bags: Bags) -> None:
-    strict = settings(relative_torque_error=0.01)
+    strict = settings(relative_torque_error=0.005)
     found = identify(ROBOT, [bags["usual"]], validation=[bags["usual_validation"]], settings=strict)
     assert not found.verdict.accepted
     assert {check.name for check in found.verdict.failed} == {

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynid.errors import DataError
+from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.sources import Mapping, Portion, Recorded, Source, load_recording, torque_sentence
 from dynid.identification.estimators.gear_fit import KnownGears, bounded
@@ -59,6 +60,7 @@ def validate(
     settings: IdentificationSettings | None = None,
     interval_s: float | None = None,
     mapping: Mapping = None,
+    bands: TorqueBands | None = None,
 ) -> HeldOut:
     """Predict the torques of recordings, and judge the errors.
 
@@ -68,6 +70,7 @@ def validate(
         settings: None reads the robot's identification.yaml.
         interval_s: sampling interval; None is the settings' own.
         mapping: what the columns of CSV files are.
+        bands: give predictions deviations; None leaves them without.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used, rests on other torque constants, or two have one
@@ -85,6 +88,8 @@ def validate(
             raise DataError(f"two recordings are called '{source.name}'; validate them one after the other")
         portion = source.portion("held out", settings, interval_s)
         motions.append(predict(model, portion))
+        if bands is not None:
+            motions[-1] = bands.beside(motions[-1], model.arm(portion.mount), portion.samples)
         verdict += judge(DATA_TO_PREDICT, portion.samples.quality, settings, of=source.name)
         verdict += judge(HELD_OUT, motions[-1:], settings)
     return HeldOut(

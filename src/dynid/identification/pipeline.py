@@ -14,6 +14,7 @@ import numpy as np
 from dynid import __version__
 from dynid.errors import DataError
 from dynid.export.result_files import write_exports
+from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import Mapping, Portion, Recorded, load_sources, refuse_fitted, torque_sentence
@@ -220,7 +221,10 @@ def identify(
     progress("validating")
     predictor = result.as_model()
     kept = tuple(predict(predictor, one) for one in ends)
-    held_out = validate(predictor, validation, settings=settings, mapping=validation_mapping or mapping)
+    bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
+    kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
+    its_mapping = validation_mapping or mapping
+    held_out = validate(predictor, validation, settings=settings, mapping=its_mapping, bands=bands)
     if (validation_mapping or mapping) == mapping:  # other rows of one file are other data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(

@@ -27,6 +27,7 @@ class Motion:
         measured, predicted: torques (N, n) [N m; N].
         moved: how far the consistent projection moved the predicted torques, as a part of the measured ones; NaN where
             the parameters before it are not known.
+        deviations: of the prediction, (N, n) [N m]; None where they are not known.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Motion:
     measured: FloatArray
     predicted: FloatArray
     moved: float = float("nan")
+    deviations: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.time)

@@ -19,7 +19,7 @@ from dynid.verdict import Check, Verdict
 class ParameterRow(Strict):
     """One base parameter; `standard_deviation` is of the estimate before its consistent projection.
 
-    From one motion it does not hold what only other motions show; a campaign's holds its scatter over motions.
+    With play at the encoders and friction that its law does not hold; a campaign's also has its scatter over motions.
     """
 
     name: str

@@ -31,6 +31,8 @@ def save_predictions(folder: Path, motions: Sequence[Motion]) -> None:
         arrays |= {f"{k}_{name}": np.asarray(getattr(one, name), dtype=np.float32) for name in _ARRAYS[1:]}
         arrays |= {f"{k}_time": np.asarray(one.time), f"{k}_moved": np.array(one.moved)}
         arrays |= {f"{k}_names": np.array([one.name, one.kind, one.sha256])}
+        if one.deviations is not None:
+            arrays[f"{k}_deviations"] = np.asarray(one.deviations, dtype=np.float32)
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
     write_whole(folder / FILE_NAME, content.getvalue())
@@ -57,7 +59,9 @@ def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:
     name, kind, sha256 = (str(text) for text in stored[f"{k}_names"])
     arrays = {key: np.asarray(stored[f"{k}_{key}"], dtype=np.float64) for key in _ARRAYS}
     role: Kind = "fitted" if kind == "fitted" else "held out"
-    return Motion(name, role, sha256, moved=float(stored[f"{k}_moved"]), **arrays)
+    known = f"{k}_deviations"
+    deviations = np.asarray(stored[known], dtype=np.float64) if known in stored.files else None
+    return Motion(name, role, sha256, moved=float(stored[f"{k}_moved"]), deviations=deviations, **arrays)
 
 
 def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind]]:

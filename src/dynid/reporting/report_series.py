@@ -14,6 +14,7 @@ from dynid.robot import FloatArray
 MOST_SAMPLES = 4000  # per motion: more than a screen can show
 MOST_MOTIONS = 8
 STEPS = 65534
+NINETY_PERCENT = 1.645  # deviations of a normal distribution, both sides
 CLOUD_STAGES = ("OLS", "SDP", "CLIE")
 
 
@@ -47,6 +48,7 @@ def motion_data(motion: Motion) -> dict[str, Any]:
         "dq": [packed(motion.dq[::every, j]) for j in range(n)],
         "measured": [packed(motion.measured[::every, j]) for j in range(n)],
         "predicted": [packed(motion.predicted[::every, j]) for j in range(n)],
+        "band": _band(motion, every),
         "relative": [one if np.isfinite(one) else None for one in rounded(motion.errors.relative_per_axis, 3)],
         "residuals": [
             {
@@ -63,6 +65,15 @@ def motion_data(motion: Motion) -> dict[str, Any]:
             for one in residuals(motion)
         ],
     }
+
+
+def _band(motion: Motion, every: int) -> list[list[dict[str, Any]]] | None:
+    """Lower and upper bound of every joint's 90 % interval; None where it is not known."""
+    if motion.deviations is None:
+        return None
+    reach = NINETY_PERCENT * motion.deviations
+    bounds = (motion.predicted - reach)[::every], (motion.predicted + reach)[::every]
+    return [[packed(one[:, j]) for one in bounds] for j in range(motion.measured.shape[1])]
 
 
 def pose_data(pose: WorstPose) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from scipy.ndimage import maximum_filter1d
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_kernels import differentiate, mean_gradient, settle
-from dynid.model.drive import KINDS, kind_and_number, of_kinds
+from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters
@@ -80,6 +80,8 @@ class _Stretch:
         self.there = (W != 0.0).any(axis=0)
         self.joints, self.parameters = np.nonzero(self.there)
         self.W, self.G = W[:, self.there], G[:, self.there]
+        rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
+        self.rubs = rubs[self.parameters]
         self.onto = sparse.csr_array(
             (np.ones(len(self.joints)), (np.arange(len(self.joints)), self.joints)), (len(self.joints), len(self.there))
         )
@@ -94,17 +96,22 @@ class _Stretch:
         tm = guess.copy()
         warmth, v = 1.0 + drift * self.minutes, law.transition_rad_s
         dq = np.ascontiguousarray(self.dq)
+        # friction among the base parameters changes in the course of time like that beside them
+        rubbing = (self.W * np.where(self.rubs, phi[self.parameters], 0.0)) @ self.onto
+        links = wanted
+        wanted = np.ascontiguousarray(links + (drift * self.minutes)[:, None] * rubbing)
         settle(law.values, v, warmth, dq, te, wanted, self.ripple, tm)
         gain, by_load = np.empty_like(dq), np.zeros_like(dq)
         gradient = np.zeros((*dq.shape, len(TERMS)))
         differentiate(law.values, v, warmth, dq, te, self.ripple, tm, gain, by_load, gradient)
-        by_drift = gain * (tm - wanted) / warmth[:, None] * self.minutes[:, None]
+        by_drift = gain * ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
         gradient *= gain[..., None]
         more = None
-        if law.depends_on_load:
+        if law.depends_on_load or drift:
             own = gain[:, self.joints]
-            more = (own - 1.0) * self.W - own * by_load[:, self.joints] * self.G
-        seen = self._seen(tm - wanted, more, gradient, by_drift, tm, terms, sticking)
+            warm = np.where(self.rubs, warmth[:, None], 1.0) * self.W
+            more = own * (warm - by_load[:, self.joints] * self.G) - self.W
+        seen = self._seen(tm - links, more, gradient, by_drift, tm, terms, sticking)
         return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
 
     @cached_property
@@ -144,7 +151,7 @@ class _Stretch:
         terms: Sequence[int],
         sticking: bool,
     ) -> Linearised:
-        """Friction, its derivatives, and what those by phi have `more` than W, (M, kept), as seen behind the low-pass.
+        """Friction, its derivatives, and those by phi (M, kept) that it has `more` than W, behind the low-pass.
 
         Terms that nobody asks for need not pass it.
         """
@@ -240,6 +247,11 @@ class GearRows:
         W = np.concatenate([one.standing_W for one in self._stretches])
         return W, np.concatenate([one.left_out for one in self._stretches])
 
+    def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Columns of torques on the fine grids, (M, n, k) each, as sliding states make them in samples, (N, n, k)."""
+        pairs = zip(self._stretches, values, strict=True)
+        return np.concatenate([one.low_pass(one.slides[..., None] * part) for one, part in pairs])
+
     @cached_property
     def sliding_share(self) -> FloatArray:
         """What part of every row sliding states make, (N, n)."""
@@ -263,15 +275,15 @@ def predicted_torques(
         return samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
     if not samples.fine:
         ripple = np.zeros((len(samples), 1, model.axes))
-        return np.asarray(np.sum(_solved(model, samples, samples.tau, ripple, phi, friction), axis=0))
+        return np.asarray(np.sum(solved_torques(model, samples, samples.tau, ripple, phi, friction), axis=0))
     found = []
     for one in samples.fine:
-        links, rubbed = _solved(model, one, one.tau, one.ripple, phi, friction)
+        links, rubbed = solved_torques(model, one, one.tau, one.ripple, phi, friction)
         found.append(one.low_pass(links) + one.low_pass_sharp(rubbed))
     return np.concatenate(found)
 
 
-def _solved(
+def solved_torques(
     model: ArmModel,
     states: FineStates | Samples,
     guess: FloatArray,

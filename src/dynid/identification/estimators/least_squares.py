@@ -6,8 +6,8 @@ All three solve a row-weighted problem by QR; the normal equations of eq. 7 woul
     wls     rows of an axis are divided by that axis's residual deviation (IDIM-WLS), from a preceding OLS;
     huber   like wls, and rows beyond 1.345 robust deviations count linearly instead of squared (IRLS).
 
-Standard deviations take residuals as they are, of different size and correlated in time; see `uncertainty`. What one
-motion does not show of the model's own errors, such as sticking, is not in them: motions scatter more than they say.
+Standard deviations take residuals as they are, of different size and correlated in time, and add what residuals hardly
+show: play at the encoders, and friction that its law does not hold; see `uncertainty`.
 """
 
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ from scipy.linalg import qr, solve_triangular
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.discrepancy import friction_effects
 from dynid.identification.estimators.gear_fit import (
     GearFit,
     GearFitter,
@@ -24,16 +25,21 @@ from dynid.identification.estimators.gear_fit import (
 )
 from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
 from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.play import FoundPlay, find_play, without_play
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
-from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.estimators.uncertainty import whole_covariance
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
-from dynid.model.friction import FB, TERMS, FrictionLaw
+from dynid.model.friction import AS, FB, TERMS, WS, FrictionLaw
 from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray
 
 RANK_TOLERANCE = 1e-8  # of columns scaled to unit length
 DOMINANT = 0.3  # of the largest entry of the weakest direction
+# what is known of friction before any data, as standard deviations: by unit, of shapes, and of its change per minute
+PRIOR = {"N*m*s/rad": 1.0, "N*m": 1.0, "1": 0.5, "1/(N*m)": 0.2}
+PRIOR_SHAPE = {WS: 2.0, AS: 1.0}
+PRIOR_DRIFT = 0.3
 SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must not get an infinite weight
 
 
@@ -70,11 +76,16 @@ class FrictionBeside:
         fit: of friction and base parameters together.
         judged: the same with the rows of all states, sticking ones among them.
         ladder: how its structure was chosen; None where it was given.
+        play: between joints and encoders; None where nobody has looked.
+        effects: torques (N, n, k) [N m] of what no parameter stands for, each of its likely size: what remains of play,
+            and friction that the law does not hold.
     """
 
     fit: GearFit
     judged: GearFit
     ladder: Ladder | None = None
+    play: FoundPlay | None = None
+    effects: FloatArray | None = None
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -91,6 +102,39 @@ class FrictionBeside:
     def columns(self) -> FloatArray:
         """C, torques per unit of every parameter, (N, n, m), drift included."""
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
+
+    def with_discrepancy(self, fitter: GearFitter) -> "FrictionBeside":
+        """With the effects of friction that the law does not hold, from the residuals of a fitter's rows."""
+        fit, rows = self.fit, fitter.rows
+        residual = fit.target - fit.columns @ fit.theta
+        own = [
+            PRIOR_SHAPE[one.term] if one.term in PRIOR_SHAPE else PRIOR[TERMS[one.term].unit] for one in fit.parameters
+        ]
+        known = np.concatenate([np.full(fit.rows.W.shape[2], np.inf), own, [PRIOR_DRIFT] * fit.structure.drift])
+        weights = fitter.trust / fitter.sigma(residual)
+        found = friction_effects(
+            rows.samples.dq, rows.target - residual, fit.columns, residual, weights, known, fitter.transition_rad_s
+        )
+        return replace(self, effects=found if self.play is None else np.concatenate([self.play.effects, found], axis=2))
+
+    @cached_property
+    def shape_columns(self) -> tuple[FloatArray, FloatArray]:
+        """Columns of the shape, (N, n, k), which are as open as the others, and what is known of them as deviations."""
+        known = [PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE]
+        return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape], np.array(known)
+
+    def judged_columns(self) -> FloatArray:
+        """Columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
+        columns, p = self.judged.columns, self.fit.rows.W.shape[2]
+        friction = columns[..., p:]
+        return np.concatenate([friction[..., ~self._shape], columns[..., :p], friction[..., self._shape]], axis=2)
+
+    @property
+    def known(self) -> FloatArray:
+        """Standard deviations of what is known beforehand of the parameters, (m,)."""
+        return np.array(
+            [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
+        )
 
     @property
     def target(self) -> FloatArray:
@@ -211,7 +255,16 @@ class Regression:
             fit = ladder.fit
         else:
             fit = fitter.fit(next(one for one in LADDER if one.name == coulomb.structure))
-        beside = FrictionBeside(fit, fitter.judged(fit), ladder)
+        play = None
+        if known is None and fit.structure.terms and samples.fine:
+            play = find_play(fitter, fit)
+            if play.significant.any():
+                rows = GearRows(model, without_play(samples, play.significant), coulomb.slow_rad_s)
+                fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
+                fit = fitter.fit(fit.structure, fit.point)
+        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play)
+        if known is None and fit.structure.terms:
+            beside = beside.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
         # nothing sticks without friction: then no state is worse than another
         if not fit.structure.terms and (trust >= 1.0).sum() > len(lower):
@@ -414,18 +467,54 @@ class Regression:
         Raises:
             DataError: too few trusted equations.
         """
-        residual = self.residual(solution.phi, solution.friction).ravel()
-        for scale in (weights, self.trust):
-            residual = residual if scale is None else residual * scale**2
-        columns = self.columns()
-        count = columns.shape[1] - len(self.names)
-        stacked = columns.reshape(-1, self.axes, columns.shape[1])
-        scores = np.einsum("knp,kn->kp", stacked, residual.reshape(-1, self.axes))
-        kept = np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)])
-        rows = int(self.trusted.sum())
-        if rows <= kept.sum():
-            raise DataError(f"{rows} trusted equations do not determine {kept.sum()} parameters; record longer")
-        return sandwich(inflation * solution.inverse, scores[:, kept], self.interval_s, rows / (rows - kept.sum()))
+        count = self.friction_size
+        kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
+        return self.whole_spread(solution, weights, inflation)[np.ix_(kept, kept)]
+
+    def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
+        """Covariance of (f, phi, shape) as of `spread`: with friction that is held at a bound, and its shape.
+
+        Raises:
+            DataError: too few trusted equations.
+        """
+        scale = np.ones(len(self.tau))
+        for one in (weights, self.trust):
+            scale = scale if one is None else scale * one
+        columns, known = self._all_columns
+        rows, count = int(self.trusted.sum()), int(solution.sliding.sum()) + len(self.names)
+        states = len(self.tau) // self.axes
+        if rows <= count:
+            raise DataError(f"{rows} trusted equations do not determine {count} parameters; record longer")
+
+        def weighted(values: FloatArray) -> FloatArray:
+            return np.asarray((values * scale[:, None]).reshape(states, self.axes, values.shape[1]))
+
+        residual = weighted(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
+        effects = weighted(self._effects)
+        found = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
+        return np.asarray(rows / (rows - count) * found)
+
+    @property
+    def _all_columns(self) -> tuple[FloatArray, FloatArray]:
+        """[C W] and what is open beside, (N n, k), and the deviations of what is known of each beforehand, (k,)."""
+        own = self.columns()
+        if self.beside is None:
+            return own, np.full(own.shape[1], np.inf)
+        more, known = self.beside.shape_columns
+        known = np.concatenate([self.beside.known, np.full(len(self.names), np.inf), known])
+        return np.concatenate([own, self._padded(more)], axis=1), known
+
+    @property
+    def _effects(self) -> FloatArray:
+        """Torques that no parameter stands for, each of its likely size, (N n, k)."""
+        if self.beside is None or self.beside.effects is None:
+            return np.zeros((len(self.tau), 0))
+        return self._padded(self.beside.effects)
+
+    def _padded(self, columns: FloatArray) -> FloatArray:
+        """Columns (N, n, k) of sliding states with nothing for those of standing ones, (rows n, k)."""
+        stacked = columns.reshape(columns.shape[0] * self.axes, columns.shape[2])
+        return np.concatenate([stacked, np.zeros((len(self.tau) - len(stacked), columns.shape[2]))])
 
     def errors(self, phi: FloatArray) -> TorqueErrors:
         """Torque errors of phi (p,) on all rows, with the friction that fits to it."""

@@ -1,0 +1,52 @@
+"""`dynid benchmark coverage`: do stated intervals hold the truth as often as they say?"""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import stages, stderr, stdout
+
+
+def coverage(
+    robot: RobotOption = DEFAULT_ROBOT,
+    arms: Annotated[int, typer.Option(min=1, help="Simulated arms, each drawn anew.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first arm.")] = 0,
+    gears: Annotated[str, typer.Option(help="Friction of the gears: a model of friction.yaml, or viscous.")] = "M6",
+    processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify simulated arms that are drawn anew, and count how often 90 % intervals hold the truth.
+
+    Exits 1 unless they hold 85 to 95 % of the true base parameters and of the held-out torques.
+    """
+    from benchmarks.studies.coverage import benchmark_coverage
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    with stages("benchmark", arms) as begin:
+        found = benchmark_coverage(
+            loaded, arms, first_seed=seed, gears=gears, processes=processes or None, progress=begin
+        )
+    result = found.as_dict()
+    if as_json:
+        print(json.dumps(result))
+    else:
+        table = Table("figure", "value", title="dynid benchmark coverage", title_justify="left")
+        for key, value in result.items():
+            if isinstance(value, float | int):
+                table.add_row(key, f"{value:.4g}")
+        for name, share in result["by_parameter"].items():
+            table.add_row(name, f"{share:.3f}")
+        stdout().print(table)
+    if reasons := found.missed():
+        for reason in reasons:
+            stderr().print(reason)
+        raise typer.Exit(1)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(coverage)

@@ -1,0 +1,190 @@
+"""Simulated arms drawn anew: links, rotors, friction of their gears, and all nuisances with seeds of their own.
+
+Links are drawn around the robot's nominal ones, which are first moved a little into the inside of the physical bounds:
+a truth at a bound would make every projection right by chance. In the modified DH frame mass and second moments are
+multiplied by factors and the centre of mass is moved; what is no body, or not inside the bounds, is drawn again.
+Products of inertia stay as the structure has them, so that every arm has true base parameters.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import DataError
+from dynid.identification.data.signals import Signals, Torques
+from dynid.identification.data.sources import Source
+from dynid.identification.feasibility.consistent import consistent_interior, link_rows, spread_out
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FV, FrictionLaw
+from dynid.model.gear_presets import gear_friction, load_gears
+from dynid.model.link_limits import ArmLimits
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import StandardFile, from_file, pseudo_inertia, ten_parameters, to_file
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.lockstep.run import SimulatedRun, simulate
+from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.gear_friction import VISCOUS
+from dynid.simulation.plant.nuisances import magnitudes
+from dynid.trajectory.motion import Motion
+
+INWARD = 0.3  # share of the way from the nominal arm to the most roomy one
+LINK_FACTOR, ROTOR_FACTOR, FRICTION_FACTOR = 1.3, 1.5, 2.0  # at most, and at least one over it
+CENTRE_M = 0.005  # standard deviation by which a centre of mass is moved, in each direction
+MOST_DRAWS = 5000
+DRAWS = 17  # stream of random numbers, beside those of the nuisances
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnArm:
+    """An arm as nobody knows it who identifies it.
+
+    Attributes:
+        seed: of the draw, and of all nuisances.
+        standard: of links and rotors, as the simulated arm takes them.
+        friction: of the gears when cold.
+        names, base: true base parameters, (p,), friction being that of cold gears.
+    """
+
+    seed: int
+    standard: StandardFile
+    friction: FrictionLaw
+    names: tuple[str, ...]
+    base: FloatArray
+
+
+def draw_arm(robot: Robot, seed: int, gears: str = "M6") -> DrawnArm:
+    """An arm.
+
+    Args:
+        robot: around whose nominal parameters, and within whose bounds.
+        seed: the same seed gives the same arm.
+        gears: a model of friction of which the robot's folder has figures, or "viscous".
+
+    Raises:
+        DataError: no draw came to lie inside the bounds.
+    """
+    random, model = np.random.default_rng([seed, DRAWS]), ArmModel.of(robot)
+    limits, names = model.limits(robot.file.physical_bounds), model.regrouping.standard
+    nominal = from_file(nominal_standard(robot), model.mdh, names).values
+    roomy, size = consistent_interior(model, limits), 10 * model.chain_size
+    values = np.array(nominal)
+    values[:size] = _drawn_links(model, limits, (1.0 - INWARD) * nominal[:size] + INWARD * roomy[:size], random)
+    friction = _drawn_friction(robot, gears, random)
+    for k, name in enumerate(names[size:], size):
+        kind, number = kind_and_number(name)
+        if kind == "IA":
+            values[k] = nominal[k] * _factor(random, ROTOR_FACTOR)
+        elif kind == "FV":
+            values[k] = friction.values[FV, number - 1]
+        else:
+            values[k] = 0.0
+    truth = StandardParameters(names, read_only(values), model.chain_size)
+    content = to_file(truth, model.mdh, robot.name, robot.joint_names, f"drawn with seed {seed}")
+    return DrawnArm(seed, content, friction, model.names, model.base_parameters(truth).values)
+
+
+def _factor(random: np.random.Generator, largest: float) -> float:
+    return float(largest ** random.uniform(-1.0, 1.0))
+
+
+def _drawn_links(model: ArmModel, limits: ArmLimits, middle: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Standard parameters of all links, (10 n,), around `middle`, and within the limits."""
+    for _ in range(MOST_DRAWS):
+        found = np.array(middle)
+        for j, link in enumerate(limits.links):
+            own = slice(10 * j, 10 * j + 10)
+            G, h = link_rows(link, model.mdh.in_link[j])
+            for _ in range(MOST_DRAWS):
+                found[own] = _moved(middle[own], random)
+                lowest = np.linalg.eigvalsh(spread_out(found[own], limits.spread))[0]
+                if lowest > limits.margin and (G @ found[own] > h).all():
+                    break
+            else:
+                raise DataError(f"no draw of link {j + 1} lies inside its physical bounds: widen them in robot.yaml")
+        if found[9::10].sum() < limits.total_mass:
+            return found
+    raise DataError(f"no draw of the links is lighter than {limits.total_mass} kg: widen total_mass_kg in robot.yaml")
+
+
+def _moved(link: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Ten standard parameters around those of a link."""
+    J = pseudo_inertia(link)
+    mass, centre = J[3, 3] * _factor(random, LINK_FACTOR), J[:3, 3] / J[3, 3]
+    root = np.array([_factor(random, LINK_FACTOR) for _ in range(3)]) ** 0.5
+    J[:3, :3] *= np.outer(root, root)
+    J[:3, 3] = J[3, :3] = mass * (centre + CENTRE_M * random.standard_normal(3))
+    J[3, 3] = mass
+    return ten_parameters(J)
+
+
+def _drawn_friction(robot: Robot, gears: str, random: np.random.Generator) -> FrictionLaw:
+    """Friction with every published figure times a factor, each servo model having its own."""
+    if gears == VISCOUS:
+        cold = np.array([axis.viscous_friction_nm_s_per_rad for axis in nominal_standard(robot).axes])
+        coulomb = magnitudes(robot).coulomb_friction
+        factors = np.array([[_factor(random, FRICTION_FACTOR) for _ in cold] for _ in range(2)])
+        return FrictionLaw.of(robot.size, {"fv": cold * factors[0], "fb": coulomb * factors[1]})
+    file = load_gears(robot)
+
+    def drawn(figures: dict[str, float]) -> dict[str, float]:
+        return {key: value * _factor(random, FRICTION_FACTOR) for key, value in figures.items()}
+
+    own = {k: one.model_copy(update={"models": {gears: drawn(one.models[gears])}}) for k, one in file.gears.items()}
+    return gear_friction(robot, gears, file.model_copy(update={"gears": own}))
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A recorded motion of a drawn arm, and what no recording holds of it.
+
+    Attributes:
+        source: as identification takes it.
+        run: with the motors' torques.
+    """
+
+    source: Source
+    run: SimulatedRun
+
+
+def record(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> Record:
+    """A motion of an arm with all nuisances on, in memory.
+
+    Raises:
+        SafetyError: the arm does not follow the motion.
+    """
+    controller = FeedforwardPd(load_controller(robot))
+    run = simulate(robot, motion, controller, seed=seed, standard=arm.standard, friction=arm.friction)
+    return Record(source_of(robot, run, f"{motion.name}-{seed}"), run)
+
+
+def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
+    """What identification would read from the run's bag."""
+    begin = dict(run.phases)["trajectory"] / 1e9
+    time = run.stamps_ns / 1e9
+    window = (begin, begin + run.trajectory_duration)
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        written = Torques(time, run.torque_goal, "goal", settings.goal_delay(robot))
+        return Signals(
+            joint_names=run.joint_names,
+            time=time,
+            q=run.q,
+            torque_time=time,
+            tau=run.torque_present,
+            torque_limits=robot.torque_limits,
+            window=window,
+            dq=run.dq,
+            other=written,
+        )
+
+    return Source(Path(name), name, run.mount, tuple(robot.torque_constants.tolist()), (), signals)
+
+
+def with_torques(source: Source, tau: FloatArray) -> Source:
+    """The same recording with other torques (N, n) [N m] in place of the measured ones."""
+    return replace(source, signals=lambda settings: replace(source.signals(settings), tau=tau))

@@ -1,0 +1,141 @@
+"""Play between joint and encoder: how far positions are off, found from torques, and taken off the states.
+
+Behind gears with a play of 2 b the encoder sees q - b sign(dq): positions lag at every reversal, where accelerations
+are largest, and gravity is that of another posture. Neglected, it biases inertias by some per cent, and friction at low
+speeds. To first order in b torques change by
+
+    b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) behind the states' filter
+
+a column per joint, beside those of the base parameters and of friction. Its factor b is estimated with them, with a
+prior of `PRIOR_RAD`. What is more than `SIGNIFICANT` deviations above zero is taken off the states, and friction and
+base parameters are fitted once more; s is then what a gap of this width makes of the corrected motion. What remains
+open of b, `remaining`, goes into the estimate's covariance.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.signal import sosfiltfilt
+
+from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.preprocessing import Samples, central_differences
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter
+from dynid.identification.estimators.gear_rows import GearRows, solved_torques
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+PRIOR_RAD = 4e-3  # half the play of a worn servo gear, 0.5 deg
+SIGNIFICANT = 2.0  # deviations
+REVERSAL_RAD_S = 0.05  # v: gears are in touch on one side when faster
+ROUNDS = 2  # of finding s from the corrected motion
+STEP_RAD = 1e-3  # of the difference quotient
+EFFECTIVE = 2.0  # neighbouring samples are correlated behind the low-pass: times that as much variance
+RIDGE = 1e-9  # of a column's squares: what no column tells apart stays as it is
+
+
+@dataclass(frozen=True, eq=False)
+class FoundPlay:
+    """Half the play of all axes.
+
+    Attributes:
+        half: (n,) [rad; m where a joint slides].
+        deviations: of it, (n,).
+        columns: D of sliding states, (N, n, n) [N m/rad].
+    """
+
+    half: FloatArray
+    deviations: FloatArray
+    columns: FloatArray
+
+    @property
+    def significant(self) -> FloatArray:
+        """Half the play where it is surely there, else 0, (n,)."""
+        return np.where(self.half > SIGNIFICANT * self.deviations, self.half, 0.0)
+
+    @property
+    def effects(self) -> FloatArray:
+        """Torques of what is left of half the play, each of its likely size, (N, n, n) [N m]."""
+        return self.columns * self.remaining
+
+    @property
+    def remaining(self) -> FloatArray:
+        """Root mean square of what is left of half the play when the significant part is taken off, (n,).
+
+        Joints of one arm have play of one size, which the most likely normal distribution of all of them gives.
+        """
+        sizes = np.linspace(0.0, PRIOR_RAD, 81)[:, None]
+        total = sizes**2 + self.deviations**2
+        size = float(sizes[np.argmin((np.log(total) + self.half**2 / total).sum(axis=1)), 0])
+        share = size**2 / (size**2 + self.deviations**2)
+        error = share * self.half - self.significant
+        return np.sqrt(share * self.deviations**2 + error**2)
+
+
+def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
+    """s of all states, and its derivatives by time, (M, n) each; of states that are as seen, or rid of `half` (n,)."""
+    step = samples.settings.interval_s / int(np.diff(states.nodes).min())
+    s = np.tanh(states.dq / REVERSAL_RAD_S)
+    if half is not None and half.any():
+        s = np.where(half > 0.0, (states.q - _through_gap(states.q, half)) / np.where(half > 0.0, half, 1.0), s)
+    s = s if states.wide is None else np.asarray(sosfiltfilt(states.wide, s, axis=0))
+    return s, *central_differences(s, step)
+
+
+def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
+    """What is seen of positions q (M, n) through gaps of half a width (n,): it rests until the gap is crossed."""
+    out, seen = np.empty_like(q), q[0].copy()
+    lower, upper = q - half, q + half
+    for k in range(len(q)):
+        np.minimum(np.maximum(seen, lower[k]), upper[k], out=seen)
+        out[k] = seen
+    return out
+
+
+def _moved(states: FineStates, side: tuple[FloatArray, ...], half: FloatArray) -> FineStates:
+    s, ds, dds = side
+    return replace(states, q=states.q + half * s, dq=states.dq + half * ds, ddq=states.ddq + half * dds)
+
+
+def without_play(samples: Samples, half: FloatArray) -> Samples:
+    """Samples whose fine states are those of the joints, half the play being `half` (n,); the rest stays as it is."""
+    found = []
+    for states in samples.fine:
+        joints = _moved(states, _side(samples, states), half)
+        for _ in range(ROUNDS):
+            joints = _moved(states, _side(samples, joints, half), half)
+        found.append(joints)
+    return replace(samples, fine=tuple(found))
+
+
+def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
+    """D of sliding states at a fit, (N, n, n) [N m/rad]: torques of all axes by half the play of each."""
+    model, samples, point = rows.model, rows.samples, fit.point
+    phi = BaseParameters(model.names, point.phi)
+    found = []
+    for states in samples.fine:
+        side = _side(samples, states)
+        before = sum(solved_torques(model, states, states.tau, states.ripple, phi, point.law))
+        columns = []
+        for axis in range(model.axes):
+            half = STEP_RAD * (np.arange(model.axes) == axis)
+            moved = _moved(states, side, half)
+            after = sum(solved_torques(model, moved, states.tau, states.ripple, phi, point.law))
+            columns.append((after - before) / STEP_RAD)
+        found.append(np.stack(columns, axis=-1))
+    return rows.sliding(found)
+
+
+def find_play(fitter: GearFitter, fit: GearFit) -> FoundPlay:
+    """Play by linear least squares beside all that is fitted, each axis in units of its deviation."""
+    residual = fit.target - fit.columns @ fit.theta
+    weights = fitter.trust / fitter.sigma(residual)
+    D = play_columns(fitter.rows, fit)
+    size = fit.columns.shape[2]
+    X = (np.concatenate([fit.columns, D], axis=2) * weights[..., None]).reshape(-1, size + D.shape[2])
+    normal = X.T @ X
+    normal[np.diag_indices_from(normal)] *= 1.0 + RIDGE
+    normal[np.diag_indices_from(normal)] += np.finfo(float).tiny
+    normal[range(size, len(normal)), range(size, len(normal))] += EFFECTIVE / PRIOR_RAD**2
+    inverse = np.linalg.pinv(normal, hermitian=True)
+    half = inverse[size:] @ (X.T @ (residual * weights).ravel())
+    return FoundPlay(half, np.sqrt(EFFECTIVE * np.diag(inverse)[size:]), D)

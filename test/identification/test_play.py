@@ -1,0 +1,80 @@
+"""Play between joint and encoder: taken off the states, and found from torques."""
+
+import numpy as np
+import pytest
+from arms import RECORD
+from benchmarks.studies.drawn_arms import draw_arm, source_of
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.preprocessing import LowPass, Samples, central_differences
+from dynid.identification.estimators.play import FoundPlay, _through_gap, without_play
+from dynid.identification.estimators.table import estimator
+from dynid.identification.settings import FilterSettings, load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray, load_robot
+from dynid.simulation.lockstep.run import simulate
+from dynid.trajectory.families import load_excitation
+
+HALF_RAD, STEP_S = 2e-3, 0.001
+
+
+def seen(q: FloatArray) -> tuple[Samples, FloatArray]:
+    """Samples whose fine states are those of positions q (M, 1) behind the states' filter, and these positions."""
+    low_pass = LowPass(FilterSettings(maximum_cutoff_hz=9.0), 0.02, STEP_S)
+    filtered = low_pass.apply(q)
+    dq, ddq = central_differences(filtered, STEP_S)
+    nodes = np.arange(0, len(q), 20)
+    states = FineStates(filtered, dq, ddq, low_pass.sections, nodes, wide=low_pass.sections)
+    still = np.zeros((len(nodes), 1))
+    return Samples(("a",), nodes * STEP_S, still, still, still, still, RECORD, fine=(states,)), filtered
+
+
+def test_a_gap_holds_what_is_seen_until_it_is_crossed() -> None:
+    q = np.array([[0.0], [1.0], [2.0], [1.0], [0.0], [-1.0]])
+    np.testing.assert_allclose(_through_gap(q, np.array([0.5]))[:, 0], [0.0, 0.5, 1.5, 1.5, 0.5, -0.5])
+
+
+def test_the_motion_of_the_joint_is_found_behind_the_gap() -> None:
+    """Positions and accelerations of a joint that swings are several times closer to the true ones."""
+    time = np.arange(0.0, 8.0, STEP_S)[:, None]
+    true = 0.5 * np.sin(2.0 * np.pi * 0.7 * time)
+    measured, off = seen(_through_gap(true, np.array([HALF_RAD])))
+    exact = seen(true)[0].fine[0]
+    found = without_play(measured, np.array([HALF_RAD])).fine[0]
+    inner = slice(1000, -1000)
+    before, after = (np.sqrt(np.mean((one - exact.q)[inner] ** 2)) for one in (off, found.q))
+    assert before == pytest.approx(HALF_RAD, rel=0.15) and after < 0.2 * before
+    before, after = (np.sqrt(np.mean((one.ddq - exact.ddq)[inner] ** 2)) for one in (measured.fine[0], found))
+    assert after < 0.4 * before
+    same = without_play(measured, np.zeros(1)).fine[0]
+    np.testing.assert_array_equal(same.q, measured.fine[0].q)
+
+
+def test_what_remains_is_what_was_not_taken_off_and_what_is_not_known() -> None:
+    none = np.zeros((1, 4, 4))
+    found = FoundPlay(np.array([2.0, 2.1, 1.0, 0.0]) * 1e-3, np.array([0.1, 0.1, 1.0, 4.0]) * 1e-3, none)
+    np.testing.assert_allclose(found.significant, [2e-3, 2.1e-3, 0.0, 0.0])
+    assert (found.remaining[:2] < 0.2e-3).all() and (found.remaining[2:] > 1e-3).all()
+    tight = FoundPlay(np.array([1e-5, -2e-5]), np.array([2e-5, 2e-5]), none)
+    assert not tight.significant.any() and (tight.remaining < 6e-5).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("switched_off", [(), ("backlash",)])
+def test_the_play_of_a_simulated_arm_is_found_from_its_torques(switched_off: tuple[str, ...]) -> None:
+    """0.25 deg of it, of the joints that carry the arm; without it there is none."""
+    robot = load_robot("crane_x7")
+    arm, controller = draw_arm(robot, 0), FeedforwardPd(load_controller(robot))
+    motion = load_excitation(robot).trajectory("demo_identification", "limited")
+    run = simulate(
+        robot, motion, controller, seed=0, standard=arm.standard, friction=arm.friction, switched_off=switched_off
+    )
+    settings = load_identification(robot)
+    samples = source_of(robot, run, "run").samples(settings)
+    coulomb = settings.coulomb_friction.model_copy(update={"structure": "directional"})
+    beside = estimator("ols").estimate(ArmModel.of(robot), samples, coulomb).regression.beside
+    assert beside is not None and beside.play is not None
+    half = 0.0 if switched_off else np.deg2rad(0.125)
+    np.testing.assert_allclose(beside.play.half[1:4], half, atol=0.4e-3)
