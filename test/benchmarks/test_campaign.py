@@ -43,7 +43,7 @@ ROBOT = load_robot("crane_x7")
 MODEL = ArmModel.of(ROBOT, mount="hanging")
 TOO_LONG_S = 0.5  # leaves fewer samples than the limit
 DEFAULT = load_identification(ROBOT)
-# The arm's friction is known to be viscous and Coulomb: choosing its structure anew would take most of every run's time.
+# Its friction is known to be viscous and Coulomb: choosing the structure anew would take most of every run's time.
 PLAIN = DEFAULT.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
 SETTINGS = DEFAULT.model_copy(update={"campaign_intervals_s": (0.02, 0.08, TOO_LONG_S), "coulomb_friction": PLAIN})
 BAGS, BAD = ("AP01", "PA02"), ("broken", "missing")
