@@ -28,7 +28,7 @@ ON_THE_BUS = [
 CHAIN = [TEST / "test_chain.py"]
 # What is measured against the wall clock wants the machine for itself.
 ALONE = [
-    *(TEST / "benchmarks" / f"test_{name}.py" for name in ("soak", "realtime_layout")),
+    *(TEST / "benchmarks" / f"test_{name}.py" for name in ("soak",)),
     TEST / "nodes" / "test_bus_benchmark.py",
     TEST / "hardware" / "test_cycle.py",
 ]
@@ -47,6 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.alone)
         if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.path not in CHAIN)  # the longest file first: others run beside it
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,6 @@ ORDER = (
     "identification.data",
     "identification.feasibility",
     "identification.estimators",
-    "identification.joint_level",
     "identification",
     "reporting",
     "nodes",

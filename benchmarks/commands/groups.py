@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
     from benchmarks.commands.demo import demo
     from benchmarks.commands.essential import essential
     from benchmarks.commands.excite import excite
+    from benchmarks.commands.joint_id import joint_id
     from benchmarks.commands.minimal_set import minimal_set
     from benchmarks.commands.payload import payload
     from benchmarks.commands.regressor import regressor
@@ -28,7 +29,7 @@ def register(app: typer.Typer) -> None:
     from dynid.commands.robot import robot
 
     elastic.register(app)
-    for command in (demo, campaign, regressor, payload, torque_constants, compare, essential):
+    for command in (demo, campaign, joint_id, regressor, payload, torque_constants, compare, essential):
         app.command()(command)
     app.add_typer(excite, name="excite")
     robot.command("minimal-set")(minimal_set)

@@ -22,7 +22,6 @@ COMMANDS = (
     "validate",
     "posterior",
     "robot",
-    "joint_id",
     "collect",
     "report",
     "doctor",

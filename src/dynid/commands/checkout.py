@@ -13,6 +13,7 @@ GROUPS = {
     "demo": "Run the whole chain, from motor current to a controller that uses the model.",
     "campaign": "Identify from every bag at every sampling interval, and accept one model.",
     "regressor": "Compute the regressor W (tau = W phi), with names, units and groupings.",
+    "joint-id": "Identify joints one by one: gain, time constant and dead time, and a fourth-order model.",
     "payload": "Estimate what changed at the last link between two runs.",
     "torque-constants": "Check torque constants against a body of known mass.",
     "compare": "Compare estimators on the same data: errors in and out of sample, consistency, run time.",

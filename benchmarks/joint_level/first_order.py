@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import OptimizeResult, least_squares
 
+from benchmarks.joint_level.kernels import predict_errors
 from dynid.errors import DataError
-from dynid.identification.joint_level.kernels import predict_errors
 from dynid.robot import FloatArray
 
 LEAD = 16  # commands before a segment that may still act in it

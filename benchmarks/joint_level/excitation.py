@@ -10,13 +10,13 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from benchmarks.joint_level.arx import ArxFit, fit_arx
+from benchmarks.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
 from dynid.control.controller import ControllerSettings
 from dynid.control.motion_check import nominal_torques
 from dynid.control.open_loop import PREFIX
 from dynid.errors import DataError
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
-from dynid.identification.joint_level.arx import ArxFit, fit_arx
-from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
 from dynid.recording.recording import Recording
 from dynid.resources import write_whole
 from dynid.robot import FloatArray, Robot

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.ndimage import minimum_filter1d
 from scipy.signal import butter, sosfiltfilt
 
+from benchmarks.joint_level.first_order import LEAD, FirstOrderFit, Segment
 from dynid.errors import DataError
-from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment
 from dynid.robot import FloatArray, read_only
 
 ORDER = 4

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynid.identification.joint_level.excitation import JointLevel
+from benchmarks.joint_level.excitation import JointLevel
 from dynid.reporting.trajectory_figure import DOTS_PER_INCH, METADATA, STYLE, check_output
 from dynid.resources import write_whole
 

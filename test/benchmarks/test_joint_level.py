@@ -2,12 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.signal import lsim
-
-from dynid.control.controller import load_controller
-from dynid.errors import DataError, OutputExistsError
-from dynid.identification.joint_level.arx import fit_arx
-from dynid.identification.joint_level.excitation import (
+from benchmarks.joint_level.arx import fit_arx
+from benchmarks.joint_level.excitation import (
     ExcitedJoint,
     controller_settings,
     excited_joints,
@@ -15,12 +11,16 @@ from dynid.identification.joint_level.excitation import (
     segments,
     write_controller,
 )
-from dynid.identification.joint_level.first_order import LEAD, Segment, fit_first_order
+from benchmarks.joint_level.excited_arm import simulate_excitation
+from benchmarks.joint_level.first_order import LEAD, Segment, fit_first_order
+from scipy.signal import lsim
+
+from dynid.control.controller import load_controller
+from dynid.errors import DataError, OutputExistsError
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
-from dynid.simulation.lockstep.excited_arm import simulate_excitation
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.plant.arm import nominal_standard
