@@ -21,6 +21,7 @@ import numpy as np
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.sample_sets import of_other_current
 from dynid.identification.data.signals import DataQuality
+from dynid.identification.diagnosis.diagnosis import Diagnosis
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import TorqueErrors
@@ -29,6 +30,7 @@ from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.model.dynamics import ArmModel
 from dynid.recording.completeness import Completeness
+from dynid.robot import FloatArray
 from dynid.verdict import Check, Group, Verdict
 
 Facts = TypeVar("Facts")
@@ -42,6 +44,7 @@ class Rule(Generic[Facts]):
     Attributes:
         id, group, name, sense, unit: of the check; `name` may hold fields of the facts, such as `{0.name}`.
         value: what is compared, alone or with a detail; None where the check does not apply.
+        meaning: what it may mean, in words, for the detail of a check that fails.
         limit: a number, a field of the settings by its path, or a function of the facts.
     """
 
@@ -52,6 +55,7 @@ class Rule(Generic[Facts]):
     limit: float | str | Callable[[Facts], float]
     sense: Literal["at most", "at least", "equals"] = "at most"
     unit: str = ""
+    meaning: str = ""
 
     def check(self, facts: Facts, settings: IdentificationSettings | None, of: str = "") -> Check | None:
         """The check of these facts, its name followed by whose they are; None where it does not apply."""
@@ -64,7 +68,10 @@ class Rule(Generic[Facts]):
             limit = attrgetter(limit)(settings) if isinstance(limit, str) else limit(facts)
         name = self.name.format(facts) + (f", {of}" if of else "")
         own = {"id": self.id, "group": self.group, "name": name, "sense": self.sense, "unit": self.unit}
-        return Check.model_validate(own | {"value": value, "limit": limit, "detail": detail})
+        found = Check.model_validate(own | {"value": value, "limit": limit, "detail": detail})
+        if found.passed or not self.meaning:
+            return found
+        return found.model_copy(update={"detail": "; ".join(filter(None, (detail, self.meaning)))})
 
 
 def judge(
@@ -86,6 +93,15 @@ DATA: tuple[Rule[DataQuality], ...] = (
         "joint_motion", "Data", "smallest joint motion", lambda q: q.motion, "data.joint_range_rad", "at least", "rad"
     ),
     Rule("peak_torque", "Data", "peak torque / limit", lambda q: q.peak_torque, "data.torque_of_limit", "at least"),
+    Rule(
+        "joint_torque",
+        "Data",
+        "smallest torque range of a moving joint / limit",
+        lambda q: q.torque_range,
+        "data.torque_range_of_limit",
+        "at least",
+        meaning="a joint does not move without torque: was its current recorded?",
+    ),
     Rule("saturated_current", "Data", "saturated current", lambda q: q.saturated, "data.saturated_share"),
     Rule("velocity_ratio", "Data", "recorded over derived velocity", lambda q: q.velocity, "data.velocity_ratio"),
 )
@@ -103,6 +119,7 @@ class Fitted(NamedTuple):
         audit: of the result on fresh poses.
         fit: torque errors of the result on the samples.
         refined: 1.0 where a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without one.
+        diagnosis: other readings of the data; None where none was tried.
         pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
     """
 
@@ -114,6 +131,7 @@ class Fitted(NamedTuple):
     fit: TorqueErrors
     refined: tuple[float, str] | None = None
     pseudo_inertia: tuple[float, float] | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def other_source(self) -> str:
@@ -172,6 +190,36 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
     return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
 
 
+def worst_joint(
+    errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
+) -> Measured:
+    """The largest relative error of a joint; None where no joint moves.
+
+    An error is related to no less than `NEGLIGIBLE` of a joint's limit: a joint that carries nothing is all noise.
+    """
+    torque = errors.torque_rms_per_axis if with_rest else errors.moving_torque_rms
+    relative = errors.relative_per_axis if with_rest else errors.moving_per_axis
+    if not joints or np.isnan(relative).all():
+        return None
+    floor = np.zeros_like(torque) if limits is None else NEGLIGIBLE * limits
+    share = np.where(torque > 0.0, torque / np.maximum(floor, torque), 1.0)
+    judged = np.where(np.isnan(relative), -np.inf, relative * share)
+    joint = int(np.argmax(judged))
+    return float(judged[joint]), joints[joint]
+
+
+def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
+    """The rule about the worst joint's error."""
+    name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
+    limit = f"acceptance.relative_joint_error{'_with_rest' if with_rest else ''}"
+    return Rule(key, "Prediction", f"{name}, {of}", facts, limit, meaning=MEANINGS)
+
+
+NEGLIGIBLE = 0.005  # of a joint's torque limit
+MEANINGS = (
+    "it may be a wrong sign, columns of two joints exchanged, a wrong torque constant, unit or gear ratio, a joint "
+    "that sticks, an effort that is no torque, or one event in time"
+)
 FRICTION: tuple[Rule[OneRegression], ...] = (
     Rule(
         "time_at_speed", "Data", "shortest time at speed", time_at_speed, "acceptance.time_at_speed_s", "at least", "s"
@@ -225,6 +273,24 @@ FITTED: tuple[Rule[Fitted], ...] = (
         lambda found: of_moving(found.fit),
         "acceptance.relative_torque_error",
     ),
+    error_of_joints(
+        "joint_error_fitted",
+        "identification",
+        lambda found: worst_joint(found.fit, found.samples.joint_names, found.samples.torque_limits),
+    ),
+    error_of_joints(
+        "joint_error_with_rest_fitted",
+        "identification",
+        lambda found: worst_joint(found.fit, found.samples.joint_names, found.samples.torque_limits, with_rest=True),
+        with_rest=True,
+    ),
+    Rule(
+        "suspicion",
+        "Data",
+        "best other reading of the data / what is suspected",
+        lambda found: None if found.diagnosis is None else found.diagnosis.measured,
+        1.0,
+    ),
     Rule(
         "torque_source",
         "Estimation",
@@ -240,6 +306,17 @@ HELD_OUT: tuple[Rule[Motion], ...] = (
         "relative torque error, {0.name}",
         lambda motion: of_moving(motion.errors),
         "acceptance.relative_torque_error",
+    ),
+    error_of_joints(
+        "joint_error_held_out",
+        "{0.name}",
+        lambda motion: worst_joint(motion.errors, motion.joints, motion.torque_limits),
+    ),
+    error_of_joints(
+        "joint_error_with_rest_held_out",
+        "{0.name}",
+        lambda motion: worst_joint(motion.errors, motion.joints, motion.torque_limits, with_rest=True),
+        with_rest=True,
     ),
 )
 

@@ -27,6 +27,8 @@ class Motion:
         measured, predicted: torques (N, n) [N m; N].
         moved: how far the consistent projection moved the predicted torques, as a part of the measured ones; NaN where
             the parameters before it are not known.
+        joints: their names, (n,); () where they are not known.
+        torque_limits: of each joint [N m], (n,); None where they are not known.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Motion:
     measured: FloatArray
     predicted: FloatArray
     moved: float = float("nan")
+    joints: tuple[str, ...] = ()
+    torque_limits: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -48,7 +52,8 @@ class Motion:
         if before is not None:
             moved = float(np.linalg.norm(predicted - before) / np.linalg.norm(samples.tau))
         own = portion.name, portion.kind, portion.sha256
-        return cls(*own, samples.time, samples.dq, samples.tau, predicted, moved)
+        arrays = samples.time, samples.dq, samples.tau, predicted
+        return cls(*own, *arrays, moved, samples.joint_names, samples.torque_limits)
 
     @property
     def residual(self) -> FloatArray:
@@ -83,7 +88,13 @@ def predict(model: Model, portion: Portion) -> Motion:
 
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
     """|| tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
-    return {"all": errors.relative, "joints": dict(zip(joints, errors.relative_per_axis.tolist(), strict=True))}
+    moving = [None if np.isnan(one) else one for one in errors.moving_per_axis.tolist()]
+    return {
+        "all": errors.relative,
+        "joints": dict(zip(joints, errors.relative_per_axis.tolist(), strict=True)),
+        "moving": errors.moving,
+        "joints_moving": dict(zip(joints, moving, strict=True)),
+    }
 
 
 def pooled_errors(motions: Sequence[Motion]) -> TorqueErrors:
