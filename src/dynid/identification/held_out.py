@@ -93,7 +93,10 @@ def validate(
         tuple(motions),
         verdict,
         tuple((str(one.path), one.sha256) for one in sources),
-        tuple(f"{one.name}: {note}" for one in sources for note in one.notes),
+        (
+            *(f"{one.name}: {note}" for one in sources for note in one.notes),
+            *(note for one in motions for note in one.notes),
+        ),
         tuple(dict.fromkeys(torque_sentence(one.torque_constants, robot.joint_names) for one in sources)),
     )
 

@@ -236,7 +236,12 @@ def identify(
             *((str(one.path), one.sha256, "fitted") for one in sources),
             *((path, sha, "held out") for path, sha in held_out.sources),
         ),
-        notes=(*_undecided(robot), *(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
+        notes=(
+            *_undecided(robot),
+            *(f"{one.name}: {note}" for one in sources for note in one.notes),
+            *(note for one in (*result.motions, *kept) for note in one.notes),
+            *held_out.notes,
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynid.identification.data.sources import Kind, Portion
+from dynid.identification.diagnosis.events import find_event
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.model.identified import Model
@@ -65,12 +66,21 @@ class Motion:
         """Torque errors in all and per axis."""
         return torque_errors(self.measured, self.predicted, self.dq)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """An event that holds most of the error, in words; () without."""
+        event = find_event(self.time, self.residual, self.joints) if self.joints else None
+        return () if event is None else (f"{self.name}: {event.sentence()}",)
+
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
         """RMSE [N m], MNE and relative error, in all and per axis."""
         errors = self.errors
-        columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis)
+        columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis, errors.moving_per_axis)
         rows = zip(joints, *(column.tolist() for column in columns), strict=True)
-        axes = {joint: {"rmse_nm": a, "mne": b, "relative": c} for joint, a, b, c in rows}
+        axes = {
+            joint: {"rmse_nm": a, "mne": b, "relative": c, "relative_moving": None if np.isnan(d) else d}
+            for joint, a, b, c, d in rows
+        }
         whole = {"rmse_nm": errors.rmse, "mne": errors.mne, "relative": errors.relative}
         whole["relative_moving"] = errors.moving
         return {"samples": len(self)} | whole | {"axes": axes}
