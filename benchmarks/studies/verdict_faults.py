@@ -51,7 +51,7 @@ Change = Callable[[Signals], Signals]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault: its name, kind and axis (-1: of several), what it does to signals, and the mount that is told."""
+    """A fault: its name, kind and axis (-1: of several), what it does to signals, and the mount that is given."""
 
     name: str
     kind: str
@@ -146,7 +146,7 @@ def faults(robot: Robot, mount: str) -> Iterator[Fault]:
         yield Fault(f"torques {1e3 * seconds:+g} ms", "shift", -1, _late(seconds))
     for name in robot.file.mounts_gravity_m_s2:
         if name != mount:
-            yield Fault(f"mount '{name}' told", "mount", -1, lambda signals: signals, name)
+            yield Fault(f"mount '{name}' given", "mount", -1, lambda signals: signals, name)
 
 
 def _geared(axis: int, factor: float) -> Change:
@@ -211,8 +211,8 @@ def reason(fault: Fault, clean: Identification, found: Identification) -> str:
         name = joints[fault.axis]
         if name in hidden:
             return (
-                f"the other joints imply the scale of {name}'s torques to +-{hidden[name]:.2g}, which does not tell "
-                f"{SCALE_FAULT:g} from nothing"
+                f"the other joints imply the scale of {name}'s torques to +-{hidden[name]:.2g}, so a fault of "
+                f"{SCALE_FAULT:g} is within what is uncertain"
             )
     if fault.kind == "gear":
         pairs = zip(_errors(found), _errors(clean), strict=True)
@@ -229,7 +229,7 @@ def _errors(found: Identification) -> list[float]:
 
 
 def judge_case(data: Recorded, fault: Fault, clean: Identification, settings: IdentificationSettings) -> Case:
-    """What becomes of one fault."""
+    """The outcome of one fault."""
     found = result_of(data, fault, settings)
     if isinstance(found, DynidError):
         return Case(data.name, fault.name, True, f"refused: {found}")

@@ -193,7 +193,7 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
 def worst_joint(
     errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
 ) -> Measured:
-    """The largest relative error of a joint; None where no joint moves.
+    """The largest relative error of a joint, and which; limits (n,) [N m]; None where no joint moves.
 
     An error is related to no less than `NEGLIGIBLE` of a joint's limit: a joint that carries nothing is all noise.
     """

@@ -58,6 +58,7 @@ class SuspicionLimits(Strict):
     delay_s: of torques against positions.
     deviations: that must be left of these when so many standard deviations are taken off.
     gain: sum over the joints of the logarithms by which a reading makes their errors smaller.
+    gain_of_exchange: the same of a wrong sign or exchanged columns, which no own friction of a joint imitates.
     significance: of that, in standard errors over blocks of time.
     """
 
@@ -65,8 +66,9 @@ class SuspicionLimits(Strict):
     position_zero_rad: Positive = 0.15
     gravity_rad: Positive = 0.1
     delay_s: Positive = 0.01
-    deviations: NonNegative = 3.0
+    deviations: Positive = 3.0
     gain: Positive = 0.25
+    gain_of_exchange: Positive = 0.15
     significance: Positive = 2.5
 
 

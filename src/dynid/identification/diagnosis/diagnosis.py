@@ -13,6 +13,7 @@ from dynid.identification.settings import SuspicionLimits
 from dynid.model.dynamics import ArmModel
 
 MOST_NAMED = 3
+EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
 
 
@@ -25,12 +26,14 @@ class Suspicion:
         joints: by name; () where it is of all.
         strength: over its limits; above 1 it is named.
         words: with both errors, or with the deviation.
+        gain: of a reading that was fitted.
     """
 
     kind: str
     joints: tuple[str, ...]
     strength: float
     words: str
+    gain: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,8 @@ def diagnose(
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     found = [_of_unknown(one, limits, joints) for one in free]
     found += [_of_reading(one, limits, joints) for one in readings]
-    # what was fitted with its error is more certain than what was extrapolated
-    fitted = {"sign", "torque columns", "joints", "gear", "mount"}
-    named = sorted(
-        (one for one in found if one.strength > 1.0), key=lambda one: (one.kind not in fitted, -one.strength)
-    )
+    # what was fitted is more certain than what was extrapolated
+    named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
     hidden = [
         (joints[one.axis], one.deviation)
         for one in free
@@ -132,5 +132,6 @@ def _of_reading(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) ->
         f"{what} would leave {100 * one.after:.2g} % instead of {100 * one.before:.2g} % of the torque of "
         f"{joints[one.axis]} unexplained"
     )
-    strength = min(one.gain / limits.gain, one.significance / limits.significance)
-    return Suspicion(one.kind, named, strength, words)
+    gain = limits.gain_of_exchange if one.kind in EXCHANGES else limits.gain
+    strength = min(one.gain / gain, one.significance / limits.significance)
+    return Suspicion(one.kind, named, strength, words, one.gain)

@@ -80,7 +80,7 @@ def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple
 
 
 def _beside(own: FloatArray, columns: FloatArray) -> FloatArray:
-    """What of columns (rows, m) the columns `own` (rows, k) cannot imitate."""
+    """What of columns (rows, m) the columns `own` (rows, k) do not span."""
     scale = np.linalg.norm(own, axis=0)
     own = own[:, scale > 0.0] / scale[scale > 0.0]
     R = qr(own, mode="r", check_finite=False)[0][: own.shape[1]]

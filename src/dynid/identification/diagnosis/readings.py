@@ -38,7 +38,10 @@ DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """States and torques (N, n) under one reading, and where gravity (3,) comes from."""
+    """States and torques (N, n) under one reading, and where gravity (3,) comes from.
+
+    Friction is fitted to `speed`, which another gear ratio leaves as it is: a scale of the speed says nothing of it.
+    """
 
     q: FloatArray
     dq: FloatArray
@@ -46,6 +49,7 @@ class Data:
     tau: FloatArray
     gravity: FloatArray
     slides: NDArray[np.bool_]
+    speed: FloatArray
 
     def with_factors(self, positions: FloatArray, torques: FloatArray) -> "Data":
         """Positions and torques times factors (n,)."""
@@ -57,7 +61,7 @@ class Data:
         if torques_only:
             return replace(self, tau=self.tau[:, order])
         q, dq, ddq, tau = (one[:, order] for one in (self.q, self.dq, self.ddq, self.tau))
-        return Data(q, dq, ddq, tau, self.gravity, self.slides[:, order])
+        return Data(q, dq, ddq, tau, self.gravity, self.slides[:, order], self.speed[:, order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +116,7 @@ class Trials:
         width = 2 * round(0.5 / (s.settings.cutoff_hz * s.settings.interval_s)) + 1
         slow = maximum_filter1d((np.abs(s.dq) < MOVING_RAD_S).astype(np.uint8), width, axis=0)
         q, dq, ddq, tau = (one[self._chosen] for one in (s.q, s.dq, s.ddq, s.tau))
-        return Data(q, dq, ddq, tau, self.model.gravity, slow[self._chosen] == 0)
+        return Data(q, dq, ddq, tau, self.model.gravity, slow[self._chosen] == 0, dq)
 
     @cached_property
     def as_given(self) -> Fit:
@@ -159,8 +163,15 @@ class Trials:
         size = float(np.linalg.norm(self.model.gravity))
         if size:
             yield self.compare("mount", (), replace(self.given, gravity=-self.model.gravity))
+        for k in range(self.model.axes - 1):
+            yield self._exchanged("joints", k, k + 1)
         for delay in DELAYS_S:
             yield self.compare("delay", (), replace(self.given, tau=self._shifted(delay)), delay)
+
+    def _exchanged(self, kind: str, i: int, j: int) -> Reading:
+        order = list(range(self.model.axes))
+        order[i], order[j] = j, i
+        return self.compare(kind, (i, j), self.given.reordered(order, torques_only=kind == "torque columns"))
 
     def exchanges(self) -> Iterator[Reading]:
         """Signs of torques, two torque columns exchanged, two joints exchanged."""
@@ -169,10 +180,9 @@ class Trials:
             own = np.where(np.arange(n) == k, -1.0, 1.0)
             yield self.compare("sign", (k,), self.given.with_factors(np.ones(n), own))
         for i, j in combinations(range(n), 2):
-            order = list(range(n))
-            order[i], order[j] = j, i
-            yield self.compare("torque columns", (i, j), self.given.reordered(order, torques_only=True))
-            yield self.compare("joints", (i, j), self.given.reordered(order, torques_only=False))
+            yield self._exchanged("torque columns", i, j)
+            if j > i + 1:  # neighbours are tried as usual
+                yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> FloatArray:
         """Torques as they were `delay` later [s], of each recording on its own."""
@@ -192,7 +202,7 @@ def _rows(W: FloatArray, data: Data, axis: int, load: FloatArray) -> FloatArray:
     at, first = data.slides[:, axis], W.shape[1] + len(LOWER) * axis
     rows = np.zeros((len(W), W.shape[1] + len(LOWER) * data.tau.shape[1] + 1))
     rows[:, : W.shape[1]], rows[:, -1] = W, data.tau[at, axis]
-    rows[:, first : first + len(LOWER)] = _friction(data.dq[at, axis], load[at, axis])
+    rows[:, first : first + len(LOWER)] = _friction(data.speed[at, axis], load[at, axis])
     return rows
 
 
