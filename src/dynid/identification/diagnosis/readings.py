@@ -40,7 +40,8 @@ DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
 class Data:
     """States and torques (N, n) under one reading, and where gravity (3,) comes from.
 
-    Friction is fitted to `speed`, which another gear ratio leaves as it is: a scale of the speed says nothing of it.
+    Friction is fitted to `speed`, which another gear ratio leaves as it is, and which is late with the torques: what
+    friction makes of speed is not known well enough to say what speed was.
     """
 
     q: FloatArray
@@ -66,9 +67,16 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Relative error of each axis (n,), NaN where it hardly slides, and squared ones of blocks of time (b,)."""
+    """How well a reading is explained.
+
+    Attributes:
+        relative: error of each axis over its torque (n,), NaN where it hardly slides.
+        links: part of each axis's torque that links take, at most 1, (n,).
+        blocks: squared relative errors of blocks of time, (b,).
+    """
 
     relative: FloatArray
+    links: FloatArray
     blocks: FloatArray
 
 
@@ -142,12 +150,16 @@ class Trials:
         place = BLOCKS * np.arange(len(data.tau)) // len(data.tau)
         for i, one in zip(seen, left, strict=True):
             blocks += np.bincount(place[at[:, i]], (one / rms[i]) ** 2 / len(one), minlength=BLOCKS)
-        return Fit(relative, blocks)
+        links = np.zeros(n)
+        links[seen] = [min(1.0, _rms(load[at[:, i], i]) / rms[i]) for i in seen]
+        return Fit(relative, links, blocks)
 
     def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Reading:
         """A reading against the data as given."""
         fit, own = self.fit(data), self.as_given
         gains = np.nan_to_num(np.log(own.relative / fit.relative))
+        if kind == "delay":
+            gains = gains * own.links  # what friction leaves is like a delay of torques that are friction alone
         difference, best = own.blocks - fit.blocks, int(np.argmax(gains))
         error = max(float(difference.std(ddof=1)) * np.sqrt(len(difference)), np.finfo(float).tiny)
         errors = float(own.relative[best]), float(fit.relative[best])
@@ -166,7 +178,7 @@ class Trials:
         for k in range(self.model.axes - 1):
             yield self._exchanged("joints", k, k + 1)
         for delay in DELAYS_S:
-            yield self.compare("delay", (), replace(self.given, tau=self._shifted(delay)), delay)
+            yield self.compare("delay", (), self._shifted(delay), delay)
 
     def _exchanged(self, kind: str, i: int, j: int) -> Reading:
         order = list(range(self.model.axes))
@@ -184,13 +196,15 @@ class Trials:
             if j > i + 1:  # neighbours are tried as usual
                 yield self._exchanged("joints", i, j)
 
-    def _shifted(self, delay: float) -> FloatArray:
-        """Torques as they were `delay` later [s], of each recording on its own."""
-        s = self.samples
+    def _shifted(self, delay: float) -> Data:
+        """Torques and friction's speeds as they were `delay` later [s], of each recording on its own."""
+        s, found = self.samples, []
         starts = np.flatnonzero(np.diff(s.time) <= 0.0) + 1
-        parts = zip(np.split(s.time, starts), np.split(s.tau, starts), strict=True)
-        whole = [np.stack([np.interp(t + delay, t, one) for one in tau.T], axis=1) for t, tau in parts]
-        return np.concatenate(whole)[self._chosen]
+        for values in (s.tau, s.dq):
+            parts = zip(np.split(s.time, starts), np.split(values, starts), strict=True)
+            whole = [np.stack([np.interp(t + delay, t, one) for one in own.T], axis=1) for t, own in parts]
+            found.append(np.concatenate(whole)[self._chosen])
+        return replace(self.given, tau=found[0], speed=found[1])
 
 
 def _rms(values: FloatArray) -> float:
