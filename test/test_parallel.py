@@ -2,6 +2,8 @@
 
 import math
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -29,3 +31,14 @@ def test_one_process_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_errors_arrive(processes: int) -> None:
     with pytest.raises(ValueError, match="math domain error"):
         list(in_processes(math.sqrt, [1, -1, 4], processes=processes))
+
+
+def test_commands_run_their_linear_algebra_with_one_thread() -> None:
+    """What is set after numpy was loaded has no effect: every matrix would be shared out among spinning threads."""
+    code = (
+        "import os, sys, dynid.commands\n"
+        f"assert all(os.environ[name] == '1' for name in {THREAD_VARIABLES!r})\n"
+        "assert 'numpy' not in sys.modules, 'numpy was loaded before its threads were limited'"
+    )
+    own = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
+    subprocess.run([sys.executable, "-c", code], env=own, check=True)

@@ -1,7 +1,6 @@
 """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
 import json
-import os
 import sys
 import time
 from datetime import datetime
@@ -14,7 +13,6 @@ from dynid.commands import options as opt
 from dynid.commands import register_all
 from dynid.commands.terminal import flags_first, say, set_level, stages, stderr, stdout
 from dynid.errors import ConfigurationError, DynidError
-from dynid.parallel import THREAD_VARIABLES
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
 
@@ -178,10 +176,6 @@ def bag(
     say(*(f"  [yellow]{finding}[/yellow]" for finding in info.findings))
 
 
-# Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds. The
-# library reads this when it is loaded, which is when the commands are.
-for _variable in THREAD_VARIABLES:
-    os.environ.setdefault(_variable, "1")
 register_all(app)
 
 

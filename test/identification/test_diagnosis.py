@@ -8,8 +8,9 @@ from recordings import recorded
 
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sources import Source
-from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
+from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
+from dynid.identification.diagnosis.readings import Reading
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.prediction import Motion
@@ -105,6 +106,16 @@ def test_limits_decide() -> None:
     """A scale within the limit is measured, but not suspected."""
     diagnosis = found(recorded(ROBOT, torques=times(1, 1.1)))
     assert diagnosis.suspicions == () and 0.3 < diagnosis.strongest < 1.0
+
+
+def test_a_reading_must_gain_and_be_significant() -> None:
+    """The weaker of both decides: neither a large gain by chance nor a small one that is sure is suspected."""
+    for gain, significance in ((5.0, 1.0), (0.1, 20.0)):
+        reading = Reading("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
+        assert suspicion_of(reading, LIMITS, NAMES).strength < 1.0
+    assert suspicion_of(Reading("gear", (2,), 2.0, 0.3, 3.0, 2, 0.3, 0.1), LIMITS, NAMES).strength > 1.0
+    exchanged = Reading("joints", (2, 3), 0.0, 0.2, 3.0, 2, 0.3, 0.1)
+    assert suspicion_of(exchanged, LIMITS, NAMES).strength > 1.0
 
 
 def rule(table: tuple[Rule[Motion], ...], key: str) -> Rule[Motion]:

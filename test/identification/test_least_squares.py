@@ -12,7 +12,7 @@ from dynid.identification.estimators.estimate import Estimator
 from dynid.identification.estimators.least_squares import OrdinaryLeastSquares
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.table import ESTIMATORS, estimator
-from dynid.identification.estimators.torque_errors import torque_errors
+from dynid.identification.estimators.torque_errors import in_motion, torque_errors
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -184,3 +184,13 @@ def _group_medians(phi: BaseParameters) -> FloatArray:
     return np.array(
         [np.median([abs(v) for k, v in zip(kinds, phi.values, strict=True) if k == kind]) for kind in kinds]
     )
+
+
+def test_joints_that_turn_around_between_samples_are_not_in_motion() -> None:
+    """A joint sticks for an unknown time where it turns: neither side of a change of direction counts."""
+    dq = np.array([[0.2, 0.3], [0.2, 0.1], [0.2, -0.1], [-0.2, -0.3], [-0.2, -0.04], [-0.2, -0.3]])
+    expected = np.array([[1, 1], [1, 0], [0, 0], [0, 1], [1, 0], [1, 1]], dtype=bool)
+    assert np.array_equal(in_motion(dq), expected)
+    tau = np.ones_like(dq)
+    off = np.where(expected, 0.0, 5.0)  # only where nothing moves
+    assert torque_errors(tau, tau + off, dq).moving == 0.0 and torque_errors(tau, tau + off).moving > 1.0

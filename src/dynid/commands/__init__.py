@@ -1,10 +1,17 @@
 """Commands of `dynid`, one module each: the function or the group of commands that has the module's name."""
 
+import os
 from importlib import import_module
 
 import typer
 
 from dynid.commands import checkout
+from dynid.parallel import THREAD_VARIABLES
+
+# Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds. The
+# library reads this when it is loaded, which is when the first command is.
+for _variable in THREAD_VARIABLES:
+    os.environ.setdefault(_variable, "1")
 
 # in the order of `dynid --help`
 COMMANDS = (

@@ -48,7 +48,7 @@ def write_exports(
         PlantOptions(mount, motors=True),
     )
     write_whole(folder / MJCF_FILE, mjcf_text(robot, content, options, beyond_two_figures(law)))
-    write_whole(folder / URDF_FILE, description(robot, mdh, standard, mount, friction))
+    write_whole(folder / URDF_FILE, identified_urdf(robot, mdh, simple, beyond_two_figures(law)))
     write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))
     for name, text in bam_files(robot, standard, law).items():
         write_whole(folder / BAM_FOLDER / name, text)

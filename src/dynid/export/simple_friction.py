@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.model.dynamics import ArmModel
 from dynid.model.friction import TERMS, FrictionLaw
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.regressor import standard_regressor
 from dynid.robot import FloatArray, Robot
 
 AMONG = ("FV", "FC", "OF", "FS")  # what standard parameters may hold, under the names of the law
@@ -50,13 +50,12 @@ def whole_friction(
 
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
     """What gravity puts on the joints at random poses within their limits, (POSES, n) [N m]."""
-    structure = robot.file.structure
-    model = ArmModel(mdh, robot.size, structure, robot.gravity(mount), robot.coupling, robot.prismatic)
-    rng = np.random.default_rng(SEED)
+    rng, chain = np.random.default_rng(SEED), mdh.size
     poses = rng.uniform(robot.lower, robot.upper, (POSES, robot.size))
-    still, links = np.zeros_like(poses), np.array(standard.values)
-    links[10 * standard.chain_size :] = 0.0
-    return np.asarray(-model.standard_regressor(poses, still, still) @ links[: len(model.regrouping.standard)])
+    still, found = np.zeros((POSES, chain)), np.zeros_like(poses)
+    columns = standard_regressor(mdh, poses[:, :chain], still, still, robot.gravity(mount))
+    found[:, :chain] = -columns @ standard.values[: 10 * chain]
+    return found
 
 
 def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> FrictionLaw:

@@ -7,7 +7,7 @@ kernels that are generated for speed are tested against it.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,17 +71,22 @@ class ArmModel:
         Raises:
             ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml says.
         """
-        mdh = derive_mdh(SerialChain.from_robot(robot)).with_lengths(lengths_m or {})
+        if structure is None and not lengths_m:
+            return _as_described(robot, mount or robot.file.default_mount)
+        return cls._of(robot, mount, structure or robot.file.structure, lengths_m or {})
+
+    @classmethod
+    def _of(cls, robot: Robot, mount: str | None, structure: Structure, lengths_m: Mapping[str, float]) -> "ArmModel":
+        mdh = derive_mdh(SerialChain.from_robot(robot)).with_lengths(lengths_m)
         for name, says, is_so in zip(robot.joint_names, robot.prismatic, mdh.prismatic, strict=False):
             if says != is_so:
                 kinds = ("revolute, with lower_deg and upper_deg", "prismatic, with lower_m and upper_m")
                 raise ConfigurationError(
                     f"joint {name} is {kinds[is_so]} in the URDF, but not in robot.yaml; make both agree"
                 )
-        chosen = structure or robot.file.structure
         bounds = robot.file.physical_bounds
         gears = tuple(joint.servo_model or joint.name for joint in robot.file.joints)
-        given = chosen, robot.gravity(mount), robot.coupling, robot.prismatic, bounds, gears
+        given = structure, robot.gravity(mount), robot.coupling, robot.prismatic, bounds, gears
         return cls(mdh, robot.size, *given, partial(robot_shapes, robot))
 
     def under(self, gravity: FloatArray) -> "ArmModel":
@@ -283,3 +288,9 @@ class ArmModel:
                 f"these parameters belong to another model: {phi.names[:4]}..., expected {self.names[:4]}..."
             )
         return phi.values
+
+
+@lru_cache(maxsize=16)  # regrouping takes a while, and one command asks for the same model in several places
+def _as_described(robot: Robot, mount: str) -> ArmModel:
+    """The model that robot.yaml and the URDF describe."""
+    return ArmModel._of(robot, mount, robot.file.structure, {})

@@ -77,7 +77,7 @@ def diagnose(
     free = unknowns(model, samples, regression)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     found = [_of_unknown(one, limits, joints) for one in free]
-    found += [_of_reading(one, limits, joints) for one in readings]
+    found += [suspicion_of(one, limits, joints) for one in readings]
     # what was fitted is more certain than what was extrapolated
     named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
     hidden = [
@@ -117,7 +117,8 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) ->
     return Suspicion(one.kind, (joint,), size / limit, words)
 
 
-def _of_reading(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+    """A reading as a suspicion: the weaker of gain and significance decides."""
     named = tuple(joints[k] for k in one.axes)
     both = " and ".join(named)
     what = {

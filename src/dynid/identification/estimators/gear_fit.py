@@ -104,6 +104,7 @@ class GearFit:
         columns: derivatives by phi, the friction parameters and, with drift, by it, (N, n, p + m (+ 1)).
         theta: values in the order of the columns.
         target: torques less what the linear prediction has at theta = 0, (N, n): columns theta fits it.
+        settled: whether a further step would change the prediction by next to nothing.
     """
 
     structure: Structure
@@ -113,6 +114,7 @@ class GearFit:
     columns: FloatArray
     theta: FloatArray
     target: FloatArray
+    settled: bool = False
 
     @property
     def known(self) -> KnownGears:
@@ -257,7 +259,7 @@ class GearFitter:
             guess = rows.tm
             change = np.abs(columns @ (found - theta)) * weights
             if np.sqrt(np.mean(change**2)) < SETTLED:
-                break
+                return replace(fit, settled=True)
         return fit
 
     def judged(self, fit: GearFit) -> GearFit:
@@ -316,8 +318,22 @@ def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     scale = np.linalg.norm(R[:, :-1], axis=0)
     heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()
     out = np.clip(np.zeros(len(scale)), lower, upper)
-    A = R[:, :-1][:, heard] / scale[heard]
+    limited = heard & (np.isfinite(lower) | np.isfinite(upper))
+    free = heard & ~limited
     b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
-    low, high = lower[heard] * scale[heard], upper[heard] * scale[heard]
-    out[heard] = lsq_linear(A, b, (low, high), method="bvls", tol=1e-12).x / scale[heard]
+    # the columns without bounds go first: below their triangle stands the problem of the others alone
+    count = int(free.sum())
+    T = qr(
+        np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])
+        / np.append(np.concatenate([scale[free], scale[limited]]), 1.0),
+        mode="r",
+        check_finite=False,
+    )[0]
+    x = np.zeros(T.shape[1] - 1)
+    if limited.any():
+        low, high = lower[limited] * scale[limited], upper[limited] * scale[limited]
+        x[count:] = lsq_linear(T[count:, count:-1], T[count:, -1], (low, high), method="bvls", tol=1e-12).x
+    left = T[:count, -1] - T[:count, count:-1] @ x[count:]
+    x[:count] = np.linalg.lstsq(T[:count, :count], left, rcond=None)[0]
+    out[free], out[limited] = x[:count] / scale[free], x[count:] / scale[limited]
     return np.clip(out, lower, upper)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import solve
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Structure
@@ -77,22 +77,25 @@ class BlockJudge:
         """Sum of squared weighted errors of every block, (blocks,)."""
         size = fit.columns.shape[2]
         rows = np.concatenate([fit.columns, fit.target[..., None]], axis=2) * self._weights[..., None]
-        numbers = np.unique(self._blocks)
-        blocks = [rows[self._blocks == b].reshape(-1, size + 1) for b in numbers]
-        triangles = [np.atleast_2d(qr(block, mode="r", check_finite=False)[0])[: size + 1] for block in blocks]
-        held = 1.0 / np.maximum(self._sigma, self._fitter.standing_sigma(fit.point.phi))
-        whole = np.concatenate([self._fitter.standing_rows(held, size), *triangles])
-        pull = OPEN * np.diag(np.linalg.norm(whole[:, :-1], axis=0))
-        always = np.concatenate([self._fitter.standing_rows(held, size), np.column_stack([pull, pull @ fit.theta])])
+        blocks = [rows[self._blocks == b].reshape(-1, size + 1) for b in np.unique(self._blocks)]
+        squares = np.array([block.T @ block for block in blocks])
+        standing = self._fitter.standing_rows(
+            1.0 / np.maximum(self._sigma, self._fitter.standing_sigma(fit.point.phi)), size
+        )
+        whole = squares.sum(axis=0) + standing.T @ standing
+        # the pull holds what a fold does not show at all; it also keeps the squares far from singular
+        scale = np.sqrt(np.maximum(np.diag(whole)[:-1], np.finfo(float).tiny))
         # what is at a bound with all data stays there, so that each fold needs no more than a linear solution
         lower = np.concatenate([self._lower, [one.lower for one in fit.parameters]])
         free = fit.theta > (np.append(lower, -np.inf) if fit.structure.drift else lower) + 1e-9
         found = np.empty(len(blocks))
         for fold in range(min(FOLDS, len(blocks))):
-            others = np.concatenate([always, *(R for k, R in enumerate(triangles) if k % FOLDS != fold)])
-            theta, left = fit.theta.copy(), others[:, -1] - others[:, :-1][:, ~free] @ fit.theta[~free]
-            scale = np.maximum(np.linalg.norm(others[:, :-1][:, free], axis=0), 1e-300)
-            theta[free] = np.linalg.lstsq(others[:, :-1][:, free] / scale, left, rcond=1e-7)[0] / scale
+            others = whole - squares[fold::FOLDS].sum(axis=0)
+            theta = fit.theta.copy()
+            # A'(b - A theta) of what is left, in columns of unit length: how far to move from the fit to all data
+            pulled = (others[:-1, :-1] / scale / scale[:, None] + OPEN**2 * np.eye(size))[np.ix_(free, free)]
+            slope = ((others[:-1, -1] - others[:-1, :-1] @ theta) / scale)[free]
+            theta[free] += solve(pulled, slope, assume_a="pos", check_finite=False) / scale[free]
             for k in range(fold, len(blocks), FOLDS):
                 found[k] = np.sum((blocks[k][:, -1] - blocks[k][:, :-1] @ theta) ** 2)
         return found
@@ -137,7 +140,7 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
         )
         for one, block in found
     )
-    final = fitter.fit(fit.structure, fit.point)
+    final = fit if fit.settled else fitter.fit(fit.structure, fit.point)
     return Ladder(rungs, final, _at_bounds(final))
 
 

@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.fine_states import FineStates
@@ -69,20 +70,28 @@ class _Stretch:
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
-        self.W = model.regressor(states.q, states.dq, states.ddq)
-        self.G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
-        self.G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
+        W = model.regressor(states.q, states.dq, states.ddq)
+        G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
+        G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
         self.low_pass, self.sharp = low_pass, sharp
         middle = 0.5 * (states.nodes[0] + states.nodes[-1])
         self.minutes = (np.arange(len(states.q)) - middle) * step_s / DRIFT_UNIT_S
-        self.there = (self.W != 0.0).any(axis=0)
-        self.joints = np.repeat(np.arange(len(self.there))[:, None], self.there.shape[1], axis=1)[self.there]
+        # nearly half of W is zero in all states: only the columns (joint, parameter) that are not are kept, (M, kept)
+        self.there = (W != 0.0).any(axis=0)
+        self.joints, self.parameters = np.nonzero(self.there)
+        self.W, self.G = W[:, self.there], G[:, self.there]
+        self.onto = sparse.csr_array(
+            (np.ones(len(self.joints)), (np.arange(len(self.joints)), self.joints)), (len(self.joints), len(self.there))
+        )
 
     def linearise(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
     ) -> Linearised:
         """See `GearRows.linearise`."""
-        te, wanted, tm = -(self.G @ phi), self.W @ phi, guess.copy()
+        te, wanted = (
+            np.ascontiguousarray((columns * phi[self.parameters]) @ self.onto) for columns in (-self.G, self.W)
+        )
+        tm = guess.copy()
         warmth, v = 1.0 + drift * self.minutes, law.transition_rad_s
         dq = np.ascontiguousarray(self.dq)
         settle(law.values, v, warmth, dq, te, wanted, self.ripple, tm)
@@ -91,19 +100,22 @@ class _Stretch:
         differentiate(law.values, v, warmth, dq, te, self.ripple, tm, gain, by_load, gradient)
         by_drift = gain * (tm - wanted) / warmth[:, None] * self.minutes[:, None]
         gradient *= gain[..., None]
-        W = None if not law.depends_on_load else gain[..., None] * (self.W - by_load[..., None] * self.G) - self.W
-        seen = self._seen(tm - wanted, W, gradient, by_drift, tm, terms, sticking)
+        more = None
+        if law.depends_on_load:
+            own = gain[:, self.joints]
+            more = (own - 1.0) * self.W - own * by_load[:, self.joints] * self.G
+        seen = self._seen(tm - wanted, more, gradient, by_drift, tm, terms, sticking)
         return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
 
     @cached_property
     def _whole_W(self) -> FloatArray:
         """W of all states behind the low-pass, (N, n, p)."""
-        return self._unpacked(self.low_pass(self.W[:, self.there]))
+        return self._unpacked(self.low_pass(self.W))
 
     @cached_property
     def _sliding_W(self) -> FloatArray:
         """W of sliding states behind the low-pass, (N, n, p)."""
-        return self._unpacked(self.low_pass(self.W[:, self.there] * self.slides[:, self.joints]))
+        return self._unpacked(self.low_pass(self.W * self.slides[:, self.joints]))
 
     @property
     def standing_W(self) -> FloatArray:
@@ -132,13 +144,13 @@ class _Stretch:
         terms: Sequence[int],
         sticking: bool,
     ) -> Linearised:
-        """Friction, its derivatives, and those by phi that it has `more` than W, as they are behind the low-pass.
+        """Friction, its derivatives, and what those by phi have `more` than W, (M, kept), as seen behind the low-pass.
 
-        The zeros of W and terms that nobody asks for need not pass it.
+        Terms that nobody asks for need not pass it.
         """
         n = friction.shape[1]
         blocks = [friction, drift, gradient[..., terms].reshape(len(friction), -1)]
-        blocks += [] if more is None else [more[:, self.there]]
+        blocks += [] if more is None else [more]
         values = np.concatenate(blocks, axis=1)
         if not sticking:
             own = np.concatenate([np.tile(np.arange(n), 2), np.repeat(np.arange(n), len(terms))])

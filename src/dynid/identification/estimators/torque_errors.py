@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
@@ -22,7 +23,7 @@ class TorqueErrors:
         mne_per_axis: mean |tau - tau_hat| / (max tau - min tau) of each axis.
         mne: mean normalised error, the mean of it over the axes (the paper uses the name and does not define it).
         torque_rms_per_axis: root mean square of the measured torques [N m].
-        moving: the relative error of joints in motion alone: no motion shows what a sticking joint carries.
+        moving: the relative error of joints in motion alone, see `in_motion`.
         moving_per_axis: the same of each axis; NaN where it is never in motion.
         moving_torque_rms: root mean square of the torques of each axis in motion [N m]; NaN where it never is.
     """
@@ -39,12 +40,23 @@ class TorqueErrors:
     moving_torque_rms: FloatArray
 
 
+def in_motion(dq: FloatArray) -> NDArray[np.bool_]:
+    """Which joints are in motion at which samples, (N, n), from consecutive velocities dq (N, n) [rad/s].
+
+    A joint is if it is faster than `MOVING_RAD_S` and moves the same way in the neighbouring samples. What a joint that
+    sticks carries no motion shows, and between two samples that differ in direction it stuck for an unknown time.
+    """
+    direction = np.sign(np.pad(dq, ((1, 1), (0, 0)), mode="edge"))
+    one_way = (direction[:-2] == direction[1:-1]) & (direction[2:] == direction[1:-1])
+    return np.asarray(one_way & (np.abs(dq) > MOVING_RAD_S))
+
+
 def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = None) -> TorqueErrors:
     """Errors of predicted torques tau_hat against measured tau, both (N, n) [N m].
 
     Args:
         tau, tau_hat: torques.
-        dq: velocities (N, n) [rad/s], by which joints are in motion; None takes all for moving.
+        dq: velocities of consecutive samples, (N, n) [rad/s], by which joints are in motion; None takes all for moving.
 
     Raises:
         DataError: other shapes, no samples, or values that are not finite.
@@ -58,7 +70,7 @@ def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = 
         relative = np.linalg.norm(error, axis=0) / np.linalg.norm(tau, axis=0)
         mne = np.abs(error).mean(axis=0) / np.ptp(tau, axis=0)
         total = float(np.linalg.norm(error) / np.linalg.norm(tau))
-        fast = np.ones(tau.shape, dtype=bool) if dq is None else np.abs(dq) > MOVING_RAD_S
+        fast = np.ones(tau.shape, dtype=bool) if dq is None else in_motion(dq)
         moving = float(np.linalg.norm(error[fast]) / np.linalg.norm(tau[fast]))
         count = np.where(fast.any(axis=0), fast.sum(axis=0), np.nan)
         left, torque = (np.sqrt(((x * fast) ** 2).sum(axis=0) / count) for x in (error, tau))
