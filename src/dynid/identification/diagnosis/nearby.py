@@ -114,7 +114,7 @@ def _columns(
         moved[:, axis] += STEP
         change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - at
         add("position zero", axis, change / STEP * slides)
-    add("delay", -1, -_rate(samples, samples.seen(model.regressor) @ phi) * slides)
+    add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
     size = float(np.linalg.norm(model.gravity))
     for k, direction in enumerate(_across(model.gravity) if size else ()):
         add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
@@ -126,6 +126,13 @@ def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:
     if regression.trust is None:
         return np.ones((count, regression.axes))
     return np.asarray(regression.trust.reshape(-1, regression.axes)[:count] >= 1.0, dtype=np.float64)
+
+
+def _links(regression: Regression, phi: FloatArray) -> FloatArray:
+    """Torques of phi (p,) in all states, (N, n) [N m]."""
+    if regression.beside is None:
+        return (regression.W @ phi).reshape(-1, regression.axes)
+    return np.asarray(regression.beside.judged.rows.W @ phi)
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
-MOST_SAMPLES = 300
+MOST_SAMPLES = 250
 HELD = 1e-6  # of a column's length: pulls a parameter that the rows leave open to 0
 FEWEST = 30  # sliding samples of an axis: with fewer it is not looked at
 BLOCKS = 24  # of time, over which a difference must repeat itself
