@@ -12,16 +12,17 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.campaign.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud, with_scatter
+from benchmarks.campaign.held_out_set import HeldOutSet
 from benchmarks.campaign.representative import RepresentativeStudy, study_representative
 from benchmarks.campaign.run import Runner, RunRecord, friction_of, phi_of
 from benchmarks.campaign.store import RunStore, bag_digest, fingerprint
+from benchmarks.checks import CAMPAIGN
 from dynid.errors import DataError, DynidError
-from dynid.identification.checks import CAMPAIGN, judge
+from dynid.identification.checks import judge
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.sources import refuse_fitted
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.held_out import HeldOutSet
 from dynid.identification.pipeline import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel

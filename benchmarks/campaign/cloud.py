@@ -15,8 +15,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from benchmarks.checks import CONTRACTION, Contraction
 from dynid.errors import DataError
-from dynid.identification.checks import CONTRACTION, Contraction, judge
+from dynid.identification.checks import judge
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 from dynid.verdict import Verdict

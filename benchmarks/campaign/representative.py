@@ -7,19 +7,20 @@ rescue can be compared (Table VI). The result is the consistent model nearest to
 
 from dataclasses import dataclass, replace
 
+from benchmarks.campaign.held_out_set import HeldOutSet
 from benchmarks.campaign.run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
+from benchmarks.checks import DIRECT_FIT, DirectFit
 from benchmarks.closed_loop.clie import ClieOptions, refine
 from benchmarks.closed_loop.friction_history import KnownFriction
 from benchmarks.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.errors import DynidError
-from dynid.identification.checks import DIRECT_FIT, HELD_OUT, DirectFit, judge
+from dynid.identification.checks import HELD_OUT, judge
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.sources import Portion
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.audit import AuditResult
-from dynid.identification.held_out import HeldOutSet
 from dynid.identification.pipeline import Identification, conclude
 from dynid.identification.prediction import Motion, pooled_errors
 from dynid.identification.settings import IdentificationSettings

@@ -17,9 +17,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from benchmarks.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published
 from benchmarks.children import child_environment
 from dynid.errors import NodeError
-from dynid.identification.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published, judge
+from dynid.identification.checks import judge
 from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel

@@ -81,3 +81,16 @@ def test_friction_along_a_motion() -> None:
     np.testing.assert_allclose(found[still], friction[still], atol=0.02 * FRICTION.max())
     heavy, _ = known.along(q, tau + 5.0, 0.001, CoulombSettings())
     np.testing.assert_allclose(heavy[still], np.tile(FRICTION, (still.sum(), 1)))
+
+
+def test_known_friction_loads_every_joint_against_its_motion(usual: Recording) -> None:
+    known = KnownFriction(MODEL, PHI, FrictionLaw.of(8, {"fb": FRICTION}, 0.02))
+    data = closed_loop_data(usual, ROBOT, SETTINGS, friction=known)
+    assert data.external is not None
+    fast = np.abs(data.dq_ref) > 0.3
+    assert fast.any()
+    power = (data.external * data.dq_ref * fast).sum(axis=0)
+    moving = fast.sum(axis=0) > 50
+    assert moving.any() and (power[moving] < 0.0).all()
+    for own, size, at in zip(data.external.T[moving], FRICTION[moving], fast.T[moving], strict=True):
+        assert np.median(np.abs(own[at])) == pytest.approx(size, rel=0.05)

@@ -35,7 +35,7 @@ def identify(
     from dynid.identification.pipeline import identify as run
     from dynid.identification.settings import load_identification
     from dynid.reporting.result_writer import write_result
-    from dynid.reporting.tables import print_verdict
+    from dynid.reporting.tables import joint_table, print_verdict
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
 
@@ -61,6 +61,7 @@ def identify(
         print(result.summary_json())
     else:
         print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
+        stdout().print(joint_table(result.motions, loaded.joint_names))
         said = (result.torque_sentence, *result.notes, out / "model.yaml", report)
         say(*(f"  {one}" for one in said), markup=False)
     raise typer.Exit(0 if result.verdict.accepted else 1)

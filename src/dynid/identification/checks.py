@@ -6,12 +6,12 @@ its `name` is for people, and `group` says which question it answers. A row look
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion show friction well enough?
     FITTED                     an identification, or a campaign's representative
-    HELD_OUT, DIRECT_FIT       a predicted motion that was not fitted; all of them against a fit to themselves
-    CAMPAIGN, CONTRACTION      all runs of a campaign; its cloud at one sampling interval
-    RECORDED, PUBLISHED, GAIN, AT_REST   what the demo measures besides
+    HELD_OUT                   a predicted motion that was not fitted
+
+Campaign and demo, which live beside the wheel, have more of them: `benchmarks/checks.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, Literal, NamedTuple, TypeVar, get_args
@@ -21,6 +21,7 @@ import numpy as np
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.sample_sets import of_other_current
 from dynid.identification.data.signals import DataQuality
+from dynid.identification.diagnosis.diagnosis import Diagnosis
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import TorqueErrors
@@ -28,7 +29,7 @@ from dynid.identification.feasibility.audit import AuditResult
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.model.dynamics import ArmModel
-from dynid.recording.completeness import Completeness
+from dynid.robot import FloatArray
 from dynid.verdict import Check, Group, Verdict
 
 Facts = TypeVar("Facts")
@@ -42,6 +43,7 @@ class Rule(Generic[Facts]):
     Attributes:
         id, group, name, sense, unit: of the check; `name` may hold fields of the facts, such as `{0.name}`.
         value: what is compared, alone or with a detail; None where the check does not apply.
+        meaning: what it may mean, in words, for the detail of a check that fails.
         limit: a number, a field of the settings by its path, or a function of the facts.
     """
 
@@ -52,6 +54,7 @@ class Rule(Generic[Facts]):
     limit: float | str | Callable[[Facts], float]
     sense: Literal["at most", "at least", "equals"] = "at most"
     unit: str = ""
+    meaning: str = ""
 
     def check(self, facts: Facts, settings: IdentificationSettings | None, of: str = "") -> Check | None:
         """The check of these facts, its name followed by whose they are; None where it does not apply."""
@@ -64,7 +67,10 @@ class Rule(Generic[Facts]):
             limit = attrgetter(limit)(settings) if isinstance(limit, str) else limit(facts)
         name = self.name.format(facts) + (f", {of}" if of else "")
         own = {"id": self.id, "group": self.group, "name": name, "sense": self.sense, "unit": self.unit}
-        return Check.model_validate(own | {"value": value, "limit": limit, "detail": detail})
+        found = Check.model_validate(own | {"value": value, "limit": limit, "detail": detail})
+        if found.passed or not self.meaning:
+            return found
+        return found.model_copy(update={"detail": "; ".join(filter(None, (detail, self.meaning)))})
 
 
 def judge(
@@ -86,6 +92,15 @@ DATA: tuple[Rule[DataQuality], ...] = (
         "joint_motion", "Data", "smallest joint motion", lambda q: q.motion, "data.joint_range_rad", "at least", "rad"
     ),
     Rule("peak_torque", "Data", "peak torque / limit", lambda q: q.peak_torque, "data.torque_of_limit", "at least"),
+    Rule(
+        "joint_torque",
+        "Data",
+        "smallest torque range of a moving joint / limit",
+        lambda q: q.torque_range,
+        "data.torque_range_of_limit",
+        "at least",
+        meaning="a joint does not move without torque: was its current recorded?",
+    ),
     Rule("saturated_current", "Data", "saturated current", lambda q: q.saturated, "data.saturated_share"),
     Rule("velocity_ratio", "Data", "recorded over derived velocity", lambda q: q.velocity, "data.velocity_ratio"),
 )
@@ -103,6 +118,7 @@ class Fitted(NamedTuple):
         audit: of the result on fresh poses.
         fit: torque errors of the result on the samples.
         refined: 1.0 where a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without one.
+        diagnosis: other readings of the data; None where none was tried.
         pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
     """
 
@@ -114,6 +130,7 @@ class Fitted(NamedTuple):
     fit: TorqueErrors
     refined: tuple[float, str] | None = None
     pseudo_inertia: tuple[float, float] | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def other_source(self) -> str:
@@ -172,6 +189,36 @@ def of_moving(errors: TorqueErrors) -> tuple[float, str]:
     return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
 
 
+def worst_joint(
+    errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
+) -> Measured:
+    """The largest relative error of a joint, and which; limits (n,) [N m]; None where no joint moves.
+
+    An error is related to no less than `NEGLIGIBLE` of a joint's limit: a joint that carries nothing is all noise.
+    """
+    torque = errors.torque_rms_per_axis if with_rest else errors.moving_torque_rms
+    relative = errors.relative_per_axis if with_rest else errors.moving_per_axis
+    if not joints or np.isnan(relative).all():
+        return None
+    floor = np.zeros_like(torque) if limits is None else NEGLIGIBLE * limits
+    share = np.where(torque > 0.0, torque / np.maximum(floor, torque), 1.0)
+    judged = np.where(np.isnan(relative), -np.inf, relative * share)
+    joint = int(np.argmax(judged))
+    return float(judged[joint]), joints[joint]
+
+
+def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
+    """The rule about the worst joint's error."""
+    name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
+    limit = f"acceptance.relative_joint_error{'_with_rest' if with_rest else ''}"
+    return Rule(key, "Prediction", f"{name}, {of}", facts, limit, meaning=MEANINGS)
+
+
+NEGLIGIBLE = 0.005  # of a joint's torque limit
+MEANINGS = (
+    "it may be a wrong sign, columns of two joints exchanged, a wrong torque constant, unit or gear ratio, a joint "
+    "that sticks, an effort that is no torque, or one event in time"
+)
 FRICTION: tuple[Rule[OneRegression], ...] = (
     Rule(
         "time_at_speed", "Data", "shortest time at speed", time_at_speed, "acceptance.time_at_speed_s", "at least", "s"
@@ -225,6 +272,24 @@ FITTED: tuple[Rule[Fitted], ...] = (
         lambda found: of_moving(found.fit),
         "acceptance.relative_torque_error",
     ),
+    error_of_joints(
+        "joint_error_fitted",
+        "identification",
+        lambda found: worst_joint(found.fit, found.samples.joint_names, found.samples.torque_limits),
+    ),
+    error_of_joints(
+        "joint_error_with_rest_fitted",
+        "identification",
+        lambda found: worst_joint(found.fit, found.samples.joint_names, found.samples.torque_limits, with_rest=True),
+        with_rest=True,
+    ),
+    Rule(
+        "suspicion",
+        "Data",
+        "best other reading of the data / what is suspected",
+        lambda found: None if found.diagnosis is None else found.diagnosis.measured,
+        1.0,
+    ),
     Rule(
         "torque_source",
         "Estimation",
@@ -241,116 +306,15 @@ HELD_OUT: tuple[Rule[Motion], ...] = (
         lambda motion: of_moving(motion.errors),
         "acceptance.relative_torque_error",
     ),
-)
-
-
-class DirectFit(NamedTuple):
-    """Relative errors on held-out bags: of the result, of a fit to these bags, and of one without friction."""
-
-    result: float
-    direct: float
-    smooth: float
-
-    def ratio(self) -> Measured:
-        """The result's error over the least that is possible."""
-        ratio = self.result / self.direct if self.direct > 0 else np.inf
-        return ratio, (
-            f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "
-            f"{self.smooth:.3g}"
-        )
-
-
-class Contraction(NamedTuple):
-    """Traces of the covariances of a campaign's sets by stage, at one sampling interval, and of how many runs."""
-
-    interval_ms: float
-    runs: int
-    ols: float
-    sdp: float
-    clie: float
-
-
-BEYOND_DIRECT_FIT = "held-out torque error / error of a direct fit"
-DIRECT_FIT = (Rule[DirectFit]("torque_error_over_direct_fit", "Prediction", BEYOND_DIRECT_FIT, DirectFit.ratio, 1.05),)
-CAMPAIGN: tuple[Rule[float], ...] = (
-    Rule("feasible_runs", "Campaign", "share of feasible runs", lambda share: share, 150 / 160, "at least"),
-)
-CONTRACTION: tuple[Rule[Contraction], ...] = (
-    Rule(
-        "cloud_contraction",
-        "Campaign",
-        "spread of CLIE at {0.interval_ms:g} ms (limit: spread of OLS)",
-        lambda one: (one.clie, f"trace of the covariance of {one.runs} sets; SDP {one.sdp:.3g}"),
-        lambda one: one.ols,
+    error_of_joints(
+        "joint_error_held_out",
+        "{0.name}",
+        lambda motion: worst_joint(motion.errors, motion.joints, motion.torque_limits),
     ),
-)
-RECORDED: tuple[Rule[Completeness], ...] = (
-    Rule("lost_states", "Data", "states published but not in the bag", lambda found: found.lost, 0.0),
-    Rule(
-        "missed_cycles_of_driver",
-        "Data",
-        "missed cycles of the driver",
-        lambda found: (100 * found.missed_fraction, f"of {found.published + found.missed}"),
-        0.1,
-        unit="%",
-    ),
-)
-
-
-class Published(NamedTuple):
-    """The published model against the files: whether hash and acceptance agree, and by how much the rest differs.
-
-    Attributes:
-        matching: hash and acceptance are those of model.yaml.
-        difference, number: largest difference of a parameter, NaN where one was never set, and how many there are.
-        topic_nm, file_nm: largest torque differences of the published URDF and of model.urdf [N m].
-    """
-
-    matching: bool
-    difference: float
-    number: int
-    topic_nm: float
-    file_nm: float
-
-
-PUBLISHED: tuple[Rule[Published], ...] = (
-    Rule(
-        "published_hash",
-        "Chain",
-        "published hash and acceptance match model.yaml",
-        lambda found: found.matching,
-        1.0,
-        "equals",
-    ),
-    Rule(
-        "published_parameters",
-        "Chain",
-        "published parameters against model.yaml, {0.number} values",
-        lambda found: found.difference,
-        0.0,
-    ),
-    Rule("published_urdf", "Chain", "published URDF against the model", lambda one: one.topic_nm, 1e-6, unit="N m"),
-    Rule("written_urdf", "Chain", "model.urdf against the model", lambda one: one.file_nm, 1e-6, unit="N m"),
-)
-
-
-def tracking_ratio(rms: Sequence[float]) -> Measured:
-    """Tracking with the model over tracking without, RMS errors in degrees; NaN where it was not put to use."""
-    if len(rms) < 2:
-        return float("nan"), "the executor has no accepted model"
-    return rms[1] / rms[0], f"{rms[1]:.3f} deg RMS with computed torque, {rms[0]:.3f} deg with FF+PD"
-
-
-TRACKING = "tracking error, computed torque / FF+PD"
-GAIN: tuple[Rule[Sequence[float]], ...] = (Rule("tracking_gain", "Chain", TRACKING, tracking_ratio, 0.5),)
-AT_REST: tuple[Rule[Mapping[str, list[float]]], ...] = (
-    Rule("torque_at_end", "Chain", "servos with torque on at the end", lambda end: sum(end["torque_enabled"]), 0.0),
-    Rule(
-        "current_at_end",
-        "Chain",
-        "largest goal current at the end",
-        lambda end: max(map(abs, end["goal_current_a"])),
-        0.0,
-        unit="A",
+    error_of_joints(
+        "joint_error_with_rest_held_out",
+        "{0.name}",
+        lambda motion: worst_joint(motion.errors, motion.joints, motion.torque_limits, with_rest=True),
+        with_rest=True,
     ),
 )

@@ -18,6 +18,7 @@ from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import Mapping, Portion, Recorded, load_sources, refuse_fitted, torque_sentence
+from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors
@@ -26,7 +27,7 @@ from dynid.identification.feasibility.consistent import ConsistentModel, consist
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
-from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -64,6 +65,7 @@ class Identification:
         verdict: named checks; the conjunction decides on acceptance.
         settings: what it ran with.
         source: how it was made, in words.
+        diagnosis: what may be wrong with the data.
         sources: recordings with their hashes and what they were used for.
         notes: what a reader of the result should know, in words.
     """
@@ -81,6 +83,7 @@ class Identification:
     mount: str
     torque_constants: tuple[float, ...]
     source: str
+    diagnosis: Diagnosis
     sources: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -119,6 +122,7 @@ class Identification:
                 "torques": self.torque_sentence,
                 "worst_pose_rad": self.audit.pose.tolist(),
                 "unconstrained": {row.name: row.value for row in rows},
+                "suspicions": list(self.diagnosis.sentences),
                 "notes": list(self.notes),
             },
             **accepted_by(self.verdict),
@@ -169,6 +173,7 @@ class Identification:
             files = {one.name: relative_errors(one.errors, joints) for one in judges}
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
         rests = {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
+        rests["suspicions"] = list(self.diagnosis.sentences)
         return json.dumps(self.verdict.as_dict() | rests)
 
 
@@ -235,7 +240,12 @@ def identify(
             *((str(one.path), one.sha256, "fitted") for one in sources),
             *((path, sha, "held out") for path, sha in held_out.sources),
         ),
-        notes=(*_undecided(robot), *(f"{one.name}: {note}" for one in sources for note in one.notes), *held_out.notes),
+        notes=(
+            *_undecided(robot),
+            *(f"{one.name}: {note}" for one in sources for note in one.notes),
+            *(note for one in (*result.motions, *kept) for note in one.notes),
+            *held_out.notes,
+        ),
     )
 
 
@@ -286,7 +296,9 @@ def conclude(
     )
     fit, samples = regression.errors(base.values), join([one.samples for one in fitted])
     margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins)
+    progress("looking for faults in the data")
+    diagnosis = diagnose(model, samples, regression, limits.suspicion, thorough=_doubtful(fit, limits))
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis)
     return Identification(
         robot=robot,
         model=model,
@@ -303,7 +315,14 @@ def conclude(
         + judge(FITTED, [found], settings),
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
+        diagnosis=diagnosis,
     )
+
+
+def _doubtful(fit: TorqueErrors, limits: Acceptance) -> bool:
+    """Whether an error is near its limit or beyond it."""
+    joints = np.nan_to_num(fit.moving_per_axis, nan=0.0)
+    return fit.moving > 0.5 * limits.relative_torque_error or bool((joints > 0.5 * limits.relative_joint_error).any())
 
 
 def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseParameters) -> tuple[Motion, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynid.identification.data.sources import Kind, Portion
+from dynid.identification.diagnosis.events import find_event
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.model.identified import Model
@@ -28,6 +29,8 @@ class Motion:
         moved: how far the consistent projection moved the predicted torques, as a part of the measured ones; NaN where
             the parameters before it are not known.
         deviations: of the prediction, (N, n) [N m]; None where they are not known.
+        joints: their names, (n,); () where they are not known.
+        torque_limits: of each joint [N m], (n,); None where they are not known.
     """
 
     name: str
@@ -39,6 +42,8 @@ class Motion:
     predicted: FloatArray
     moved: float = float("nan")
     deviations: FloatArray | None = None
+    joints: tuple[str, ...] = ()
+    torque_limits: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.time)
@@ -50,7 +55,8 @@ class Motion:
         if before is not None:
             moved = float(np.linalg.norm(predicted - before) / np.linalg.norm(samples.tau))
         own = portion.name, portion.kind, portion.sha256
-        return cls(*own, samples.time, samples.dq, samples.tau, predicted, moved)
+        arrays = samples.time, samples.dq, samples.tau, predicted
+        return cls(*own, *arrays, moved, joints=samples.joint_names, torque_limits=samples.torque_limits)
 
     @property
     def residual(self) -> FloatArray:
@@ -62,12 +68,21 @@ class Motion:
         """Torque errors in all and per axis."""
         return torque_errors(self.measured, self.predicted, self.dq)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """An event that holds most of the error, in words; () without."""
+        event = find_event(self.time, self.residual, self.joints) if self.joints else None
+        return () if event is None else (f"{self.name}: {event.sentence()}",)
+
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
         """RMSE [N m], MNE and relative error, in all and per axis."""
         errors = self.errors
-        columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis)
+        columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis, errors.moving_per_axis)
         rows = zip(joints, *(column.tolist() for column in columns), strict=True)
-        axes = {joint: {"rmse_nm": a, "mne": b, "relative": c} for joint, a, b, c in rows}
+        axes = {
+            joint: {"rmse_nm": a, "mne": b, "relative": c, "relative_moving": None if np.isnan(d) else d}
+            for joint, a, b, c, d in rows
+        }
         whole = {"rmse_nm": errors.rmse, "mne": errors.mne, "relative": errors.relative}
         whole["relative_moving"] = errors.moving
         return {"samples": len(self)} | whole | {"axes": axes}
@@ -85,7 +100,13 @@ def predict(model: Model, portion: Portion) -> Motion:
 
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
     """|| tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
-    return {"all": errors.relative, "joints": dict(zip(joints, errors.relative_per_axis.tolist(), strict=True))}
+    moving = [None if np.isnan(one) else one for one in errors.moving_per_axis.tolist()]
+    return {
+        "all": errors.relative,
+        "joints": dict(zip(joints, errors.relative_per_axis.tolist(), strict=True)),
+        "moving": errors.moving,
+        "joints_moving": dict(zip(joints, moving, strict=True)),
+    }
 
 
 def pooled_errors(motions: Sequence[Motion]) -> TorqueErrors:

@@ -43,9 +43,33 @@ class DataLimits(Strict):
     saturated_share: Share = 0.01
     saturation_of_limit: Share = 0.98
     joint_range_rad: Positive = 0.05
+    torque_range_of_limit: NonNegative = 0.001  # of each joint that moves: a smaller range is no torque
     torque_of_limit: Positive = 0.005  # the largest torque as a part of the joint's limit, over all joints
     velocity_ratio: Positive = 0.1  # deviation from 1 of recorded velocity over derived velocity
     minimum_samples: Annotated[int, Field(ge=10)] = 100
+
+
+class SuspicionLimits(Strict):
+    """When another reading of the data explains them so much better that the result is not accepted.
+
+    torque_scale: of one joint's torques against what the other joints imply.
+    position_zero_rad: of one joint.
+    gravity_rad: tilt, as its tangent.
+    delay_s: of torques against positions.
+    deviations: that must be left of these when so many standard deviations are taken off.
+    gain: sum over the joints of the logarithms by which a reading makes their errors smaller.
+    gain_of_exchange: the same of a wrong sign or exchanged columns, which no own friction of a joint imitates.
+    significance: of that, in standard errors over blocks of time.
+    """
+
+    torque_scale: Positive = 0.15
+    position_zero_rad: Positive = 0.15
+    gravity_rad: Positive = 0.1
+    delay_s: Positive = 0.01
+    deviations: Positive = 3.0
+    gain: Positive = 0.25
+    gain_of_exchange: Positive = 0.15
+    significance: Positive = 2.5
 
 
 class Acceptance(Strict):
@@ -58,6 +82,9 @@ class Acceptance(Strict):
     time_at_speed_s: NonNegative = 0.5  # of the axis that moves least, where Coulomb friction is estimated
     friction_separation: Share = 0.1  # least share of a viscous friction's column that Coulomb friction cannot imitate
     torque_source_difference: Positive = 0.05  # of torques predicted from measured against written currents
+    relative_joint_error: Positive = 0.6  # of each joint, in motion
+    relative_joint_error_with_rest: Positive = 1.2  # of each joint, samples at rest included, where it may stick
+    suspicion: SuspicionLimits = SuspicionLimits()
 
 
 class Projection(Strict):

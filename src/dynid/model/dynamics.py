@@ -6,6 +6,7 @@ kernels that are generated for speed are tested against it.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -87,6 +88,12 @@ class ArmModel:
         gears = tuple(joint.servo_model or joint.name for joint in robot.file.joints)
         given = structure, robot.gravity(mount), robot.coupling, robot.prismatic, bounds, gears
         return cls(mdh, robot.size, *given, partial(robot_shapes, robot))
+
+    def under(self, gravity: FloatArray) -> "ArmModel":
+        """The same arm under another gravity (3,) in the base link [m/s^2]."""
+        other = copy(self)
+        other.gravity = read_only(gravity)
+        return other
 
     @property
     def chain_size(self) -> int:
@@ -253,6 +260,13 @@ class ArmModel:
     def inverse_dynamics(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
         """Torques (N, n) [N m] for states (N, n). Paper eq. 3."""
         return self.regressor(q, dq, ddq) @ self.values_of(phi)
+
+    def gravity_torque(self, q: FloatArray, phi: BaseParameters, gravity: FloatArray) -> FloatArray:
+        """What an arm at rest at q (N, n) takes against a gravity (3,) in the base link [m/s^2], (N, n) [N m]."""
+        out, still = np.zeros_like(q), np.zeros((len(q), self.chain_size))
+        columns = self._link_columns(q[:, : self.chain_size], still, still, gravity)
+        out[:, : self.chain_size] = columns @ self.values_of(phi)[: self.regrouping.link_count]
+        return out
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:
         """Accelerations (N, n) [rad/s^2] for states and torques (N, n)."""

@@ -57,11 +57,11 @@ def load_predictions(folder: Path) -> tuple[Motion, ...]:
 
 def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:
     name, kind, sha256 = (str(text) for text in stored[f"{k}_names"])
-    arrays = {key: np.asarray(stored[f"{k}_{key}"], dtype=np.float64) for key in _ARRAYS}
+    time, dq, measured, predicted = (np.asarray(stored[f"{k}_{key}"], dtype=np.float64) for key in _ARRAYS)
     role: Kind = "fitted" if kind == "fitted" else "held out"
     known = f"{k}_deviations"
     deviations = np.asarray(stored[known], dtype=np.float64) if known in stored.files else None
-    return Motion(name, role, sha256, moved=float(stored[f"{k}_moved"]), deviations=deviations, **arrays)
+    return Motion(name, role, sha256, time, dq, measured, predicted, float(stored[f"{k}_moved"]), deviations)
 
 
 def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind]]:

@@ -1,10 +1,13 @@
 """Results as tables in the terminal."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from dynid.identification.prediction import Motion
 from dynid.verdict import Verdict
 
 _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
@@ -30,6 +33,21 @@ def verdict_table(verdict: Verdict, title: str) -> Table:
         limit = f"{_LIMIT_SIGNS[check.sense]} {number(check.limit)}{unit}"
         table.add_row(escape(check.name), f"{number(check.value)}{unit}", limit, outcome)
     return table
+
+
+def joint_table(motions: Sequence[Motion], joints: Sequence[str]) -> Table:
+    """Each joint's relative torque error on every motion: in motion, and with samples at rest."""
+    table = Table("joint", title="relative torque error in motion (with samples at rest)", title_justify="left")
+    for one in motions:
+        table.add_column(escape(f"{one.name}, {one.kind}"), justify="right")
+    for j, joint in enumerate(joints):
+        errors = [(one.errors.moving_per_axis[j], one.errors.relative_per_axis[j]) for one in motions]
+        table.add_row(escape(joint), *(f"{_percent(moving)} ({_percent(whole)})" for moving, whole in errors))
+    return table
+
+
+def _percent(value: float) -> str:
+    return "-" if np.isnan(value) else f"{100 * value:.3g} %"
 
 
 def print_verdict(console: Console, verdict: Verdict, title: str) -> None:

@@ -21,7 +21,7 @@ Delay: the present current is measured by the servo with the position of the sam
 A goal current acts only after it has crossed the bus and then holds for a cycle; `goal_delay_s` shifts it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,7 @@ class Samples:
         settings: how they were made.
         quality: of the raw signals of every recording in order.
         fine: what `seen` stands on, for every recording in order; () where states passed the torques' filter.
+        torque_limits: what each joint's driver can give at most, (n,) [N m]; None in tests that need none.
         other_tau: torques of the current that `tau` is not of, (N, n) [N m], NaN where its record does not reach; None
             if it was not recorded.
     """
@@ -89,6 +90,7 @@ class Samples:
     quality: tuple[DataQuality, ...] = ()
     fine: tuple[FineStates, ...] = ()
     other_tau: FloatArray | None = None
+    torque_limits: FloatArray | None = None
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "dq", "ddq", "tau", "other_tau"):
@@ -252,7 +254,8 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
         samples=len(target),
     )
     quality = data_quality(signals, axis, settings.data, dropped / (dropped + len(target)), (time[target], dq))
-    return Samples(signals.joint_names, time[target], q, dq, ddq, tau, record, (quality,), parts, *other)
+    states = Samples(signals.joint_names, time[target], q, dq, ddq, tau, record, (quality,), parts, *other)
+    return replace(states, torque_limits=signals.torque_limits)
 
 
 def _torques(

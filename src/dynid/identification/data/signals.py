@@ -174,6 +174,7 @@ class DataQuality:
         dropped: share of the samples that lie near a gap.
         motion: range [rad] of the joint that moves least.
         peak_torque: over the joint's limit, of the joint that comes closest.
+        torque_range: over its limit, of the moving joint whose torque varies least.
         saturated: share of the time at the current limit, of the joint that is there longest.
         velocity: deviation of recorded over derived velocity from 1; None without recorded velocities.
     """
@@ -183,6 +184,7 @@ class DataQuality:
     dropped: float
     motion: Detailed
     peak_torque: float
+    torque_range: Detailed | None
     saturated: Detailed
     velocity: Detailed | None
 
@@ -211,9 +213,19 @@ def data_quality(
         dropped_share,
         (float(ranges[still]), names[still]),
         float(torques.max()),
+        _least_range(signals.tau[inside_torque], signals, ranges >= limits.joint_range_rad),
         (float(saturated[clipped]), f"share of the time at the limit, {names[clipped]}"),
         _velocity_deviation(signals, derived, ranges >= limits.joint_range_rad),
     )
+
+
+def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -> Detailed | None:
+    """The smallest range of a moving joint's torques tau (M, n) over its limit, and the joint; None if none moves."""
+    if not moving.any():
+        return None
+    ranges = np.where(moving, np.ptp(tau, axis=0) / signals.torque_limits, np.inf)
+    joint = int(np.argmin(ranges))
+    return float(ranges[joint]), signals.joint_names[joint]
 
 
 def _velocity_deviation(

@@ -49,7 +49,7 @@ class Solution:
 
     Attributes:
         phi: base parameters, (p,).
-        inverse: of the normal matrix of (f, phi), friction of the `sliding` axes first.
+        inverse: of the normal matrix of (f, phi), friction of the `sliding` axes first; 0 where phi is held at a bound.
         triangle: R of the weighted rows [C W tau], to which it belongs.
         friction: its parameters, (m,); None where there is none in the problem.
         sliding: which of them are not held at a bound, (m,).
@@ -356,7 +356,7 @@ class Regression:
         return self._bounded(self._whole_triangle)
 
     def _bounded(self, whole: FloatArray) -> Solution:
-        """The least squares within the bounds, from R of all columns."""
+        """The least squares within the bounds, from R of all columns; what is held at a bound has no deviation."""
         count, (lower, upper) = self.friction_size, self.bounds
         free, values = np.ones(whole.shape[1] - 1, dtype=bool), np.zeros(whole.shape[1] - 1)
         if np.isfinite(lower).any():
@@ -364,14 +364,20 @@ class Regression:
             free = (values > lower) & (values < upper) & (np.linalg.norm(whole[:, :-1], axis=0) > 0.0)
         rest = whole.copy()
         rest[:, -1] -= whole[:, :-1][:, ~free] @ values[~free]
-        R = qr(rest[:, np.append(free, True)], mode="r", check_finite=False)[0][: free.sum() + 1]
-        strengths = np.linalg.norm(R[:-1, :-1], axis=0)
-        scaled = R[:-1, :-1] / strengths
-        values[free] = solve_triangular(scaled, R[:-1, -1]) / strengths
-        root = solve_triangular(scaled, np.eye(len(strengths))) / strengths[:, None]
-        return Solution(
-            values[count:], root @ root.T, R, np.clip(values[:count], lower[:count], upper[:count]), free[:count]
-        )
+        # all base parameters stay columns, so that the metric tells what leaving a bound costs, too
+        kept = np.append(free[:count], np.ones(len(values) - count, dtype=bool))
+        R = qr(rest[:, np.append(kept, True)], mode="r", check_finite=False)[0][: kept.sum() + 1]
+        own = R if free[kept].all() else qr(R[:, np.append(free[kept], True)], mode="r", check_finite=False)[0]
+        size = int(free.sum())
+        strengths = np.linalg.norm(own[:size, :size], axis=0)
+        scaled = own[:size, :size] / strengths
+        values[free] = solve_triangular(scaled, own[:size, -1]) / strengths
+        root = solve_triangular(scaled, np.eye(size)) / strengths[:, None]
+        inverse = np.zeros((int(kept.sum()), int(kept.sum())))
+        inverse[np.ix_(free[kept], free[kept])] = root @ root.T
+        # the right-hand side of what is kept, those at a bound included
+        R[:, -1] += R[:, :-1][:, ~free[kept]] @ values[kept][~free[kept]]
+        return Solution(values[count:], inverse, R, np.clip(values[:count], lower[:count], upper[:count]), free[:count])
 
     def check_rank(self) -> int:
         """The rank of W, which is full.

@@ -24,6 +24,8 @@ class TorqueErrors:
         mne: mean normalised error, the mean of it over the axes (the paper uses the name and does not define it).
         torque_rms_per_axis: root mean square of the measured torques [N m].
         moving: the relative error of joints in motion alone, see `in_motion`.
+        moving_per_axis: the same of each axis; NaN where it is never in motion.
+        moving_torque_rms: root mean square of the torques of each axis in motion [N m]; NaN where it never is.
     """
 
     relative_per_axis: FloatArray
@@ -34,6 +36,8 @@ class TorqueErrors:
     mne: float
     torque_rms_per_axis: FloatArray
     moving: float
+    moving_per_axis: FloatArray
+    moving_torque_rms: FloatArray
 
 
 def in_motion(dq: FloatArray) -> NDArray[np.bool_]:
@@ -68,6 +72,9 @@ def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = 
         total = float(np.linalg.norm(error) / np.linalg.norm(tau))
         fast = np.ones(tau.shape, dtype=bool) if dq is None else in_motion(dq)
         moving = float(np.linalg.norm(error[fast]) / np.linalg.norm(tau[fast]))
+        count = np.where(fast.any(axis=0), fast.sum(axis=0), np.nan)
+        left, torque = (np.sqrt(((x * fast) ** 2).sum(axis=0) / count) for x in (error, tau))
+        own = np.where((left == 0.0) & (torque == 0.0), 0.0, left / torque)
     # an axis without any torque is predicted perfectly or infinitely badly
     relative, mne = (np.where(np.isnan(v), 0.0, v) for v in (relative, mne))
     return TorqueErrors(
@@ -79,4 +86,6 @@ def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = 
         float(mne.mean()),
         read_only(np.sqrt((tau**2).mean(axis=0))),
         0.0 if np.isnan(moving) else moving,
+        read_only(own),
+        read_only(torque),
     )

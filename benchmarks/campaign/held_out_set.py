@@ -1,0 +1,92 @@
+"""Held-out bags that judge many sets of parameters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import qr
+
+from dynid.identification.data.sources import Portion, load_recording
+from dynid.identification.estimators.gear_fit import KnownGears, bounded
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.held_out import refuse_other_constants
+from dynid.identification.prediction import Motion, pooled_errors
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, Robot
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutSet:
+    """Held-out bags of one arm, ready to judge many parameter sets; may be empty.
+
+    Attributes:
+        portions: samples of every bag, at its own mount.
+        regressions: of every bag, linearised where the arm's friction is known; it may be `ignored`.
+        plain: of every bag, without friction.
+        torque_constants: of every bag [N m/A].
+        names: of the base parameters, (p,).
+    """
+
+    portions: tuple[Portion, ...]
+    regressions: tuple[Regression, ...]
+    plain: tuple[Regression, ...]
+    torque_constants: tuple[tuple[float, ...], ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def load(
+        cls, robot: Robot, bags: Sequence[Path], settings: IdentificationSettings, known: KnownGears | None = None
+    ) -> "HeldOutSet":
+        """Read bags; samples are taken at the settings' own interval, each bag having its own mount.
+
+        Args:
+            robot: of the bags.
+            bags: held-out bags.
+            settings: how they are treated.
+            known: friction of the arm, at which torques are linearised; None fits it to each bag.
+
+        Raises:
+            InputNotFoundError, DataError: a bag cannot be used.
+        """
+        sources = [load_recording(bag, robot) for bag in bags]
+        portions = tuple(source.portion("held out", settings) for source in sources)
+        arms = [ArmModel.of(robot, mount=one.mount) for one in portions]
+        pairs = [(arm, one.samples) for arm, one in zip(arms, portions, strict=True)]
+        return cls(
+            portions,
+            tuple(Regression.stack(arm, samples, settings.coulomb_friction, known) for arm, samples in pairs),
+            tuple(Regression.stack(arm, samples, None) for arm, samples in pairs),
+            tuple(one.torque_constants for one in sources),
+            ArmModel.of(robot).names,
+        )
+
+    def refuse_other_constants(self, expected: tuple[float, ...]) -> None:
+        """Raise DataError where a bag was recorded with other torque constants."""
+        for one, constants in zip(self.portions, self.torque_constants, strict=True):
+            refuse_other_constants(one.name, constants, expected)
+
+    def validate(self, phi: BaseParameters, friction: FloatArray | None = None) -> tuple[Motion, ...]:
+        """What phi, with the parameters of friction beside it, predicts for every bag."""
+        rows = self.plain if friction is None else self.regressions
+        pairs = zip(self.portions, rows, strict=True)
+        return tuple(Motion.of(one, one.samples.tau - own.misfit(phi.values, friction)) for one, own in pairs)
+
+    def relative_error(self, phi: BaseParameters, friction: FloatArray | None = None) -> float:
+        """|| tau - tau_hat || / || tau || over all bags, of phi and parameters of friction; NaN without bags."""
+        return pooled_errors(self.validate(phi, friction)).relative if self.portions else float("nan")
+
+    def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, FloatArray | None]:
+        """The least-squares fit to the held-out bags themselves: no set of this structure predicts them better.
+
+        Args:
+            with_friction: friction too, where the settings say that it is estimated.
+        """
+        own, p = self.regressions if with_friction else self.plain, len(self.names)
+        rows = np.concatenate([one.judged_rows() for one in own])
+        lower, upper = own[0].bounds
+        found = bounded(qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]], lower, upper)
+        count = own[0].friction_size
+        return BaseParameters(self.names, found[count : count + p]), found[:count] if count else None

@@ -1,0 +1,138 @@
+"""What may be wrong with recorded data: suspicions, and what no suspicion could find."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.diagnosis.nearby import Unknown, unknowns
+from dynid.identification.diagnosis.readings import Reading, Trials
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.settings import SuspicionLimits
+from dynid.model.dynamics import ArmModel
+
+MOST_NAMED = 3
+EXCHANGES = ("sign", "torque columns", "joints")
+SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Something that explains the data better than they are as given.
+
+    Attributes:
+        kind: that of an unknown or a reading.
+        joints: by name; () where it is of all.
+        strength: over its limits; above 1 it is named.
+        words: with both errors, or with the deviation.
+        gain: of a reading that was fitted.
+    """
+
+    kind: str
+    joints: tuple[str, ...]
+    strength: float
+    words: str
+    gain: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything that was tried.
+
+    Attributes:
+        suspicions: with a strength above 1, the most telling first.
+        strongest: strength of the strongest reading, named or not.
+        unseen: joints whose torques could have another scale without contradicting the others, with the deviation.
+    """
+
+    suspicions: tuple[Suspicion, ...]
+    strongest: float
+    unseen: tuple[tuple[str, float], ...]
+
+    @property
+    def measured(self) -> tuple[float, str]:
+        """For the check: the strongest, and what is suspected."""
+        return self.strongest, "; ".join(self.sentences)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The suspicions to be named, in words."""
+        return tuple(one.words for one in self.suspicions[:MOST_NAMED])
+
+
+def diagnose(
+    model: ArmModel, samples: Samples, regression: Regression, limits: SuspicionLimits, *, thorough: bool
+) -> Diagnosis:
+    """Try what may be wrong with the data.
+
+    Args:
+        model: the arm.
+        samples: that were fitted.
+        regression: of them.
+        limits: of suspicions.
+        thorough: also whether signs or columns are wrong, which the errors of joints show first.
+    """
+    trials, joints = Trials(model, samples), samples.joint_names
+    free = unknowns(model, samples, regression)
+    readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
+    found = [_of_unknown(one, limits, joints) for one in free]
+    found += [suspicion_of(one, limits, joints) for one in readings]
+    # what was fitted is more certain than what was extrapolated
+    named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
+    hidden = [
+        (joints[one.axis], one.deviation)
+        for one in free
+        if one.kind == "torque scale" and SCALE_FAULT < limits.torque_scale + limits.deviations * one.deviation
+    ]
+    return Diagnosis(tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden))
+
+
+def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+    size = abs(one.value) - limits.deviations * one.deviation
+    limit = {
+        "torque scale": limits.torque_scale,
+        "position zero": limits.position_zero_rad,
+        "gravity": limits.gravity_rad,
+        "delay": limits.delay_s,
+    }[one.kind]
+    if one.kind == "delay":
+        late = f"{1e3 * abs(one.value):.2g} ms (+-{1e3 * one.deviation:.1g} ms) {'late' if one.value > 0 else 'early'}"
+        words = f"the torques look {late} against the positions: check the stamps and delays"
+        return Suspicion(one.kind, (), size / limit, words)
+    if one.kind == "gravity":
+        words = f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg: check the mount"
+        return Suspicion(one.kind, (), size / limit, words)
+    joint = joints[one.axis]
+    if one.kind == "torque scale":
+        words = (
+            f"the torques of {joint} look {1.0 + one.value:.2f} (+-{one.deviation:.2f}) of what the other joints imply"
+            ": check its torque constant"
+        )
+    else:
+        words = (
+            f"the position of {joint} looks {one.value:+.2f} rad (+-{one.deviation:.2f}) from where the torques imply: "
+            "check its zero"
+        )
+    return Suspicion(one.kind, (joint,), size / limit, words)
+
+
+def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+    """A reading as a suspicion: the weaker of gain and significance decides."""
+    named = tuple(joints[k] for k in one.axes)
+    both = " and ".join(named)
+    what = {
+        "sign": f"the torque of {both} with its sign flipped",
+        "torque columns": f"the torques of {both} exchanged",
+        "joints": f"the joints {both} exchanged",
+        "gear": f"positions of {both} times {one.value:g} and its torques divided by it (a gear ratio)",
+        "mount": "gravity the other way round (another mount)",
+        "delay": f"torques {1e3 * abs(one.value):g} ms {'earlier' if one.value > 0 else 'later'} against positions",
+    }[one.kind]
+    words = (
+        f"{what} would leave {100 * one.after:.2g} % instead of {100 * one.before:.2g} % of the torque of "
+        f"{joints[one.axis]} unexplained"
+    )
+    gain = limits.gain_of_exchange if one.kind in EXCHANGES else limits.gain
+    strength = min(one.gain / gain, one.significance / limits.significance)
+    return Suspicion(one.kind, named, strength, words, one.gain)

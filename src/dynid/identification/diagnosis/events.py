@@ -1,0 +1,45 @@
+"""An event in time that holds most of a motion's squared torque error: a contact, a cable, a loose plug."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dynid.robot import FloatArray
+
+SHARE = 0.5  # of the squared error that an event holds at least
+WINDOW, SHORTEST_S = 0.05, 0.2  # of the motion's time, and at least
+FEW = 100  # samples: with fewer a window is no part of the time
+
+
+class Event(NamedTuple):
+    """When [s on the recording's axis], the share of all squared error, and the joint with most of it there."""
+
+    begin: float
+    end: float
+    share: float
+    joint: str
+
+    def sentence(self) -> str:
+        """The event in words."""
+        return (
+            f"{100 * self.share:.0f} % of the squared torque error lie between {self.begin:.2f} s and {self.end:.2f} "
+            f"s, most of it at {self.joint}: see what happened there"
+        )
+
+
+def find_event(time: FloatArray, error: FloatArray, joints: Sequence[str]) -> Event | None:
+    """The window with the largest share of the squared errors (N, n) [N m] at time (N,) [s]; None below `SHARE`."""
+    if len(time) < FEW:
+        return None
+    width = max(WINDOW * (time[-1] - time[0]), SHORTEST_S)
+    squares = np.concatenate([np.zeros((1, error.shape[1])), np.cumsum(error**2, axis=0)])
+    ends = np.searchsorted(time, time + width, side="right")
+    held = squares[ends] - squares[:-1]
+    total, place = float(squares[-1].sum()), int(np.argmax(held.sum(axis=1)))
+    if total <= 0.0 or held[place].sum() < SHARE * total:
+        return None
+    inside = np.arange(place, ends[place])
+    own = np.flatnonzero((error[inside] ** 2).sum(axis=1) > 0.01 * (error[inside] ** 2).sum(axis=1).max())
+    begin, end = float(time[inside[own[0]]]), float(time[inside[own[-1]]])
+    return Event(begin, end, float(held[place].sum()) / total, joints[int(np.argmax(held[place]))])

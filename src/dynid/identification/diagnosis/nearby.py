@@ -1,0 +1,147 @@
+"""Readings near the data as given: one more unknown beside all parameters, and what it takes when it is set free.
+
+Several joints' torques depend on the same parameters, so they contradict each other where one of them has another scale
+than the rest, where a position has another zero, where torques are late against positions, or where gravity comes from
+elsewhere. Each of these makes a column z of the regression, linearised at the fit:
+
+    tau = W phi + C f + z x,    x = z' y / z' z
+
+with z and the residual y freed of all that W and C can imitate. x has a deviation, and what z' z is left of a column
+says whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.uncertainty import score_covariance
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+STEP = 1e-4  # rad, for derivatives
+HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """One more unknown: what it is, of which axis, its estimate and deviation.
+
+    Attributes:
+        kind: "torque scale", "position zero", "delay" or "gravity".
+        axis: counted from 0; of gravity, which of two directions across it; -1 of a delay.
+        value: 0 is the data as given; [-], rad or s.
+        deviation: of it; infinite where the motion does not show it.
+        explained: part of the squared error that it takes away.
+    """
+
+    kind: str
+    axis: int
+    value: float
+    deviation: float
+    explained: float
+
+
+def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Unknown, ...]:
+    """Every unknown that is tried, each beside the parameters alone.
+
+    Args:
+        model: the arm.
+        samples: that were fitted.
+        regression: of them.
+    """
+    solution = regression.solve()
+    residual = regression.residual(solution.phi, solution.friction)
+    weights = regression.weights(regression.axis_sigma(residual))
+    if regression.trust is not None:
+        weights = weights * regression.trust
+    kinds, columns = _columns(model, samples, regression, solution.phi)
+    free = np.ones(regression.columns().shape[1], dtype=bool)
+    free[: regression.friction_size] = solution.sliding[: regression.friction_size]
+    own = regression.columns()[:, free] * weights[:, None]
+    left = columns * weights[:, None]
+    lengths = np.linalg.norm(left, axis=0)
+    left, y = _beside(own, left), _beside(own, (residual.ravel() * weights)[:, None])[:, 0]
+    seen = np.linalg.norm(left, axis=0) > HIDDEN * np.maximum(lengths, np.finfo(float).tiny)
+    strength = np.where(seen, (left**2).sum(axis=0), np.inf)
+    values = left.T @ y / strength
+    errors = y[:, None] - left * values
+    scores = (left * errors).reshape(-1, regression.axes, left.shape[1]).sum(axis=1)
+    spread = np.sqrt(np.diag(score_covariance(scores, regression.interval_s))) / strength
+    explained = values**2 * np.where(seen, strength, 0.0) / max(float(y @ y), np.finfo(float).tiny)
+    return tuple(
+        Unknown(kind, axis, float(value), float(deviation) if shown else np.inf, float(part))
+        for (kind, axis), value, deviation, part, shown in zip(kinds, values, spread, explained, seen, strict=True)
+    )
+
+
+def _beside(own: FloatArray, columns: FloatArray) -> FloatArray:
+    """What of columns (rows, m) the columns `own` (rows, k) do not span."""
+    scale = np.linalg.norm(own, axis=0)
+    own = own[:, scale > 0.0] / scale[scale > 0.0]
+    R = qr(own, mode="r", check_finite=False)[0][: own.shape[1]]
+    for _ in range(2):  # the second time takes off the rounding of the first
+        inner = solve_triangular(R, own.T @ columns, trans="T")
+        columns = columns - own @ solve_triangular(R, inner)
+    return columns
+
+
+def _columns(
+    model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray
+) -> tuple[list[tuple[str, int]], FloatArray]:
+    """Kinds with their axes, and their columns (rows, m)."""
+    n, rows = regression.axes, len(regression.tau) // regression.axes
+    kinds: list[tuple[str, int]] = []
+    columns: list[FloatArray] = []
+
+    def add(kind: str, axis: int, values: FloatArray) -> None:
+        whole = np.zeros((rows, n))
+        whole[: len(values)] = values
+        kinds.append((kind, axis))
+        columns.append(whole.ravel())
+
+    links = (regression.W @ phi).reshape(-1, n)
+    for axis in range(n):
+        add("torque scale", axis, links * (np.arange(n) == axis))
+    slides, base = _sliding(regression, len(samples)), BaseParameters(model.names, phi)
+    at = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
+    for axis in range(model.chain_size):
+        moved = np.array(samples.q)
+        moved[:, axis] += STEP
+        change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - at
+        add("position zero", axis, change / STEP * slides)
+    add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
+    size = float(np.linalg.norm(model.gravity))
+    for k, direction in enumerate(_across(model.gravity) if size else ()):
+        add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
+    return kinds, np.stack(columns, axis=1)
+
+
+def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:
+    """Which states (N, n) make full rows of sliding joints: 1, else 0."""
+    if regression.trust is None:
+        return np.ones((count, regression.axes))
+    return np.asarray(regression.trust.reshape(-1, regression.axes)[:count] >= 1.0, dtype=np.float64)
+
+
+def _links(regression: Regression, phi: FloatArray) -> FloatArray:
+    """Torques of phi (p,) in all states, (N, n) [N m]."""
+    if regression.beside is None:
+        return (regression.W @ phi).reshape(-1, regression.axes)
+    return np.asarray(regression.beside.judged.rows.W @ phi)
+
+
+def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
+    """Rates of torques (N, n) [N m/s], of each recording on its own."""
+    starts = np.flatnonzero(np.diff(samples.time) <= 0.0) + 1
+    parts = np.split(torque, starts), np.split(samples.time, starts)
+    return np.concatenate([np.gradient(one, time, axis=0) for one, time in zip(*parts, strict=True)])
+
+
+def _across(gravity: FloatArray) -> FloatArray:
+    """Two unit vectors (2, 3) across gravity and each other."""
+    return np.asarray(np.linalg.svd(gravity[None, :])[2][1:])

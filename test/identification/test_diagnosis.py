@@ -1,0 +1,210 @@
+"""Other readings of data: faults are named, clean data are not suspected, and what cannot be seen is said."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from recordings import recorded
+
+from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
+from dynid.identification.data.sources import Source
+from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose, suspicion_of
+from dynid.identification.diagnosis.events import find_event
+from dynid.identification.diagnosis.readings import Reading
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.torque_errors import torque_errors
+from dynid.identification.prediction import Motion
+from dynid.identification.settings import SuspicionLimits, load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("crane_x7")
+SETTINGS = load_identification(ROBOT)
+COULOMB = SETTINGS.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
+NAMES = ROBOT.joint_names
+LIMITS = SuspicionLimits()
+
+
+def found(data: Source, *, thorough: bool = False) -> Diagnosis:
+    model, samples = ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)
+    regression = Regression.stack(model, samples, COULOMB)
+    return diagnose(model, samples, regression, LIMITS, thorough=thorough)
+
+
+def times(axis: int, factor: float) -> Callable[[FloatArray], FloatArray]:
+    return lambda values: values * np.where(np.arange(8) == axis, factor, 1.0)
+
+
+def swapped(first: int, second: int) -> Callable[[FloatArray], FloatArray]:
+    order = list(range(8))
+    order[first], order[second] = second, first
+    return lambda values: values[:, order]
+
+
+def test_clean_data_are_not_suspected() -> None:
+    for seed in (0, 1):
+        diagnosis = found(recorded(ROBOT, seed=seed), thorough=True)
+        assert diagnosis.suspicions == () and diagnosis.sentences == ()
+        assert 0.0 <= diagnosis.strongest < 0.9
+
+
+def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
+    """Its torque is friction and its own rotor: no other joint's torque depends on them."""
+    hidden = dict(found(recorded(ROBOT)).unseen)
+    assert NAMES[7] in hidden and hidden[NAMES[7]] == np.inf
+    assert not set(NAMES[:4]) & set(hidden)
+
+
+@pytest.mark.parametrize(("axis", "factor"), [(0, 0.7), (1, 1.4), (3, 0.7), (4, 1.4)])
+def test_a_torque_constant_is_told_by_the_other_joints(axis: int, factor: float) -> None:
+    first = found(recorded(ROBOT, torques=times(axis, factor))).suspicions[0]
+    assert first.kind == "torque scale" and first.joints == (NAMES[axis],) and first.strength > 1.0
+    assert NAMES[axis] in first.words and "torque constant" in first.words
+
+
+def test_a_common_scale_contradicts_nothing() -> None:
+    assert found(recorded(ROBOT, torques=lambda tau: 0.7 * tau)).suspicions == ()
+
+
+@pytest.mark.parametrize("axis", [1, 5])
+def test_a_wrong_sign_is_named_with_both_errors(axis: int) -> None:
+    first = found(recorded(ROBOT, torques=times(axis, -1.0)), thorough=True).suspicions[0]
+    assert first.kind == "sign" and first.joints == (NAMES[axis],)
+    assert "sign flipped would leave" in first.words and "instead of" in first.words
+
+
+def test_exchanged_columns_are_named() -> None:
+    columns = found(recorded(ROBOT, torques=swapped(2, 4)), thorough=True).suspicions
+    assert columns[0].kind == "torque columns" and columns[0].joints == (NAMES[2], NAMES[4])
+    joints = found(recorded(ROBOT, torques=swapped(1, 3), positions=swapped(1, 3)), thorough=True).suspicions
+    assert joints[0].kind == "joints" and joints[0].joints == (NAMES[1], NAMES[3])
+
+
+def test_a_gear_ratio_is_named() -> None:
+    data = recorded(ROBOT, positions=times(2, 0.5), torques=times(2, 2.0))
+    first = found(data).suspicions[0]
+    assert first.kind == "gear" and first.joints == (NAMES[2],) and "times 2" in first.words
+
+
+def test_another_mount_is_named() -> None:
+    kinds = [one.kind for one in found(recorded(ROBOT, mount="hanging", told="upright")).suspicions]
+    assert "mount" in kinds
+
+
+@pytest.mark.parametrize("late", [0.02, -0.02])
+def test_late_torques_are_named(late: float) -> None:
+    named = [one for one in found(recorded(ROBOT, late_s=late)).suspicions if one.kind == "delay"]
+    assert named and any(("late" in one.words) == (late > 0) for one in named if "look" in one.words)
+
+
+def test_a_zero_of_a_joint_is_named() -> None:
+    data = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.3, 0.0))
+    assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(data).suspicions)
+
+
+def test_limits_decide() -> None:
+    """A scale within the limit is measured, but not suspected."""
+    diagnosis = found(recorded(ROBOT, torques=times(1, 1.1)))
+    assert diagnosis.suspicions == () and 0.3 < diagnosis.strongest < 1.0
+
+
+def test_a_reading_must_gain_and_be_significant() -> None:
+    """The weaker of both decides: neither a large gain by chance nor a small one that is sure is suspected."""
+    for gain, significance in ((5.0, 1.0), (0.1, 20.0)):
+        reading = Reading("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
+        assert suspicion_of(reading, LIMITS, NAMES).strength < 1.0
+    assert suspicion_of(Reading("gear", (2,), 2.0, 0.3, 3.0, 2, 0.3, 0.1), LIMITS, NAMES).strength > 1.0
+    exchanged = Reading("joints", (2, 3), 0.0, 0.2, 3.0, 2, 0.3, 0.1)
+    assert suspicion_of(exchanged, LIMITS, NAMES).strength > 1.0
+
+
+def rule(table: tuple[Rule[Motion], ...], key: str) -> Rule[Motion]:
+    return next(one for one in table if one.id == key)
+
+
+def made_up(error: FloatArray, tau: FloatArray, dq: FloatArray | None = None) -> Motion:
+    time = 0.01 * np.arange(len(tau))
+    speed = np.ones_like(tau) if dq is None else dq
+    return Motion("made up", "held out", "", time, speed, tau, tau - error, joints=("a", "b"))
+
+
+TAU = np.random.default_rng(3).normal(0.0, 1.0, (400, 2)) * [10.0, 0.5]
+
+
+def test_one_bad_joint_is_refused_though_all_together_pass() -> None:
+    motion = made_up(TAU * [0.05, 1.0], TAU)
+    assert motion.errors.moving < 0.15
+    verdict = judge(HELD_OUT, [motion], SETTINGS)
+    (bad,) = [one for one in verdict.failed if one.id == "joint_error_held_out"]
+    assert bad.value == pytest.approx(1.0) and bad.limit == 0.6 and bad.detail.startswith("b; it may be a wrong sign")
+    good = judge(HELD_OUT, [made_up(TAU * [0.05, 0.5], TAU)], SETTINGS)
+    assert good.accepted and not any("may be" in one.detail for one in good.checks)
+
+
+def test_samples_at_rest_have_a_limit_of_their_own() -> None:
+    """A joint that sticks carries anything, but is not off by more than it carries."""
+    dq = np.ones_like(TAU)
+    dq[:300] = 0.0
+    stuck = made_up(np.where(dq == 0.0, 1.1, 0.1) * TAU, TAU, dq)
+    assert judge(HELD_OUT, [stuck], SETTINGS).accepted
+    wrong = judge(HELD_OUT, [made_up(np.where(dq == 0.0, 2.0, 0.1) * TAU, TAU, dq)], SETTINGS)
+    assert [one.id for one in wrong.failed] == ["joint_error_with_rest_held_out"]
+
+
+def test_a_joint_that_carries_nothing_or_never_moves_is_not_refused() -> None:
+    dq = np.ones_like(TAU) * [1.0, 0.0]
+    errors = torque_errors(TAU, TAU * [0.9, 0.0], dq)
+    assert np.isnan(errors.moving_per_axis[1])
+    assert worst_joint(errors, ("a", "b"), None) == (pytest.approx(0.1), "a")
+    assert worst_joint(torque_errors(TAU, 0.5 * TAU, np.zeros_like(TAU)), ("a", "b"), None) is None
+    noise = torque_errors(TAU * [1.0, 1e-3], TAU * [0.9, 0.0])
+    assert worst_joint(noise, ("a", "b"), None) == (pytest.approx(1.0), "b")
+    assert worst_joint(noise, ("a", "b"), np.array([30.0, 30.0])) == (pytest.approx(0.1, rel=0.01), "a")
+
+
+def test_a_silent_joint_is_refused() -> None:
+    data = recorded(ROBOT, torques=times(6, 0.0))
+    (check,) = [one for one in judge(DATA, data.samples(SETTINGS).quality, SETTINGS).failed]
+    assert check.id == "joint_torque" and NAMES[6] in check.detail and "current recorded" in check.detail
+    assert judge(DATA, recorded(ROBOT).samples(SETTINGS).quality, SETTINGS).accepted
+
+
+def test_the_checks_are_there() -> None:
+    assert {"joint_error_fitted", "joint_error_with_rest_fitted", "suspicion"} <= {one.id for one in FITTED}
+    assert rule(HELD_OUT, "joint_error_held_out").limit == "acceptance.relative_joint_error"
+
+
+def test_an_event_is_named_with_its_time_and_joint() -> None:
+    error = np.random.default_rng(4).normal(0.0, 0.1, (2000, 3))
+    time = 5.0 + 0.01 * np.arange(2000)
+    assert find_event(time, error, ("a", "b", "c")) is None
+    error[1200:1250, 1] += 2.0
+    event = find_event(time, error, ("a", "b", "c"))
+    assert event is not None and event.joint == "b" and event.share > 0.6
+    assert event.begin == pytest.approx(17.0, abs=0.4) and event.end == pytest.approx(17.5, abs=0.4)
+    assert "17." in event.sentence() and "b" in event.sentence()
+    assert find_event(time[:50], error[1200:1250], ("a", "b", "c")) is None
+    assert find_event(time, np.zeros((2000, 3)), ("a", "b", "c")) is None
+
+
+def test_limits_of_acceptance_are_those_that_were_chosen() -> None:
+    """Of every robot, literally: a limit that moves must move here too."""
+    expected = {
+        "crane_x7": (1e-4, 1_000_000, 0.15, 1000.0),
+        "tx40": (1e-4, 20_000, 0.2, 20_000.0),
+        "planar_3r": (1e-4, 20_000, 0.2, 10_000.0),
+    }
+    for name, limits in expected.items():
+        own = load_identification(load_robot(name)).acceptance
+        assert (own.lambda_min_kg_m2, own.fresh_poses, own.relative_torque_error, own.condition_number) == limits
+        assert (own.relative_joint_error, own.relative_joint_error_with_rest) == (0.6, 1.2)
+        assert (own.time_at_speed_s, own.friction_separation, own.torque_source_difference) == (0.5, 0.1, 0.05)
+        assert own.suspicion == SuspicionLimits(
+            torque_scale=0.15,
+            position_zero_rad=0.15,
+            gravity_rad=0.1,
+            delay_s=0.01,
+            gain=0.25,
+            gain_of_exchange=0.15,
+            significance=2.5,
+        )
