@@ -1,1 +1,1 @@
-"""What dynid promises, measured on this machine; beside the wheel, run from a checkout."""
+"""What needs a checkout: the demo, the campaign, studies beside the pipeline, and measurements on this machine."""

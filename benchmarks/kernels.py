@@ -49,8 +49,8 @@ def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, Floa
 
     def regressor(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         W = kernel(n * p, np.zeros(p), q, dq, ddq).reshape(-1, n, p)
-        dry, columns = model.dry_regressor(np.atleast_2d(dq))
-        W[:, :, columns] = dry
+        rates, dry = np.atleast_2d(dq), [model.names[k] for k in model.dry_places]
+        W[:, :, model.dry_places] = model.drive.columns(dry, rates, np.zeros_like(rates))
         return W
 
     return regressor

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from dynid.identification.campaign.representative import PathRescue, RepresentativeStudy, study_representative
-from dynid.identification.campaign.run import RunRecord
+from benchmarks.campaign.representative import PathRescue, RepresentativeStudy, study_representative
+from benchmarks.campaign.run import RunRecord
 from dynid.identification.held_out import HeldOutSet
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.recording import load_recording

@@ -35,16 +35,19 @@ PACKAGES = {
 }
 # file: where a user meets it, and the schema that reads it
 SCHEMAS = {
-    "robot.yaml": ("A robot: joints, limits, drives, bounds", "robot_file:RobotFile"),
-    "identification.yaml": ("How a robot is identified and judged", "identification.settings:IdentificationSettings"),
-    "excitation.yaml": ("Motions and their limits", "trajectory.excitation_schema:ExcitationFile"),
-    "controller.yaml": ("Gains of the control laws", "control.controller:ControllerSettings"),
-    "safety.yaml": ("Limits and times of the safety guard", "hardware.safety.settings:SafetySettings"),
-    "models/*.yaml": ("Standard parameters of an arm, such as CAD values", "model.standard:StandardFile"),
-    "mapping.yaml": ("The columns of a CSV file", "recording.csv_mapping:CsvMapping"),
-    "model.yaml": ("An identified model, its verdict and provenance", "model.model_file:ModelFile"),
-    "faults.yaml": ("Faults of a simulated arm, and their times", "simulation.faults.script:FaultScript"),
-    "runs/*.json": ("One run of a campaign", "identification.campaign.run:RunRecord"),
+    "robot.yaml": ("A robot: joints, limits, drives, bounds", "dynid.robot_file:RobotFile"),
+    "identification.yaml": (
+        "How a robot is identified and judged",
+        "dynid.identification.settings:IdentificationSettings",
+    ),
+    "excitation.yaml": ("Motions and their limits", "dynid.trajectory.excitation_schema:ExcitationFile"),
+    "controller.yaml": ("Gains of the control laws", "dynid.control.controller:ControllerSettings"),
+    "safety.yaml": ("Limits and times of the safety guard", "dynid.hardware.safety.settings:SafetySettings"),
+    "models/*.yaml": ("Standard parameters of an arm, such as CAD values", "dynid.model.standard:StandardFile"),
+    "mapping.yaml": ("The columns of a CSV file", "dynid.recording.csv_mapping:CsvMapping"),
+    "model.yaml": ("An identified model, its verdict and provenance", "dynid.model.model_file:ModelFile"),
+    "faults.yaml": ("Faults of a simulated arm, and their times", "dynid.simulation.faults.script:FaultScript"),
+    "runs/*.json": ("One run of a campaign", "benchmarks.campaign.run:RunRecord"),
 }
 
 
@@ -175,7 +178,7 @@ def files_page() -> str:
     ]
     for name, (what, place) in SCHEMAS.items():
         module, schema = place.split(":")
-        found = getattr(importlib.import_module(f"dynid.{module}"), schema)
+        found = getattr(importlib.import_module(module), schema)
         parts.append(f"## {name}\n\n{what}.\n")
         parts += _schema(found, set())
     return "\n".join(parts)

@@ -158,12 +158,6 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return finished(tmp_path_factory.mktemp("usual"))
 
 
-@pytest.fixture(scope="module")
-def no_coulomb(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    motions = ("--identification", "AP01", "--validation", "V01")  # shorter ones
-    return finished(tmp_path_factory.mktemp("no_coulomb"), *motions, "--without", "coulomb", "--seed", "3", "--no-gain")
-
-
 def in_motion(demo: Demo) -> bool:
     """The approach is over: currents flow, and there is something to lose."""
     return demo.recorded(MOTIONS[0]) > 500 and demo.recorded(MOTIONS[0], "/experiment") >= 2  # one for each phase
@@ -242,11 +236,6 @@ def test_the_model_explains_a_motion_that_it_has_not_seen(usual: Demo) -> None:
     assert len(load_model(usual.output / "model" / "model.yaml").parameters) == 39
 
 
-def test_without_coulomb_friction_it_explains_all_but_three_percent(no_coulomb: Demo) -> None:
-    assert no_coulomb.process.returncode == 0, no_coulomb.text
-    assert 0.0 < check(no_coulomb, "relative torque error, V01").value <= 0.03
-
-
 def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) -> None:
     settings = load_identification(ROBOT)
     ignored = settings.model_copy(
@@ -260,14 +249,13 @@ def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) 
     assert without.validations[0].errors.relative > 2 * check(usual, "relative torque error, demo_validation").value
 
 
-def test_the_model_halves_the_tracking_error(usual: Demo, no_coulomb: Demo) -> None:
+def test_the_model_halves_the_tracking_error(usual: Demo) -> None:
     repeated = load_recording(usual.bag(f"{MOTIONS[1]}_computed_torque"), ROBOT)
     assert repeated.experiment is not None and repeated.experiment.controller == "computed_torque"
     before, after = (
         np.linalg.norm(tracking_rms(bag)) for bag in (load_recording(usual.bag(MOTIONS[1]), ROBOT), repeated)
     )
     assert 0.0 < after < 0.5 * before
-    assert not no_coulomb.bag("V01_computed_torque").exists() and "tracking error" not in no_coulomb.text
 
 
 def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
@@ -402,7 +390,8 @@ def test_interrupted_during_the_motion_impatiently(start: Callable[..., Demo]) -
 
 
 def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
-    demo = start("--identification", "V01", "--validation", "V02")  # the shortest ones
+    motions = ("--identification", "V01", "--validation", "V02")  # the shortest ones
+    demo = start(*motions, "--without", "coulomb", "--seed", "3", "--no-gain")
     demo.wait_for(lambda: "V02: done" in demo.text, "the end of both motions")
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text

@@ -1,1 +1,1 @@
-"""The chain of processes under load: cycle times, recorder, faults of processes."""
+"""The chain of processes: the demo, and under load: cycle times, recorder, faults of processes."""

@@ -16,15 +16,20 @@ def benchmark() -> None:
 def register(app: typer.Typer) -> None:
     """Add what needs a checkout: the studies beside the paper's method, and every benchmark."""
     from benchmarks.commands import elastic
+    from benchmarks.commands.campaign import campaign
     from benchmarks.commands.compare import compare
+    from benchmarks.commands.demo import demo
     from benchmarks.commands.essential import essential
     from benchmarks.commands.excite import excite
     from benchmarks.commands.minimal_set import minimal_set
+    from benchmarks.commands.payload import payload
+    from benchmarks.commands.regressor import regressor
+    from benchmarks.commands.torque_constants import torque_constants
     from dynid.commands.robot import robot
 
     elastic.register(app)
-    app.command()(compare)
-    app.command()(essential)
+    for command in (demo, campaign, regressor, payload, torque_constants, compare, essential):
+        app.command()(command)
     app.add_typer(excite, name="excite")
     robot.command("minimal-set")(minimal_set)
     for name in BENCHMARKS:

@@ -1,1 +1,1 @@
-"""Studies of methods beside the paper: many joints, elastic joints."""
+"""Studies beside the pipeline: payloads, torque constants, many joints, elastic joints, other estimators."""

@@ -29,7 +29,6 @@ def in_processes(
 
     Args:
         work: a function at the top level of a module; it and the items travel by pickle between our own processes.
-        items: the pieces.
         processes: None is one per core; 1 works in this process.
     """
     count = min(processes or cores(), len(items))

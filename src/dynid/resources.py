@@ -17,6 +17,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 # The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+MOST_YAML_BYTES, DEEPEST_YAML, MOST_YAML_ALIASES = 64 * 2**20, 50, 100
 
 
 def share_folder() -> Path:
@@ -45,14 +46,39 @@ def read_yaml(path: Path) -> Any:
 
     Raises:
         InputNotFoundError: no such file.
-        ConfigurationError: not valid YAML.
+        ConfigurationError: not valid YAML, larger than `MOST_YAML_BYTES`, or nested or repeated by aliases beyond what
+            a file by hand is.
     """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_SAFE_LOADER)  # noqa: S506 - it is a safe loader
+        if not path.is_file() and path.exists() and not path.is_dir():
+            raise ConfigurationError(f"{path} is not a regular file; expected a YAML file")
+        if path.stat().st_size > MOST_YAML_BYTES:
+            raise ConfigurationError(
+                f"{path} has {path.stat().st_size} bytes, expected a YAML file of at most {MOST_YAML_BYTES}"
+            )
+        text = path.read_text(encoding="utf-8")
+        _refuse_yaml_bomb(path, text)
+        return yaml.load(text, Loader=_SAFE_LOADER)  # noqa: S506 - it is a safe loader
     except FileNotFoundError:
         raise InputNotFoundError(f"no such file: {path}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
+    except (yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        if isinstance(error, ConfigurationError):
+            raise
+        # the loader's constructors let through what int(), datetime() and the like make of a strange value
         raise ConfigurationError(f"{path} is not a valid YAML file: {error}") from error
+
+
+def _refuse_yaml_bomb(path: Path, text: str) -> None:
+    """Look at the events alone, which take no memory: the loader would follow nesting and aliases without end."""
+    depth = aliases = 0
+    for event in yaml.parse(text, Loader=_SAFE_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        aliases += isinstance(event, yaml.AliasEvent)
+        if depth > DEEPEST_YAML or aliases > MOST_YAML_ALIASES:
+            what = f"nested {depth} deep" if depth > DEEPEST_YAML else f"with more than {MOST_YAML_ALIASES} aliases"
+            raise ConfigurationError(
+                f"{path} is {what}; expected at most {DEEPEST_YAML} levels and {MOST_YAML_ALIASES} aliases"
+            )
 
 
 def yaml_text(content: Any, width: int = 140) -> str:

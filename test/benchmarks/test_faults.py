@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.export.mjcf import default_stops
+from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.faults.script import FaultScript
@@ -184,6 +185,29 @@ def test_a_bad_driver_is_found(robot: Robot, name: str, make_guard: Any, words: 
     texts = " ".join(text for one in found for text in one.violations)
     assert np.any([word in texts for word in words.split("|")]), texts
     assert rows(found)[0].violations >= 1
+
+
+@pytest.mark.slow
+def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One servo that is silent silences all behind it: who blames them, too, brakes none of them."""
+    name, seeds = "missing reply of one servo, for good", (9, 11)
+    assert [one.violations for seed in seeds for one in lockstep(robot, [name], seed)] == [(), ()]
+
+    class GivesUp(SafetyGuard):
+        def fault(self, text: str) -> None:
+            super().fault(text)
+            if text.count("servo ") > 1:  # "nobody answers: torque off"
+                self.abandon_stop()
+
+    def blame_all(cycle: StateCycle, _: object) -> None:
+        cycle._leave_out(cycle._asked & ~cycle._answered())
+
+    monkeypatch.setattr(StateCycle, "_read_without_silent", blame_all)
+    monkeypatch.setattr(StateCycle, "_ask_again", lambda cycle, port: None)
+    texts = " ".join(
+        text for seed in seeds for one in lockstep(robot, [name], seed, GivesUp) for text in one.violations
+    )
+    assert "gained speed" in texts or "moved at" in texts, texts
 
 
 def test_a_run_that_fails_says_so(robot: Robot) -> None:

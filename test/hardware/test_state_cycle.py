@@ -13,7 +13,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import Clock
 from dynid.hardware.bus.protocol import Packet, build_status
 from dynid.hardware.bus.servo_bus import ServoBus
-from dynid.hardware.bus.state_cycle import ASKED_AGAIN_EVERY, StateCycle
+from dynid.hardware.bus.state_cycle import LONGEST_LEFT_OUT_READS, StateCycle
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
@@ -217,27 +217,52 @@ def test_a_pulled_cable_is_an_error_and_closes_the_port(robot: Robot, plant: Ind
 # -- what stays silent, comes late, or comes twice ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("chained", [True, False], ids=["chained", "each by itself"])
+@pytest.mark.parametrize("servo_id", [2, 5, 9])
 def test_a_servo_that_stays_silent_is_left_out_and_found_again(
-    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant
+    cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant, servo_id: int, chained: bool
 ) -> None:
-    silent = bus.chain.servos.pop(5)
-    others = np.arange(8) != 3
-    for _ in range(6):
-        assert not cycle.read().complete
+    bus.chain.replies_chained = chained
+    silent = bus.chain.servos.pop(servo_id)
+    axis = servo_id - 2
+    others = np.arange(8) != axis
+    seen = [cycle.read().valid.tolist() for _ in range(6)]
+    assert seen[-1] == others.tolist() and not any(valid[axis] for valid in seen)
     asked: list[Packet] = []
     execute = bus.chain.execute
     bus.chain.execute = lambda packet: (asked.append(packet), execute(packet))[1]  # type: ignore[method-assign]
     plant.q += 0.1
-    missing = cycle.counters.missing_by_servo[3]
+    missing = cycle.counters.missing_by_servo[axis]
     reading = cycle.read()
     assert reading.valid.tolist() == others.tolist() and not reading.complete
-    assert 5 not in asked[-1].payload[4:] and len(asked[-1].payload) == 4 + 7
+    assert servo_id not in asked[0].payload[4:] and len(asked[0].payload) == 4 + 7
     assert (reading.position_count[others] == expected_positions(plant)[others]).all()
-    assert cycle.counters.missing_by_servo[3] == missing + 1  # left out is missing all the same
-    bus.chain.servos[5] = silent
-    for _ in range(ASKED_AGAIN_EVERY + 1):
+    assert cycle.counters.missing_by_servo[axis] == missing + 1  # left out is missing all the same
+    bus.chain.servos[servo_id] = silent
+    for _ in range(LONGEST_LEFT_OUT_READS + 1):
         reading = cycle.read()
     assert reading.complete and (reading.position_count == expected_positions(plant)).all()
+
+
+@pytest.mark.parametrize("silent", [(2, 3), (2, 5, 6), (4, 9)], ids=str)
+def test_all_that_answer_are_read_whoever_is_silent(
+    cycle: StateCycle, bus: EmulatedServoBus, silent: tuple[int, ...]
+) -> None:
+    """Behind a silent servo all are silent; of each it is found out whether it is itself."""
+    for servo_id in silent:
+        bus.chain.servos.pop(servo_id)
+    there = [servo_id not in silent for servo_id in cycle.bus.servo_ids]
+    assert there in [cycle.read().valid.tolist() for _ in range(4)]
+    assert cycle.bus.sync_read(table.TORQUE_ENABLE)[1] == there
+
+
+def test_a_single_lost_reply_costs_no_other_servo_its_place(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    lost = iter([True])
+    bus.line_fault = lambda frames: frames[:3] if len(frames) == 8 and next(lost, False) else frames
+    cycle.fast_read = False
+    first = cycle.read()
+    assert first.valid.tolist() == [True, True, True, False, True, True, True, True]
+    assert [cycle.read().complete for _ in range(5)][-1]
 
 
 def test_a_line_on_which_nobody_answers_leaves_nobody_out(cycle: StateCycle, bus: EmulatedServoBus) -> None:
@@ -296,6 +321,6 @@ def test_alerts_and_refusals_are_counted_by_servo(cycle: StateCycle, bus: Emulat
     bus.chain.servos[4].raise_hardware_error(1 << 2)
     cycle.read()
     assert cycle.counters.alerts_by_servo.tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
-    bus.line_fault = lambda frames: [build_status(9, 4)]
+    bus.line_fault = lambda frames: [*frames[:-1], build_status(9, 4)]
     cycle.read()
     assert cycle.counters.status_errors_by_servo.tolist() == [0] * 7 + [1]

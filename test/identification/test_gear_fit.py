@@ -12,12 +12,12 @@ from dynid.identification.estimators.gear_fit import GearFitter, Point, Structur
 from dynid.identification.estimators.gear_ladder import LADDER, climb, excess_of, time_blocks
 from dynid.identification.estimators.gear_rows import GearRows, predicted_torques
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.feasibility.projection import physical_lower_bounds
 from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import SYMBOLS, FrictionLaw
 from dynid.model.gear_presets import gear_friction
+from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray, load_robot
 from dynid.verdict import Verdict
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import arm, nominal_standard
+from benchmarks.studies.known_mass import JointScale, check_torque_constants, pooled
+from benchmarks.studies.payload import changes_between, find_payload, parameter_changes
+from benchmarks.studies.two_runs import load_two_runs
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
 from dynid.export.mjcf import default_stops
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.sources import load_two_runs
 from dynid.identification.estimators.essential import essential_parameters
-from dynid.identification.studies.known_mass import JointScale, check_torque_constants, pooled
-from dynid.identification.studies.payload import changes_between, find_payload, parameter_changes
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard

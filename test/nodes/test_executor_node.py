@@ -1,5 +1,7 @@
 """The executor node as a process, with this test as its arm."""
 
+import contextlib
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from builtin_interfaces.msg import Duration, Time
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -264,6 +267,75 @@ def test_models_that_must_not_move_this_arm_are_refused_and_the_law_stays(client
             client.set_parameters("executor", values)
     robot, accepted, controller = client.get_parameters("executor", ["model.robot", "model.accepted", "controller"])
     assert robot.string_value == "" and not accepted.bool_value and controller.string_value == "ff_pd"
+
+
+BROKEN = {
+    "a date that does not exist": "schema_version: 1\naccepted: 2020-13-45\n",
+    "a number without end": f"schema_version: {'9' * 5000}\n",
+    "nested": "[" * 20_000,
+    "no mapping": "- 1\n",
+}
+
+
+def test_nothing_that_is_set_while_it_moves_ends_the_node_or_the_motion(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    for name, text in BROKEN.items():
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text)
+        with pytest.raises(NodeError, match=re.escape(str(path))):
+            client.set_parameters("executor", {"model_file": str(path)})
+    for value in (str(tmp_path), "/dev/zero", "x" * 5000):
+        with pytest.raises(NodeError, match="refused the parameters"):
+            client.set_parameters("executor", {"model_file": value})
+    seen = len(arm.commands)
+    arm.wait(lambda: len(arm.commands) > seen + 20, "more commands")
+    assert node.running and client.reported("executor", "controller") == "ff_pd"
+
+
+def test_states_that_are_cut_off_are_left_out(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    whole = serialize_message(JointState(name=arm.names, position=[0.0] * 8, velocity=[0.0] * 8, effort=[0.0] * 8))
+    pieces = itertools.cycle([whole[:size] for size in (40, len(whole) // 2, len(whole) - 20)])
+    timer = client.node.create_timer(0.01, lambda: arm._publisher.publish(next(pieces)))
+    arm.wait(lambda: int(client.reported("executor", "malformed_states") or 0) >= 12, "the count")
+    client.node.destroy_timer(timer)
+    seen = len(arm.commands)
+    arm.wait(lambda: len(arm.commands) > seen + 20, "more commands")
+    assert node.running
+
+
+@pytest.mark.parametrize("topic", ["joint_states", "hardware_settings"])
+def test_of_two_sources_neither_moves_the_arm(client: Supervisor, node: Process, topic: str) -> None:
+    """A forged state or mount would be taken for the arm's: whoever sends it is named, and nothing is commanded."""
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    settings = client.node.create_publisher(String, "hardware_settings", LATCHED)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    kind, quality = (JointState, STREAM) if topic == "joint_states" else (String, LATCHED)
+    forger = client.node.create_publisher(kind, topic, quality)
+    client.wait(lambda: f"publishers send {topic}" in node.log.read_text(), 30.0, "the finding")
+    for call in ("hold", "execute"):
+        with pytest.raises(NodeError, match=f"2 publishers send {topic} .*supervisor.*end all but one"):
+            client.set_parameters("executor", {"trajectory": "demo_validation"})
+            client.trigger(f"executor/{call}")
+    client.node.destroy_publisher(forger)
+
+    def holds() -> bool:
+        with contextlib.suppress(NodeError):
+            client.trigger("executor/hold")
+            return True
+        return False
+
+    client.wait(holds, 30.0, "the hold after the forger's leave")
+    client.node.destroy_publisher(settings)
 
 
 def test_a_model_feeds_the_running_controller_without_a_jump(client: Supervisor, node: Process) -> None:

@@ -1,6 +1,7 @@
 """The hardware node as a process, against the real SDK on the emulated servo bus."""
 
 import contextlib
+import itertools
 import os
 import re
 import select
@@ -16,6 +17,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from plain_bus import IndependentAxesPlant, running_bus
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
@@ -280,6 +282,17 @@ def test_commands_of_another_shape_are_refused(
 ) -> None:
     commander.repeat(names, effort, lambda: "joint_commands refused" in node.log.read_text(), "the refusal")
     assert node.running and all(np.abs(one.effort).max() < 1e-9 for one in commander.applied)
+
+
+def test_commands_that_are_cut_off_are_refused(commander: Commander, node: Process) -> None:
+    whole = serialize_message(JointState(name=NAMES, effort=[1.0] * 8))
+    pieces = itertools.cycle([whole[:size] for size in (40, len(whole) // 2, len(whole) - 20)])
+    timer = commander.client.node.create_timer(PUBLISH_S, lambda: commander._publisher.publish(next(pieces)))
+    commander.client.wait(lambda: node.log.read_text().count("joint_commands refused") > 1, 20.0, "the refusals")
+    commander.client.node.destroy_timer(timer)
+    assert node.running and all(
+        np.abs(one.effort).max() < 0.1 for one in commander.applied
+    )  # held, where 1 N m is asked for
 
 
 def test_a_servo_that_falls_silent_is_a_fault_with_its_name(commander: Commander, bus: EmulatedServoBus) -> None:

@@ -58,13 +58,14 @@ def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_
         pieces = spoil(kind, frames, servo_id, np.random.default_rng(seed), 0.008)  # type: ignore[arg-type]
         assert pieces != frames
         others = [packet for packet in heard(pieces) if packet[0] in (2, 4)]
-        if frames is PLAIN and servo_id == 3 and kind not in ("truncated", "wrong_crc"):
+        if frames is PLAIN and servo_id == 3 and kind not in ("truncated", "wrong_crc", "missing_reply"):
             assert others == [(2, bytes([2] * 10)), (4, bytes([4] * 10))]  # a wrong length may swallow what follows
 
 
 def test_what_each_fault_does() -> None:
     random = np.random.default_rng(1)
-    assert heard(spoil("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0], PLAIN[2]])
+    assert heard(spoil("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0]])  # and so are all behind it
+    assert heard(spoil("missing_reply", PLAIN, 3, random, 0.0, chained=False)) == heard([PLAIN[0], PLAIN[2]])
     assert spoil("missing_reply", FAST, 3, random, 0.0) == spoil("missing_reply", PLAIN, None, random, 0.0) == []
     assert spoil("late_reply", PLAIN, None, random, 0.008) == [0.008, *PLAIN]
     assert heard(spoil("duplicated", PLAIN, 2, random, 0.0))[:2] == heard([PLAIN[0], PLAIN[0]])
@@ -130,7 +131,7 @@ def test_replies_are_spoiled_from_their_time_on_and_so_often(chain: ServoChain) 
     spoiler = injector(chain, {"kind": "missing_reply", "at_s": 0.01, "servo": 3, "replies": 2})
     assert spoiler.line(PLAIN) == PLAIN
     chain.advance(0.02)
-    assert [len(spoiler.line(PLAIN)) for _ in range(4)] == [2, 2, 3, 3]
+    assert [len(spoiler.line(PLAIN)) for _ in range(4)] == [1, 1, 3, 3]
     assert spoiler.injected == {"missing_reply": 2}
 
 
@@ -208,6 +209,8 @@ def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:
 def test_one_servo_at_another_rate_is_deaf(chain: ServoChain, robot: Robot) -> None:
     injector(chain, {"kind": "baud_rate", "servo": 5, "baudrate": 1_000_000})
     chain.line_code = 5
+    assert len(send(chain, build_sync_read(robot.servo_ids, 126, 10))) == 3  # those before it in the chain of replies
+    chain.replies_chained = False
     assert len(send(chain, build_sync_read(robot.servo_ids, 126, 10))) == robot.size - 1
     assert send(chain, build_sync_read(robot.servo_ids, 126, 10, fast=True)) == []
     before = chain.servos[5].get(table.GOAL_CURRENT)
@@ -223,7 +226,7 @@ def test_two_servos_with_one_id_collide(chain: ServoChain, robot: Robot, servo: 
     if twin_position != chain.servos[2].get(table.PRESENT_POSITION):
         assert PacketParser().feed(frame) == []
     frames = send(chain, build_sync_read(robot.servo_ids, 126, 10))
-    assert len(frames) == robot.size - (servo is not None)
+    assert len(frames) == (robot.size if servo is None else 1)  # behind a servo that is not there all are silent
     assert send(chain, build_sync_read(robot.servo_ids, 126, 10, fast=True)) == []
 
 

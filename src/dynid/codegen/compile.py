@@ -4,13 +4,12 @@ Any serial chain with decoupled axes. Every function checks its arguments once, 
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import casadi as ca
 import numpy as np
 
 from dynid.codegen import block_loops
-from dynid.codegen.emit import RANGE, Program, emit
+from dynid.codegen.emit import RANGE, emit
 from dynid.codegen.kernels import Generated, Loops, load_kernels
 from dynid.errors import DataError
 from dynid.model.dynamics import ArmModel
@@ -37,45 +36,6 @@ def _generate_pivots(model: ArmModel) -> Generated:
     factors = Factors.of(arm.inertia_matrix() - eps * ca.SX.eye(model.axes))
     pivots = emit({"q": arm.q}, {"phi": arm.phi, "eps": eps}, {"pivot": ca.vertcat(*factors.pivots)})
     return Generated({"pivots": pivots})
-
-
-def forward_program(model: ArmModel) -> Program:
-    """Accelerations `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
-    arm = SymbolicArm(model)
-    factors = Factors.of(arm.inertia_matrix())
-    ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
-    smallest = factors.pivots[0]
-    for pivot in factors.pivots[1:]:
-        smallest = ca.fmin(smallest, pivot)
-    return emit({"q": arm.q, "dq": arm.dq, "tau": arm.tau}, {"phi": arm.phi}, {"ddq": ddq, "pivot": smallest})
-
-
-def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> ca.Sparsity:
-    """Which torques depend on which positions or velocities, (n, n)."""
-    arm = SymbolicArm(model)
-    n, tau = model.axes, arm.inverse_dynamics(arm.ddq)
-    if variable == "dq":
-        return ca.jacobian_sparsity(tau, arm.dq)
-    return ca.horzcat(ca.jacobian_sparsity(tau, arm.q), ca.Sparsity(n, n - model.chain_size))
-
-
-def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
-    """M and the inverse dynamics' derivatives C by dq, K by q (dense, by columns) and Y by phi (nonzeros only).
-
-    Returns:
-        The program, and as constants how many nonzeros Y has, their rows and their columns.
-    """
-    arm = SymbolicArm(model)
-    n = model.axes
-    tau = arm.inverse_dynamics(arm.ddq)
-    reverse = {"helper_options": {"enable_forward": False}}  # fewer operations here than forward differentiation
-    C = ca.jacobian(tau, arm.dq, reverse)
-    K = ca.horzcat(ca.jacobian(tau, arm.q, reverse), ca.SX(n, n - model.chain_size))
-    Y = ca.jacobian(tau, arm.phi)
-    outputs = {"M": ca.densify(arm.inertia_matrix()), "C": ca.densify(C), "K": ca.densify(K), "Y": Y}
-    rows, columns = Y.sparsity().get_triplet()
-    places = {"Y_SIZE": Y.nnz(), "Y_ROWS": tuple(rows), "Y_COLUMNS": tuple(columns)}
-    return emit({"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}, {"phi": arm.phi}, outputs), places
 
 
 def compile_pivots(model: ArmModel) -> PivotFunction:
@@ -105,7 +65,6 @@ class StatesKernel:
     """One program on arrays of states: q, dq and a third vector (N, n), and phi, to (N, outputs).
 
     Args:
-        model: the arm.
         name: prefix of the generated module's name.
         third: attribute of `SymbolicArm` that the third vector is for, such as "ddq".
         output: makes the expression.

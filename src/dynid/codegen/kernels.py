@@ -126,7 +126,6 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
 
     Args:
         name: prefix of the module's name.
-        model: the arm.
         generate: makes the programs and constants; called only when the module is not in the cache.
         loops: functions whose source goes into the module, those called before those that call.
     """

@@ -10,6 +10,11 @@ from dynid.errors import InputNotFoundError
 
 ROOT = Path(__file__).resolve().parents[3]
 GROUPS = {
+    "demo": "Run the whole chain, from motor current to a controller that uses the model.",
+    "campaign": "Identify from every bag at every sampling interval, and accept one model.",
+    "regressor": "Compute the regressor W (tau = W phi), with names, units and groupings.",
+    "payload": "Estimate what changed at the last link between two runs.",
+    "torque-constants": "Check torque constants against a body of known mass.",
     "compare": "Compare estimators on the same data: errors in and out of sample, consistency, run time.",
     "essential": "Cancel the base parameters that the motion does not show.",
     "excite": "Design excitation motions.",

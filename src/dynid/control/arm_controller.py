@@ -18,7 +18,6 @@ class ArmController:
     velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`.
 
     Args:
-        law: the first law.
         time_constant: of the pseudo-differentiation [s].
         size: number of joints n.
     """
@@ -56,7 +55,6 @@ class ArmController:
         """Run another law, or the same one with other values, from the next cycle on.
 
         Args:
-            law: the law.
             at_once: let nothing of the former law fade: for an arm that must be braked now.
         """
         if at_once or not self._started:

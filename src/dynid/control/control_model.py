@@ -21,7 +21,6 @@ class ControlModel:
     """A model as it is handed to controllers; arrays are read-only.
 
     Attributes:
-        robot: name of the robot.
         structure_hash: of the structure that the parameters belong to, see `ArmModel.structure_hash`.
         phi: base parameters.
         friction: what stands beside the base parameters; all zero where nothing does. Friction terms among the base
@@ -57,10 +56,6 @@ class ModelGate:
 
     Positive definiteness is tested at `GATE_POSES` poses of the robot's audit domain: the verdict of an accepted model
     rests on a far longer search; this is the last look, at the values that actually arrived.
-
-    Args:
-        robot: the robot.
-        model: its structure and geometry.
     """
 
     def __init__(self, robot: Robot, model: ArmModel) -> None:

@@ -24,7 +24,6 @@ class GravityCompensation:
     friction holds the arm where it was left, and a sensor that trembles moves nothing.
 
     Args:
-        model: the identified model.
         inverse_dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
         friction_share: 0 leaves all friction to the arm; 1 would leave none where the model is perfect.
     """
@@ -70,7 +69,6 @@ class ComputedTorque:
 
     Args:
         settings: K_P and K_V, the same as of FF+PD.
-        model: the identified model.
         inverse_dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
     """
 

@@ -137,9 +137,7 @@ def plan_excitation(
     """The plan that excites one joint about the rest posture.
 
     Args:
-        robot: the robot.
         controller: M_hat and D_hat give the size of the torque and the shape of the signals.
-        joint: index.
         start: where the arm is, (n,) [rad].
         check: what the approach must keep.
         limits: of which the excitation must keep positions, speeds and torques.

@@ -133,7 +133,6 @@ def plan_motion(
     """Approach, motion and way to the rest posture, checked as a whole; touches nothing that runs.
 
     Args:
-        robot: the robot.
         motion: for all its axes.
         start: where the arm is, (n,) [rad].
         check: what must be kept.

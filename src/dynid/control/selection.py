@@ -23,8 +23,6 @@ class ControllerSelection:
     Every change is checked whole, then takes effect between two cycles; what is refused changes nothing.
 
     Args:
-        robot: the robot.
-        settings: of its controller.
         mount: how the arm is mounted; None is robot.yaml's default.
     """
 

@@ -180,7 +180,6 @@ def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = N
     """Joint stops a little beyond the joint limits, and beyond wider limits where trajectories have them.
 
     Args:
-        robot: the robot.
         limits: lower and upper limits of a trajectory profile, (n,) each [rad].
 
     Returns:
@@ -198,7 +197,6 @@ class PlantModel:
     """A compiled model, and where each axis lies in MuJoCo's vectors.
 
     Attributes:
-        model: the compiled MuJoCo model.
         dofs: index of every axis in qpos and qvel, (n,).
     """
 

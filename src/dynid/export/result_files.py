@@ -32,7 +32,6 @@ def write_exports(
 
     Args:
         folder: where; none of the files may exist.
-        robot: the robot.
         mdh: geometry that the parameters belong to.
         standard: consistent standard parameters, without the friction that stands beside them.
         mount: decides on gravity in the MJCF.

@@ -126,7 +126,6 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
     """Base parameters of a chain with its drives; axes beyond the chain's are decoupled ones.
 
     Args:
-        mdh: the chain.
         drive: the drives' terms, and the structure.
         gravity: (3,) in the URDF base [m/s^2]; its direction decides whether MX1 and MY1 count.
     """

@@ -137,7 +137,6 @@ class DryTerms:
     """Torques of those drive-side parameters that have no derivative everywhere, for many states or for one.
 
     Args:
-        drive: the drives.
         names: of drive-side parameters, (k,).
     """
 

@@ -236,11 +236,6 @@ class ArmModel:
         """`dry_torque` of the base parameters' values (p,) alone."""
         return self._dry.torque(values[self.dry_places], dq, transition_rad_s)
 
-    def dry_regressor(self, dq: FloatArray) -> tuple[FloatArray, list[int]]:
-        """Columns (N, n, k) of the terms without a derivative, and which base parameters they belong to, (k,)."""
-        names = [self.names[k] for k in self.dry_places]
-        return self.drive.columns(names, dq, np.zeros_like(dq)), self.dry_places
-
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
         """The (N, n, n, p) tensor B with M(q; phi) = B phi, for q (N, n) [rad]."""
         (q,) = self.states(q)

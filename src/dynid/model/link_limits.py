@@ -86,8 +86,6 @@ def arm_limits(mdh: MdhChain, bounds: PhysicalBounds, shapes: Sequence[Box | str
     """The limits that an arm's `physical_bounds` make.
 
     Args:
-        mdh: geometry of the chain.
-        bounds: of robot.yaml.
         shapes: by link the box of the URDF's shapes, or in words why there is none; () where nobody has looked.
 
     Raises:

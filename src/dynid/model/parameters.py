@@ -102,3 +102,13 @@ class StandardParameters(_Named):
     def axis(self, kind: str) -> FloatArray:
         """IA, FV or FC of all axes, (n,) [kg m^2, N m s/rad or N m]."""
         return read_only([v for n, v in zip(self.names, self.values, strict=True) if n.rstrip("0123456789") == kind])
+
+
+def physical_lower_bounds(names: tuple[str, ...]) -> FloatArray:
+    """Lower bounds (p,) [SI unit] of single base parameters that every arm meets.
+
+    Rotor inertias are positive, friction is not negative. Only parameters that are no sums have such
+    bounds; all others get -inf.
+    """
+    by_kind = {"IA": MINIMUM_ROTOR_INERTIA, "FV": 0.0, "FC": 0.0}
+    return read_only([by_kind.get(name.rstrip("0123456789"), -np.inf) for name in names])

@@ -205,8 +205,6 @@ def draft_robot(
     """What robot.yaml can say of a URDF.
 
     Args:
-        name: of the robot.
-        urdf: the file.
         tip: last link of the chain, beyond which all joints are fixed; None: it ends where the movable joints branch.
         decoupled: joints (of a hand) that are no part of the chain.
         total_mass_kg: of all that moves; None: it is asked for.

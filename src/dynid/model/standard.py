@@ -157,8 +157,6 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
     """Standard parameters in the modified DH frames.
 
     Args:
-        content: the file.
-        mdh: geometry of the chain.
         names: of a model's standard parameters, those that the file has not being zero; None is what the file has.
 
     Raises:

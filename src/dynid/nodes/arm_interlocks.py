@@ -5,6 +5,7 @@ from typing import Any
 
 from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode
+from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
@@ -106,7 +107,48 @@ class OneCommander:
         return self.text if self.count > 1 else ""
 
 
-def publishers(node: LifecycleNode, topic: str) -> str:
+class OneSource:
+    """Subscribes to a topic that control rests on, and says so when more than one node publishes it.
+
+    Args:
+        node: creates the subscription.
+        message_type, topic, callback, quality: of the subscription.
+        found: called with the finding in words when a second publisher appears.
+        raw: whether the callback gets serialized messages.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        message_type: Any,
+        topic: str,
+        callback: Callable[[Any], None],
+        quality: QoSProfile,
+        found: Callable[[str], None],
+        *,
+        raw: bool = False,
+    ) -> None:
+        self._node, self._topic, self._found, self._count = node, topic, found, 0
+        events = SubscriptionEventCallbacks(matched=self._on_matched)
+        node.create_subscription(message_type, topic, callback, quality, raw=raw, event_callbacks=events)
+
+    def _on_matched(self, info: Any) -> None:
+        self._count = info.current_count
+        if self.refusal:
+            self._found(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing may be commanded, '' if it may."""
+        if self._count <= 1:
+            return ""
+        return (
+            f"{self._count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
+            "which of them is the arm: end all but one (a killed publisher disappears after about 20 s)"
+        )
+
+
+def publishers(node: Node, topic: str) -> str:
     """Who publishes; a publisher may be matched a moment before the middleware knows its node's name."""
     found = node.get_publishers_info_by_topic(topic)
     names = sorted(

@@ -3,7 +3,6 @@
 What the launch files do with ROS's launch, this does without it, for machines that have only the wheels.
 """
 
-import json
 import os
 import random
 import socket
@@ -12,7 +11,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
@@ -224,20 +223,3 @@ class Chain:
             raise NodeError(f"{error.args[0].removesuffix(WHERE)}: {reason}") from None
         end_recording(call)
         return duration
-
-    def identify(self, bags: list[Path], validation: list[Path], output: Path) -> str:
-        """Have the identification node identify; returns its answer.
-
-        Raises:
-            NodeError: it failed, or the model was not accepted.
-        """
-        bag_lists = {"bags": [str(b) for b in bags], "validation_bags": [str(b) for b in validation]}
-        self.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
-        return self.supervisor.trigger("identification/identify", timeout_s=180.0)
-
-    def arm_summary(self) -> dict[str, Any]:
-        """What the simulated arm says at its end about torque, currents and time; after the chain has ended."""
-        if self.arm is None:
-            raise NodeError("only the simulated arm reports its currents")
-        lines = self.arm.log.read_text(encoding="utf-8").strip().splitlines()
-        return dict(json.loads(lines[-1]))

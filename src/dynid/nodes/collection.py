@@ -145,8 +145,6 @@ def run_collection(
     """Execute and record what remains.
 
     Args:
-        robot: the arm.
-        options: what to collect.
         durations: of the trajectories [s].
         report: receives the progress of the motion under way.
         tell: receives a sentence for what was put aside, and for every motion that starts, with the time that remains.

@@ -5,17 +5,19 @@ import difflib
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import rclpy
-from rcl_interfaces.msg import ParameterDescriptor
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
@@ -77,6 +79,24 @@ def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
     node.create_service(Trigger, name, answer)
 
 
+def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> None:
+    """Have `check` decide whether parameters may be set; what it raises is the reason why not, and nothing is set.
+
+    That holds for an error of our own as well: no call from outside may end a node.
+    """
+
+    def answer(parameters: list[Parameter]) -> SetParametersResult:
+        try:
+            check(parameters)
+        except Exception as error:
+            reason = str(error) if isinstance(error, DynidError) else f"{type(error).__name__}: {error}"
+            node.get_logger().error(f"refused: {reason}")
+            return SetParametersResult(successful=False, reason=reason)
+        return SetParametersResult(successful=True)
+
+    node.add_on_set_parameters_callback(answer)
+
+
 def string(node: Node, name: str) -> str:
     """Present value of a string parameter."""
     return str(node.get_parameter(name).value)
@@ -127,6 +147,9 @@ class StopFlag:
 def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) -> None:
     """Spin a node in one single-threaded executor until `stop()` is true.
 
+    A callback that fails is reported, and the node goes on: what a message or a call brings must not end it. A node may
+    have a method `callback_failed`, which is called with the error in words.
+
     Args:
         events: use the events executor, which costs a quarter of the CPU for fast topics but knows no coroutines.
     """
@@ -134,12 +157,26 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
     executor.add_node(node)
     try:
         while rclpy.ok() and not stop():
-            executor.spin_once(timeout_sec=WAKE_S)
+            try:
+                executor.spin_once(timeout_sec=WAKE_S)
+            except ExternalShutdownException:
+                raise
+            except Exception as error:
+                _report_failure(node, error)
     except ExternalShutdownException:
         pass
     finally:
         executor.remove_node(node)
         executor.shutdown()
+
+
+def _report_failure(node: Node, error: Exception) -> None:
+    text = f"a callback failed, the node goes on: {type(error).__name__}: {error}"
+    node.get_logger().error(text)
+    node.get_logger().debug("".join(traceback.format_exception(error)))
+    failed = getattr(node, "callback_failed", None)
+    if failed is not None:
+        failed(text)
 
 
 def refuse_unknown_parameters(node: Node) -> None:

@@ -18,11 +18,6 @@ class Answer:
         self._header: Any = None
         self._response: Trigger.Response | None = None
 
-    @property
-    def given(self) -> bool:
-        """Whether it was given."""
-        return self._response is not None
-
     def give(self, success: bool, message: str) -> None:
         """Answer the caller; a second answer is a defect."""
         assert self._response is None, "a call is answered once"
@@ -41,8 +36,6 @@ class DeferredTrigger:
     """A std_srvs/Trigger service.
 
     Args:
-        node: the node.
-        name: of the service.
         callback: gets the `Answer` and gives it now or later.
     """
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
@@ -29,10 +28,11 @@ from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
-from dynid.errors import DynidError, SafetyError
+from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.model_file import load_model
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, serve_trigger, string
+from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declare, run_node, serve_trigger, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
@@ -73,15 +73,17 @@ class ExecutorNode(Node):
         self._report = ExperimentReport(self, self._motion)
         self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
-        self._stamp_ns, self._arrival_s = 0, -np.inf
+        self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
         self._encode_reference = ReferenceEncoder(names)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._decode_state = JointStateDecoder(names)
         self._declare_controller()
-        self.create_subscription(String, "hardware_settings", self._on_hardware_settings, LATCHED)
-        self.create_subscription(JointState, "joint_states", self._on_state, NEWEST, raw=True)
+        self._sources = (
+            OneSource(self, String, "hardware_settings", self._on_hardware_settings, LATCHED, self._on_second_source),
+            OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
+        )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10)
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
@@ -110,27 +112,22 @@ class ExecutorNode(Node):
         model = self._read_model(path) if path else None
         given = model is not None or name != CONTROLLERS[0]
         self._exchange(name if given else None, model, self.get_parameter("friction_share").value)
-        self.add_on_set_parameters_callback(self._on_set)
+        check_parameters(self, self._on_set)
 
     def _read_model(self, path: str) -> ControlModel:
         return from_model_file(load_model(Path(path)), self._selection.arm_model)
 
-    def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
+    def _on_set(self, parameters: list[Parameter]) -> None:
         """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
         given = {one.name: one.value for one in parameters}
-        try:
-            model = from_parameters(parameters, self._selection.arm_model)
-            if given.get("model_file"):
-                if model is not None:
-                    raise SafetyError("set either model_file or model.*, not both in one call")
-                model = self._read_model(str(given["model_file"]))
-            name, share = given.get("controller"), given.get("friction_share")
-            if model is not None or name is not None or share is not None:
-                self._exchange(None if name is None else str(name), model, share)
-        except DynidError as error:
-            self.get_logger().error(f"refused: {error}")
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
+        model = from_parameters(parameters, self._selection.arm_model)
+        if given.get("model_file"):
+            if model is not None:
+                raise SafetyError("set either model_file or model.*, not both in one call")
+            model = self._read_model(str(given["model_file"]))
+        name, share = given.get("controller"), given.get("friction_share")
+        if model is not None or name is not None or share is not None:
+            self._exchange(None if name is None else str(name), model, share)
 
     def _exchange(self, name: str | None, model: ControlModel | None, share: float | None) -> None:
         before = self._motion.controller.law
@@ -171,8 +168,31 @@ class ExecutorNode(Node):
 
     # -- states ----------------------------------------------------------------------------------------------------
 
+    def callback_failed(self, text: str) -> None:
+        """A slip of our own while the arm moves: the motion ends as a cancelled one."""
+        self._motion.cancel(self._stamp_ns)
+        self._report.update(text)
+
+    def _on_second_source(self, text: str) -> None:
+        """Nothing says which of two sources is the arm: nothing is commanded, so the driver brakes and holds."""
+        self.get_logger().error(text)
+        if self._motion.active:
+            self._motion.release()
+            self._output.end()
+            self._report.update(text)
+
+    def _refuse_second_source(self) -> None:
+        for source in self._sources:
+            if source.refusal:
+                raise SafetyError(source.refusal)
+
     def _on_state(self, raw: bytes) -> None:
-        state = self._decode_state.decode(raw)
+        try:
+            state = self._decode_state.decode(raw)
+        except DataError as error:
+            self._malformed += 1
+            self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
+            return
         if state is None:
             return  # states of something else on the same topic
         self._stamp_ns, self._q = state[0], state[1]["position"]
@@ -207,6 +227,7 @@ class ExecutorNode(Node):
         return time.monotonic() - self._arrival_s <= STALE_STATE_S
 
     def _refuse_stale(self) -> None:
+        self._refuse_second_source()
         age = time.monotonic() - self._arrival_s
         if age > STALE_STATE_S:
             since = "yet" if np.isinf(age) else f"for {age:.1f} s, allowed are {STALE_STATE_S} s"
@@ -299,6 +320,7 @@ class ExecutorNode(Node):
         age = time.monotonic() - self._arrival_s
         values = self._output.report() | {
             "state_age_s": f"{age:.3f}",
+            "malformed_states": str(self._malformed),
             "phase": phase,
             "elapsed_s": f"{motion.elapsed(self._stamp_ns):.3f}" if motion.phase else "",
             "progress": f"{motion.progress(self._stamp_ns):.3f}",

@@ -14,12 +14,7 @@ SHORTEST_S = 0.001  # an experiment has a length; a motion to a single posture h
 
 
 class ExperimentReport:
-    """Publishes the settings of one motion after the other, again at every new phase.
-
-    Args:
-        node: the node that publishes.
-        motion: what runs the motions.
-    """
+    """Publishes the settings of one motion after the other, again at every new phase."""
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
         self._motion = motion

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import SetParametersResult
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
-from dynid.errors import DynidError, SafetyError
+from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import is_pseudo_terminal
@@ -29,7 +28,7 @@ from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
-from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, serve_trigger, string
+from dynid.nodes.common import LATCHED, STREAM, ManagedNode, check_parameters, declare, run_node, serve_trigger, string
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.robot import FloatArray, load_robot
 
@@ -74,7 +73,7 @@ class HardwareNode(ManagedNode):
         self._settings = self.create_publisher(String, "hardware_settings", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._decode_command = JointStateDecoder(self.robot.joint_names)
-        self.add_on_set_parameters_callback(self._on_set)
+        check_parameters(self, self._on_set)
         self._emergency = EmergencyStop(self, self._stop_arm)
         self._commander = OneCommander(self, self._on_command, self._stop_enabled_arm)
         self.create_service(SetBool, "~/enable", self._on_enable)
@@ -84,13 +83,11 @@ class HardwareNode(ManagedNode):
         self.create_timer(DIAGNOSTICS_S, self._publish_diagnostics)
         self.create_timer(STATE_POLL_S, self._report_change)
 
-    def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
+    def _on_set(self, parameters: list[Parameter]) -> None:
         """What is read when the port is opened cannot be changed behind an open port."""
         late = [one.name for one in parameters if self._arm is not None]
         if late:
-            reason = f"{', '.join(late)}: takes effect at configure; clean the node up first"
-            return SetParametersResult(successful=False, reason=reason)
-        return SetParametersResult(successful=True)
+            raise SafetyError(f"{', '.join(late)}: takes effect at configure; clean the node up first")
 
     # -- lifecycle ---------------------------------------------------------------------------------------------
 
@@ -214,7 +211,10 @@ class HardwareNode(ManagedNode):
         loop = self._loop
         if loop is None:
             return
-        command = self._decode_command.decode(raw)
+        try:
+            command = self._decode_command.decode(raw)
+        except DataError:
+            command = None
         effort = None if command is None else command[1]["effort"]
         if command is None or effort is None or not np.isfinite(effort).all():
             self.get_logger().warning(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import ParameterDescriptor
 from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
@@ -23,13 +23,13 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dynid.control.control_model import ControlModel, friction_beside
-from dynid.errors import DynidError
+from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError
 from dynid.export.result_files import description
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
-from dynid.nodes.common import LATCHED, declare, run_node, string
+from dynid.nodes.common import LATCHED, check_parameters, declare, run_node, string
 from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 from dynid.reporting.result_writer import write_result
@@ -54,7 +54,7 @@ class IdentificationNode(Node):
         self._controllers: dict[str, Client] = {}
         self._know(declare(self, "controllers", ["executor"], "running nodes that receive an accepted model"))
         declare_model(self, self._model)
-        self.add_on_set_parameters_callback(self._on_set)
+        check_parameters(self, self._on_set)
         self._description = self.create_publisher(String, "robot_description", LATCHED)
         self._verdict = self.create_publisher(String, "verdict", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
@@ -66,20 +66,19 @@ class IdentificationNode(Node):
     def shut_down(self) -> None:
         """Nothing to release: results are written whole or not at all."""
 
-    def _on_set(self, parameters: list[Parameter]) -> SetParametersResult:
+    def _on_set(self, parameters: list[Parameter]) -> None:
         """Refuse what cannot work at the moment it is set, not minutes later."""
         for parameter in parameters:
             if parameter.name.startswith(PREFIX) and not self._handing_over:
-                return SetParametersResult(successful=False, reason=f"{parameter.name} is an output of ~/identify")
+                raise ConfigurationError(f"{parameter.name} is an output of ~/identify")
             if parameter.name == "controllers":
                 self._know(parameter.value or [])
             if parameter.name in ("bags", "validation_bags"):
                 missing = [bag for bag in parameter.value or [] if not os.path.exists(bag)]
                 if missing:
-                    return SetParametersResult(successful=False, reason=f"no such bag: {', '.join(missing)}")
+                    raise InputNotFoundError(f"no such bag: {', '.join(missing)}")
             if parameter.name == "output" and parameter.value and os.path.lexists(parameter.value):
-                return SetParametersResult(successful=False, reason=f"output {parameter.value} exists; choose another")
-        return SetParametersResult(successful=True)
+                raise OutputExistsError(f"output {parameter.value} exists; choose another")
 
     def _know(self, controllers: list[str]) -> None:
         """Look for the nodes that a model may be handed to; finding one takes longer than a call may wait."""

@@ -49,12 +49,7 @@ def outcome_of(status: dict[str, Any], identifier: str) -> Outcome | None:
 
 
 class GoalWatch:
-    """Waits for the end of one goal; `now` is a steady clock [s].
-
-    Args:
-        identifier: of the goal.
-        now: the clock.
-    """
+    """Waits for the end of one goal; `now` is a steady clock [s]."""
 
     def __init__(self, identifier: str, now: Callable[[], float] = time.monotonic) -> None:
         self.identifier, self._now = identifier, now

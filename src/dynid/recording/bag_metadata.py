@@ -102,7 +102,6 @@ def metadata_text(
     Args:
         storage: "mcap" or "sqlite3".
         file_name: the data file's name inside the folder.
-        topics: the topics.
         counts: messages by topic name.
         span_ns: first and last log time [ns]; None for a bag without messages.
         provisional: the bag is still being written, so counts and span are not final.

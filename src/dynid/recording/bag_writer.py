@@ -115,7 +115,6 @@ class BagWriter:
         """Write one serialized message as it is.
 
         Args:
-            topic: a registered topic.
             stamp_ns: log time [ns since the epoch], normally the time of reception.
             raw: the CDR bytes with their 4-byte header.
 

@@ -112,7 +112,6 @@ def joint_state_layout(
     """Layout of sensor_msgs/JointState.
 
     Args:
-        names: joint names.
         frame_id: the header's frame.
         lengths: of position, velocity and effort; None is one value per joint each.
     """

@@ -30,7 +30,6 @@ class CsvTable:
     """The wanted columns of a CSV file.
 
     Attributes:
-        path: the file.
         values: (N, k), one column per wanted one; NaN where a row is bad.
         lines: line of every row in the file, counted from 1, (N,).
         bad: rows that cannot be used.
@@ -125,7 +124,6 @@ def read_table(
     """Read columns of a CSV file.
 
     Args:
-        path: the file.
         columns: names in the header, or numbers counted from 1.
         delimiter: ",", ";", "tab" or "space".
         decimal: the decimal sign.

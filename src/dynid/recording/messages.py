@@ -41,11 +41,11 @@ def decode(raw: bytes, message_type: str) -> Any:
     Raises:
         DataError: the bytes are no message of this type.
     """
-    first_error: SerdeError | None = None
+    first_error: Exception | None = None
     for tail in (0, 4, LONGEST_TAIL):
         try:
             return type_store().deserialize_cdr(raw[: len(raw) - tail], message_type)
-        except SerdeError as error:
+        except (SerdeError, ValueError, IndexError, OverflowError, MemoryError, struct.error) as error:
             first_error = first_error or error
     raise DataError(f"a message of {len(raw)} bytes is not a valid {message_type}: {first_error}")
 

@@ -57,7 +57,6 @@ class Recording:
     """One recorded experiment. All times are header stamps in seconds since `stamp0_ns`.
 
     Attributes:
-        robot_name: name of the robot.
         joint_names: (n,), the order of all columns.
         time: (N,) [s], strictly increasing, starting at 0.
         stamp0_ns: header stamp of the first joint state [ns].
@@ -160,7 +159,6 @@ def load_recording(
     """Read a bag into a Recording.
 
     Args:
-        path: the bag.
         robot: the robot that it must be of; None takes what the bag says.
         namespace: of the arm, where the bag holds several ("/left"; "/" is the root).
         needed: topics that must be there, joint_states and hardware_settings always.

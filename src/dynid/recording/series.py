@@ -57,7 +57,6 @@ def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = No
     """Decode a topic of JointState, or of JointTrajectory with one point.
 
     Args:
-        content: the topic.
         joint_names: the joints wanted, in the order wanted; None is what the first message has.
 
     Raises:

@@ -47,7 +47,6 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
     """The report of a result as HTML, beside other results where there are any.
 
     Args:
-        result: the result that it describes.
         others: to compare it with.
         tracked: bags that say how well motions followed their references.
 

@@ -16,13 +16,16 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 SUFFIXES = (".yaml", ".yml")
 Row = tuple[float, ...]
+# A name becomes that of a bag: letters, digits, and . _ + - within it, so that it leads to no other folder.
+Name = Annotated[str, Field(pattern=r"^(\w[\w.+-]*)?$", max_length=100)]
+MOST_POINTS, LONGEST_S = 20_000, 3600.0  # what more would take is found out before memory is
 
 
 class WaypointFile(WaypointMotion):
     """Postures that are visited at rest, at a speed factor of the robot's own limits, as in excitation.yaml."""
 
     schema_version: Literal[1]
-    name: str = ""
+    name: Name = ""
 
 
 class TimedPoint(Strict):
@@ -38,7 +41,7 @@ class PointFile(Strict):
     """Points in time; joints that are not named stay where they are."""
 
     schema_version: Literal[1]
-    name: str = ""
+    name: Name = ""
     joint_names: Annotated[tuple[str, ...], Field(min_length=1)]
     points: Annotated[tuple[TimedPoint, ...], Field(min_length=1)]
 
@@ -107,7 +110,20 @@ def spread_points(
     velocities: FloatArray | None = None,
     accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:
-    """`through_points` of all n joints from points (K, m) of some; others stay at `hold` (n,) [rad]. Errors as both."""
+    """`through_points` of all n joints from points (K, m) of some; others stay at `hold` (n,) [rad]. Errors as both.
+
+    Raises:
+        ConfigurationError: more than `MOST_POINTS` points, or a time beyond `LONGEST_S`.
+    """
+    if len(times) > MOST_POINTS:
+        raise ConfigurationError(
+            f"trajectory '{name}' has {len(times)} points, expected at most {MOST_POINTS}: split it"
+        )
+    if not np.all(np.abs(times) <= LONGEST_S):
+        longest = np.abs(times).max()
+        raise ConfigurationError(
+            f"trajectory '{name}' lasts {longest:.0f} s, expected at most {LONGEST_S:.0f} s: split it"
+        )
     q = spread(all_joints, hold, joints, positions, still=False)
     assert q is not None
     return through_points(

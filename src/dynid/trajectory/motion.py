@@ -14,7 +14,6 @@ class Motion(ABC):
     """A motion of n axes from rest to rest; at rest before its start and after its end.
 
     Attributes:
-        name: its name.
         joint_names: (n,).
         knots: times at which its pieces meet, (k,) [s]; the first is 0.
         ends: first and last posture, (2, n) [rad].

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import BPoly, CubicSpline, PPoly
 
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, read_only
@@ -30,7 +30,6 @@ class PolynomialTrajectory(Motion):
     Make one with `through_points`.
 
     Attributes:
-        name: its name.
         joint_names: (n,).
         knots: (k,) [s].
         coefficients: lowest power first, (k - 1, 6, n).
@@ -75,7 +74,6 @@ def through_points(
     """A trajectory through points in time; it begins at the first point, whose time may be later than 0.
 
     Args:
-        name: name of the result.
         joint_names: (n,).
         times: (k,) [s], increasing.
         positions: (k, n) [rad].
@@ -115,26 +113,10 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
     size = rows[0].shape[1]
     if len(knots) == 1:
         return np.zeros((0, POWERS, size))
-    filled = np.zeros((len(knots) - 1, POWERS, size))
     if len(rows) == 1:
-        filled[:, :4] = np.moveaxis(CubicSpline(knots, rows[0], bc_type="clamped").c[::-1], 0, 1)
+        pieces = CubicSpline(knots, rows[0], bc_type="clamped").c
     else:
-        filled[:, : 2 * len(rows)] = _hermite(np.diff(knots)[:, None], rows)
+        pieces = PPoly.from_bernstein_basis(BPoly.from_derivatives(knots, np.stack(rows, axis=1))).c
+    filled = np.zeros((len(knots) - 1, POWERS, size))
+    filled[:, : len(pieces)] = np.moveaxis(pieces[::-1], 0, 1)
     return filled
-
-
-def _hermite(h: FloatArray, rows: list[FloatArray]) -> FloatArray:
-    """Segments of lengths h (k - 1, 1) that take positions and velocities, or accelerations as well, at both ends.
-
-    The lower half of the powers is the start's Taylor series; the upper half takes up what it leaves at the end:
-    d of the position, e of the velocity, f of the acceleration.
-    """
-    p, v = rows[:2]
-    if len(rows) == 2:
-        d, e = p[1:] - p[:-1] - h * v[:-1], np.diff(v, axis=0)
-        return np.stack([p[:-1], v[:-1], (3.0 * d - h * e) / h**2, (h * e - 2.0 * d) / h**3], axis=1)
-    a = rows[2]
-    d = p[1:] - p[:-1] - h * (v[:-1] + 0.5 * h * a[:-1])
-    e, f = h * (v[1:] - v[:-1] - h * a[:-1]), 0.5 * h**2 * np.diff(a, axis=0)
-    upper = (10.0 * d - 4.0 * e + f) / h**3, (7.0 * e - 15.0 * d - 2.0 * f) / h**4, (6.0 * d - 3.0 * e + f) / h**5
-    return np.stack([p[:-1], v[:-1], 0.5 * a[:-1], *upper], axis=1)

@@ -118,7 +118,6 @@ def through(
     """A trajectory through waypoints, at rest at each; equal neighbours count once.
 
     Args:
-        name: name of the result.
         joint_names: (n,).
         waypoints: (k, n) [rad].
         velocity: limits (n,) [rad/s].
@@ -163,7 +162,6 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
     limits joins them.
 
     Args:
-        name: name of the result.
         parts: at least one trajectory, all of the same joints.
         velocity: limits of the joining moves, (n,) [rad/s].
         acceleration: limits of the joining moves, (n,) [rad/s^2].

@@ -24,6 +24,7 @@ STATUS_OVERHEAD = 11
 STATUS_PREFIX = 7
 PING_PARAMETERS = 3
 ATTEMPTS = 3
+EMPTY_READS = 3  # one after the other that nobody answers: there is nobody
 
 
 class ServoBus:
@@ -219,14 +220,23 @@ class ServoBus:
             )
 
     def sync_read(self, register: Register) -> tuple[list[int], list[bool]]:
-        """(raw values, whether read) of one register of all servos, each (n,)."""
+        """(raw values, whether read) of one register of all servos, each (n,).
+
+        Behind a servo that is silent all others stay silent, too, so those behind it are asked again without it; no
+        longer where nobody answers.
+        """
         values, valid = [0] * len(self.servo_ids), [False] * len(self.servo_ids)
-        request = protocol.build_sync_read(self.servo_ids, register.address, register.size)
-        reply_size = len(self.servo_ids) * (STATUS_OVERHEAD + register.size)
-        for packet in self._answers(request, reply_size, len(self.servo_ids)):
-            index = self.index.get(packet.packet_id)
-            if index is not None and len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT:
-                values[index], valid[index] = register.from_bytes(packet.parameters), True
+        asked, empty = list(self.servo_ids), 0
+        while asked and empty < EMPTY_READS:
+            before = sum(valid)
+            request = protocol.build_sync_read(asked, register.address, register.size)
+            for packet in self._answers(request, len(asked) * (STATUS_OVERHEAD + register.size), len(asked)):
+                index = self.index.get(packet.packet_id)
+                good = len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT
+                if index is not None and good:
+                    values[index], valid[index] = register.from_bytes(packet.parameters), True
+            empty = 0 if sum(valid) > before else empty + 1
+            asked = [servo_id for servo_id in asked if not valid[self.index[servo_id]]][1:]
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int) -> bytes | None:
@@ -242,17 +252,23 @@ class ServoBus:
         return sum(byte_counts) * BITS_PER_BYTE / self.baudrate
 
     def ask(
-        self, port: WaitingPortHandler, request: bytes, reply_size: int, meanwhile: Callable[[], None] | None = None
+        self,
+        port: WaitingPortHandler,
+        request: bytes,
+        reply_size: int,
+        meanwhile: Callable[[], None] | None = None,
+        margin_s: float | None = None,
     ) -> Iterator[list[protocol.Packet]]:
         """Drop what lies unread, send a request, and hand out the packets of each arrival; within `line`, on its port.
 
         `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
-        Ends when the time for `reply_size` bytes and the margin are over; the caller stops earlier when it has all.
+        Ends when the time for `reply_size` bytes and the margin (None is the bus') are over; the caller stops earlier
+        when it has all.
         """
         self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
         port.discard_input()
         self.parser.reset()
-        duration_s = self.wire_s(len(request), reply_size) + self.reply_margin_s
+        duration_s = self.wire_s(len(request), reply_size) + (self.reply_margin_s if margin_s is None else margin_s)
         deadline_ns = self.clock.monotonic_ns() + int(duration_s * 1e9)
         port.send(request)
         if meanwhile is not None:

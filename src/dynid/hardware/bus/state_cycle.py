@@ -19,10 +19,11 @@ TIMING_PROBES = 5
 EARLY_REPLIES_BELIEVED = 3
 PLAIN_READS_AFTER_FAST_FAILURE = 20
 LONGEST_QUARANTINE_S = 0.016
-LEFT_OUT_AFTER = 3
 USUAL_LATENCY_S = 0.001
 OLDEST_REPLY_S = 0.020  # what this process, stalled, finds later than that is of another moment
-ASKED_AGAIN_EVERY = 200
+LEFT_OUT_AFTER = 2  # reads in which a servo was silent: one reply may be lost
+FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256
+ASKED_AGAIN_MARGIN_S = 0.003  # the others are not seen meanwhile, and may have to be braked
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
@@ -30,8 +31,10 @@ _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")]
 class StateCycle:
     """Reads and writes all servos of a bus at once, by prebuilt frames.
 
-    One servo that is missing makes the fast read fail for all, so a failed one is followed by plain reads. A servo that
-    stays silent is left out of the reads, or every one would wait for its reply; it is asked again now and then.
+    One servo that is missing makes the fast read fail for all, so a failed one is followed by plain reads. Of a plain
+    read it silences all servos behind it, since each waits for the reply of the one before: so only the first that is
+    silent is to blame, and the others are asked again without it at once. It is left out of further reads, or every one
+    would wait for its reply; it is asked again on its own, ever more seldom.
 
     Args:
         bus: an open bus.
@@ -54,7 +57,7 @@ class StateCycle:
         self.wire_timed = False
         size = len(bus.servo_ids)
         self._new_counters()
-        self._misses = np.zeros(size, dtype=np.int64)
+        self._misses, self._asked_again_at = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         self._ask(np.ones(size, dtype=np.bool_))
         blank = protocol.build_sync_write(
             bus.servo_ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * size
@@ -71,7 +74,9 @@ class StateCycle:
         self._quarantine_until_ns = self._tagged_until_ns = 0
         self._tags, self._size = endless(TAGGED_SIZES), table.STATE_SIZE
         self._took_s = 0.0
-        self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = 0
+        self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = self._empty_reads = 0
+        self._seen: set[int] = set()
+        self._fast_failed = False
 
     def _ask(self, asked: NDArray[np.bool_]) -> None:
         """From now on read these servos, a mask (n,)."""
@@ -128,14 +133,18 @@ class StateCycle:
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
             complete = self._exchange(port, fast, unfailing)
             if fast and not complete:
-                self._plain_reads_left = PLAIN_READS_AFTER_FAST_FAILURE
+                self._plain_reads_left, self._fast_failed = PLAIN_READS_AFTER_FAST_FAILURE, True
             elif complete:  # nobody is missing: whatever it was, it is over
-                self._plain_reads_left = 0
+                self._plain_reads_left = self._empty_reads = 0
+            elif len(self._seen) < self._asked_count:
+                self._read_without_silent(port)
+            if not fast:
+                self._fast_failed = False
+            if not complete:
+                self.counters.missing_by_servo += ~self._reading.valid
             self._reads += 1
-            if self._asked_count < len(self._asked) and self._reads % ASKED_AGAIN_EVERY == 0:
-                self._ask(np.ones(len(self._asked), dtype=np.bool_))
-                self._misses[:] = np.where(self._misses > 0, LEFT_OUT_AFTER - 1, 0)
-                self._plain_reads_left = max(self._plain_reads_left, 1)  # a fast one would tell nothing of the others
+            if self._asked_count < len(self._asked):
+                self._ask_again(port)
         if failed:
             raise failed[0]
         return self._reading
@@ -145,12 +154,73 @@ class StateCycle:
         if quarantine_s > 0:
             self.bus.clock.sleep(quarantine_s)
 
-    def _leave_silent_out(self) -> None:
-        """After a plain read that some servos answered: who has been silent for long is not asked for a while."""
-        self._misses = np.where(self._reading.valid, 0, self._misses + self._asked)
-        silent = self._misses >= LEFT_OUT_AFTER
-        if np.count_nonzero(silent & self._asked) and not silent.all():
-            self._ask(~silent)
+    def _read_without_silent(self, port: WaitingPortHandler) -> None:
+        """After a plain read in which servos were silent: read the others again, without the first that was.
+
+        Where nobody answers, there may be more than one to blame: the next such read leaves out one more.
+        """
+        asked = self._asked
+        others, blamed, empty = asked.copy(), np.zeros_like(asked), not self._seen
+        while (silent := np.flatnonzero(others & ~self._answered())).size > 1:
+            first = silent[: 1 + (self._empty_reads if empty else 0)]
+            if first.size == silent.size:
+                break
+            others[first], blamed[first] = False, True
+            self._ask(others)
+            self._wait_out_quarantine()
+            self._exchange(port, False)
+            if empty and not self._seen:
+                break
+            empty = False
+        blamed[np.flatnonzero(others & ~self._answered())[:1]] = True
+        self._ask(asked)
+        self._empty_reads = (self._empty_reads + 1) % len(asked) if empty else 0
+        if not empty:
+            self._leave_out(blamed)
+
+    def _answered(self) -> NDArray[np.bool_]:
+        """Which servos answered the last request, (n,)."""
+        answered = np.zeros_like(self._asked)
+        answered[list(self._seen)] = True
+        return answered
+
+    def _leave_out(self, silent: NDArray[np.bool_]) -> None:
+        """These (n,) were silent while others answered: who is twice is not asked for a while.
+
+        A fast read that failed just before was the first time.
+        """
+        misses = self._misses + 1 + self._fast_failed
+        self._misses = np.where(silent, misses, np.where(self._asked, 0, self._misses))
+        left_out = silent & (self._misses >= LEFT_OUT_AFTER)
+        self._put_off(left_out)
+        if np.count_nonzero(left_out) and np.count_nonzero(self._asked & ~left_out):
+            self._ask(self._asked & ~left_out)
+
+    def _put_off(self, silent: NDArray[np.bool_]) -> None:
+        """Ask these (n,) again after some reads, four times as many each time."""
+        waits = FIRST_LEFT_OUT_READS * 4 ** np.clip(self._misses[silent] - LEFT_OUT_AFTER, 0, 8)
+        self._asked_again_at[silent] = self._reads + np.minimum(waits, LONGEST_LEFT_OUT_READS)
+
+    def _ask_again(self, port: WaitingPortHandler) -> None:
+        """Ask one of those who were left out, if it was for long enough; who answers is in the next read."""
+        due = np.flatnonzero(~self._asked & (self._asked_again_at <= self._reads))
+        if not due.size:
+            return
+        reading, asked, one = self._reading, self._asked, np.zeros_like(self._asked)
+        one[due[0]] = True
+        before = reading.valid.copy(), reading.errors.copy(), reading.stamp_ns
+        self._ask(one)
+        self._wait_out_quarantine()
+        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S)
+        self._silent_reads = 0
+        if self._seen:
+            self._misses[one] = 0
+        else:
+            self._misses[one] += 1
+            self._put_off(one)
+        self._ask(asked | self._answered())
+        reading.valid[:], reading.errors[:], reading.stamp_ns = before
+        reading.complete = reading.repeated = False
 
     def write(self, goal_current_count: IntArray) -> None:
         """Set the goal currents of all servos, (n,) counts; the servos do not confirm it.
@@ -166,18 +236,25 @@ class StateCycle:
     def _new_counters(self) -> None:
         self.counters = CycleCounters.of(len(self.bus.servo_ids))
 
-    def _exchange(self, port: WaitingPortHandler, fast: bool, meanwhile: Callable[[], None] | None = None) -> bool:
+    def _exchange(
+        self,
+        port: WaitingPortHandler,
+        fast: bool,
+        meanwhile: Callable[[], None] | None = None,
+        margin_s: float | None = None,
+    ) -> bool:
         """One request and its replies into `_reading`; whether every servo's reply was good."""
         reading = self._reading
         reading.valid[:] = False
         reading.errors[:] = 0
         seen: set[int] = set()
+        self._seen = seen
         duplicates = self.counters.duplicates
         started_ns, sent_ns = self.bus.clock.monotonic_ns(), self.bus.clock.line_ns()
         self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
         request = self._requests.get(fast, self._size)
         last = False
-        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile):
+        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile, margin_s):
             for packet in packets:
                 own = self._accept(packet, fast, seen)
                 last = last or (own and not fast and packet.packet_id == self._last_id)
@@ -188,8 +265,6 @@ class StateCycle:
         if self.counters.duplicates > duplicates:  # the line may be a reply behind
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
-        if not reading.complete:
-            self.counters.missing_by_servo += ~reading.valid
         reading.repeated = self._is_repeated() if reading.complete else False
         np.copyto(reading.current_count, self._state["current"], where=reading.valid)
         np.copyto(reading.velocity_count, self._state["velocity"], where=reading.valid)
@@ -218,8 +293,6 @@ class StateCycle:
             self._early_replies = self._early_replies if early else 0
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._doubt(ended_ns)
-            if np.count_nonzero(reading.valid) and not fast:
-                self._leave_silent_out()
         elif np.count_nonzero(reading.valid):
             self._silent_reads = self._early_replies = 0
             self._misses[self._asked] = 0

@@ -226,9 +226,9 @@ class ArmCycle:
             self.arm.poll_torque(sample.alert)  # which error it is
             text = self.watch.alerts(sample.alert, self.arm.slow)
         if text:
+            # also where nobody answers: writes may still arrive, and an arm that is held by its last known load falls
+            # less often, and less fast, than one without current
             self.guard.fault(text)
-            if self.watch.all_silent(now_ns):
-                self.guard.abandon_stop()  # currents that answer to nothing do no good: torque off
         elif self._last is not None and sample.complete and self._meter.cycles % SUSPECTED_EVERY == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:

@@ -81,9 +81,6 @@ class SafetyGuard:
     def handle(self, event: GuardEvent) -> GuardState:
         """Move to the next state.
 
-        Returns:
-            The new state.
-
         Raises:
             SafetyError: the event is not possible now; the state stays.
         """

@@ -60,10 +60,6 @@ class ServoWatch:
             return f"no complete reading of all servos for {self._timeout_s} s; the last ones missed {names}"
         return f"no reply for {self._timeout_s} s from {self.names(silent)}"
 
-    def all_silent(self, now_ns: int) -> bool:
-        """Whether not one servo has answered for the time that is a fault."""
-        return bool(self._silent(now_ns).all())
-
     def _silent(self, now_ns: int) -> NDArray[np.bool_]:
         return now_ns - self._answered_ns > self._timeout_s * 1e9
 

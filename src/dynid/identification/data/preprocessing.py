@@ -189,8 +189,6 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     """Samples on the target grid.
 
     Args:
-        signals: raw signals.
-        settings: filter and limits.
         interval_s: target sampling interval; None is the settings' own.
 
     Raises:

@@ -195,8 +195,6 @@ def data_quality(
     """Measure raw signals.
 
     Args:
-        signals: raw signals.
-        axis: their time axis.
         limits: what counts as moving and as saturated.
         dropped_share: part of the samples that lie near a gap.
         derived: instants (K,) [s] and velocities (K, n) [rad/s] from the positions, against the recorded ones.

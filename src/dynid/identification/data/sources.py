@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +13,7 @@ from dynid.errors import ConfigurationError, DataError
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
-from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.model.dynamics import ArmModel
+from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
 from dynid.recording.csv_reader import is_csv, read_csv
@@ -123,8 +122,6 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
     """Read a bag, or a CSV file with its mapping.
 
     Args:
-        path: the bag or file.
-        robot: the robot that it must be of.
         mapping: what the columns of a CSV file are, or the file that says so; bags need none.
 
     Raises:
@@ -168,7 +165,6 @@ def recording_from_arrays(
     """A recorded motion from arrays.
 
     Args:
-        robot: the robot that moved.
         time: stamps (N,) [s], increasing; where they start does not matter.
         q: joint positions (N, n) [rad; m where a joint slides].
         tau: joint torques (N, n) [N m; N].
@@ -227,11 +223,12 @@ def load_sources(
             one = load_recording(one, robot, mapping)
         sources.append(one)
     for other in sources[1:]:
-        _refuse_other_setting(sources[0], other)
+        refuse_other_setting(sources[0], other)
     return sources
 
 
-def _refuse_other_setting(first: Source, other: Source) -> None:
+def refuse_other_setting(first: Source, other: Source) -> None:
+    """Raise DataError where two sources differ in mount or torque constants."""
     if (first.mount, first.torque_constants) != (other.mount, other.torque_constants):
         raise DataError(
             f"{first.path} and {other.path} differ in mount ({first.mount} and {other.mount}) or torque constants "
@@ -249,29 +246,3 @@ def refuse_fitted(fitted: Sequence[tuple[str, str]], judges: Sequence[tuple[str,
                 f"{name} holds the same data as {seen[sha]}, which the model was identified from: validate on another "
                 "bag"
             )
-
-
-class TwoRuns(NamedTuple):
-    """Two runs of one arm, mounted and read in one way, and a model that has Coulomb friction, which loads change."""
-
-    model: ArmModel
-    torque_constants: tuple[float, ...]
-    samples: tuple[Samples, Samples]
-
-
-def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
-    """Two runs to compare.
-
-    Raises:
-        DataError: the same data twice, other mounts or other torque constants; and as in `load_recording`.
-    """
-    settings = load_identification(robot)
-    first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))
-    if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
-        raise DataError(
-            f"{first.path} and {second.path} hold the same data; give one run before and one after the change"
-        )
-    _refuse_other_setting(first, second)
-    structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
-    model = ArmModel.of(robot, mount=first.mount, structure=structure)
-    return TwoRuns(model, first.torque_constants, (first.samples(settings), second.samples(settings)))

@@ -134,8 +134,6 @@ def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIA
     """Cancel the base parameters that the motion does not show, the worst first.
 
     Args:
-        model: the arm.
-        samples: filtered states and torques.
         limit: relative standard deviation up to which a parameter is essential; infinite keeps all (IDIM-WLS).
 
     Raises:

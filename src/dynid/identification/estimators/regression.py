@@ -26,10 +26,10 @@ from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
 from dynid.identification.estimators.gear_rows import GearRows
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.estimators.uncertainty import sandwich
-from dynid.identification.feasibility.projection import physical_lower_bounds
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FB, TERMS, FrictionLaw
+from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray
 
 RANK_TOLERANCE = 1e-8  # of columns scaled to unit length

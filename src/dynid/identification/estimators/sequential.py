@@ -127,7 +127,6 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
     """Physical standard parameters, joint by joint from the last one inward.
 
     Args:
-        model: geometry and structure.
         W: regressor of the standard parameters (N, n, s), see `ArmModel.standard_regressor`.
         tau: torques (N, n) [N m].
         bounds: margin of the pseudo-inertia, and what is too heavy or too long to be one link; see `largest`.

@@ -85,7 +85,6 @@ class Auditor:
     """Audits of one arm over one box of poses; what does not depend on phi is prepared once.
 
     Args:
-        model: the arm.
         lower: lower corner of the box, chain joints, (c,) [rad].
         upper: upper corner, (c,) [rad].
     """
@@ -129,7 +128,6 @@ class Auditor:
         """Look for the smallest eigenvalue of M(q; phi).
 
         Args:
-            phi: base parameters of this model.
             limit: what lambda_min must reach [kg m^2].
             poses: how many poses to sample.
             searches: how many downhill searches to start; 0 for none.

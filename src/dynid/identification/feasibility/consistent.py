@@ -93,7 +93,6 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
     opposite faces the centre of mass is inside, too.
 
     Args:
-        link: its limits.
         placement: of its modified DH frame in the URDF link frame, (4, 4).
         reserve: share of the box's size by which it is taken smaller on every side.
     """
@@ -169,9 +168,7 @@ def consistent_projection(
     """The consistent model nearest to phi0.
 
     Args:
-        model: geometry and structure.
         phi0: base parameters to project, of this model.
-        bounds: physical bounds.
         prior: standard parameters (s,) that the second stage stays close to; None: boxes in the middle of the bounds.
         metric: (k, p) matrix L of the first stage's norm; None is the plain Euclidean distance in phi. The R factor of
             a regressor makes it the least-squares fit under the constraints.

@@ -27,7 +27,6 @@ def minimise(problem: cp.Problem, what: str, cure: str) -> None:
     caller judges it by its own numbers.
 
     Args:
-        problem: the program.
         what: names it in an error.
         cure: what to do if it has no solution.
 

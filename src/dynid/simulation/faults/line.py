@@ -1,8 +1,10 @@
 """What a bad line does to replies: each fault as a function of the frames of one reply, seeded, without I/O.
 
 A reply to a plain read is one frame per servo; the reply to a fast sync read is one frame with a block per servo.
+Behind a servo that does not answer a plain sync read, none does, see `ServoChain.replies_chained`.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
@@ -21,7 +23,12 @@ PREFIX = 7
 
 
 def spoil(
-    kind: LineFaultKind, frames: Sequence[bytes], servo_id: int | None, random: np.random.Generator, delay_s: float
+    kind: LineFaultKind,
+    frames: Sequence[bytes],
+    servo_id: int | None,
+    random: np.random.Generator,
+    delay_s: float,
+    chained: bool = True,
 ) -> Pieces:
     """The pieces that go out instead of a reply.
 
@@ -31,13 +38,18 @@ def spoil(
         servo_id: whose part of the reply is spoiled; None is all of it, or one part by chance where only one can be.
         random: picks bits, bytes and places.
         delay_s: of a late reply [s].
+        chained: whether servos behind one that is missing are, too.
     """
     if not frames:
         return []
     if kind == "late_reply":
         return [delay_s, *frames]
     if kind == "missing_reply":
-        return [] if servo_id is None else [frame for frame in frames if not _concerns(frame, servo_id)]
+        if servo_id is None:
+            return []
+        concerned = [_concerns(frame, servo_id) for frame in frames]
+        heard = itertools.accumulate(concerned, max) if chained else concerned
+        return [frame for frame, missing in zip(frames, heard, strict=True) if not missing]
     chosen = [index for index, frame in enumerate(frames) if servo_id is None or _concerns(frame, servo_id)]
     if not chosen:
         return list(frames)

@@ -180,7 +180,7 @@ class FaultInjector:
         for index, fault in enumerate(self._line):
             until_s = float("inf") if fault.for_s is None else fault.at_s + fault.for_s
             if fault.at_s <= now_s < until_s and (fault.for_s is not None or self._left[index] > 0):
-                pieces = spoil(fault.kind, frames, fault.servo, self._random, fault.delay_s)
+                pieces = spoil(fault.kind, frames, fault.servo, self._random, fault.delay_s, self.chain.replies_chained)
                 if pieces != frames:
                     self._left[index] -= 1
                     self._count(fault.kind)

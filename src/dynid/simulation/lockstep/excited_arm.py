@@ -32,9 +32,7 @@ def simulate_excitation(
     """Excite one joint (an index) of the simulated arm as a whole run: approach, excitation, way to the rest posture.
 
     Args:
-        robot: the robot.
         controller: its FF+PD settings, which hold the other joints.
-        joint: index of the joint.
         acceleration_limits: what the approach may ask for at most, (n,) [rad/s^2].
         mount, seed, switched_off, standard, friction: as in `ArmPlant`.
 

@@ -29,7 +29,6 @@ def sense(
     """Read the encoders of cycle k into row k of `position`, `q_true` and `dq_true`, (N, n) each.
 
     Args:
-        k: cycle.
         q, dq: joint angles and velocities now, (n,) [rad, rad/s].
         seen: state of the play operator, (n,) [rad]; updated.
         half_play: half the width of the backlash [rad].
@@ -61,7 +60,6 @@ def actuate(
     """Send the torques of cycle k; what is in force then is the goal of `late` cycles before.
 
     Args:
-        k: cycle.
         late: delay in cycles.
         wanted: the controller's torques, (n,) [N m].
         constants: torque constants, (n,) [N m/A].
@@ -106,7 +104,6 @@ def feedforward_pd(
         q_ref, dq_ref, ddq_ref: the reference, (n,) each.
         gains: rows of damping gain, stiffness gain, inertia and damping, (4, n).
         state: last position and velocity estimate, (2, n); updated.
-        torque: the result.
     """
     for i in range(q.shape[0]):
         velocity = decay * state[1, i] + (q[i] - state[0, i]) * rate

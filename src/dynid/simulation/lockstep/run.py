@@ -23,7 +23,7 @@ from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.kernels import actuate, compiled_law, sense
 from dynid.simulation.plant.arm import ArmPlant
-from dynid.simulation.plant.nuisances import Magnitudes, quantise, stamps
+from dynid.simulation.plant.nuisances import quantise, stamps
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.trajectory import Trajectory, approach
 
@@ -42,10 +42,8 @@ class SimulatedRun:
     simulation's own and are for tests and figures only.
 
     Attributes:
-        trajectory: name of the trajectory.
         trajectory_duration: length of the trajectory alone [s].
         joint_names: (n,).
-        mount: name of the mount.
         phases: the phases that were entered, with the stamp at which each began [ns].
         stamps_ns: when each state was read, by the recorder's clock, from 0, (N,) [ns].
         q: encoder readings, (N, n) [rad].
@@ -113,8 +111,6 @@ def schedule(
     """What `dynid.control.motion.MotionExecutor` would follow, sampled at all stamps at once.
 
     Args:
-        robot: the robot.
-        trajectory: the trajectory.
         q0: measured start posture, (n,) [rad].
         jitter: standard deviation of the stamps' errors [s].
         seed: of the errors.
@@ -143,11 +139,10 @@ def schedule(
 
 
 @dataclass(frozen=True, eq=False)
-class _Recorded:
+class Records:
     """Raw readings of the loop, (N, n) each; register steps are applied afterwards, all at once."""
 
     position: FloatArray
-    current: FloatArray
     command: FloatArray
     goal: FloatArray
     in_force: FloatArray
@@ -156,11 +151,11 @@ class _Recorded:
     dq: FloatArray
 
 
-def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) -> _Recorded:
+def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) -> Records:
     """The 1 kHz loop; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
-    out = _Recorded(*(np.zeros((count, n)) for _ in range(8)))
+    out = Records(*(np.zeros((count, n)) for _ in range(7)))
     noise = plant.drive_noise.rows(count)
     late = math.ceil(nuisances.delay / cycle - 1e-9)
     intervals = np.diff(plan.stamps_ns / 1e9, prepend=-cycle).tolist()
@@ -186,11 +181,6 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
         if k % CHECK_CYCLES == 0:
             plant.check()
     plant.check()
-    # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
-    # a cycle early. The mean is neither, as on the real chain, which writes between readings.
-    out.current[0] = 0.5 * out.in_force[0]
-    out.current[1:] = 0.5 * (out.in_force[:-1] + out.in_force[1:])
-    out.current[:] += plant.sensor_noise.rows(count)
     return out
 
 
@@ -211,7 +201,6 @@ def simulate(
     """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the way to the rest posture.
 
     Args:
-        robot: the robot.
         trajectory: for all axes of the robot.
         controller: its `reset` is called first; `FeedforwardPd` itself stays as it is, a compiled copy runs.
         mount, seed, switched_off, q0, stops, standard, friction: as in `ArmPlant`; q0 and stops (n,) [rad].
@@ -245,7 +234,7 @@ def simulate(
     plan = schedule(robot, trajectory, start, plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
     raw = _run(plant, compiled_law(controller), plan, robot.file.bus.cycle_s)
     _refuse_lost(robot, trajectory, plan, raw)
-    return _assemble(robot, trajectory, mount or robot.file.default_mount, plan, raw, plant.nuisances)
+    return assembled(plant, trajectory.name, trajectory.duration, mount or robot.file.default_mount, plan, raw)
 
 
 def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], robot: Robot) -> None:
@@ -256,7 +245,7 @@ def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], rob
     MotionCheck(robot, MotionLimits(*walls, *np.full((3, robot.size), np.inf))).check([trajectory])
 
 
-def _refuse_lost(robot: Robot, trajectory: Motion, plan: Schedule, raw: _Recorded) -> None:
+def _refuse_lost(robot: Robot, trajectory: Motion, plan: Schedule, raw: Records) -> None:
     """On the real-time chain the executor gives up where the arm does not follow; so is it here."""
     error = np.abs(raw.position - plan.q)
     if error.max() > MAX_TRACKING_ERROR_RAD:
@@ -268,20 +257,25 @@ def _refuse_lost(robot: Robot, trajectory: Motion, plan: Schedule, raw: _Recorde
         )
 
 
-def _assemble(
-    robot: Robot, trajectory: Motion, mount: str, plan: Schedule, raw: _Recorded, nuisances: Magnitudes
+def assembled(
+    plant: ArmPlant, trajectory: str, duration_s: float, mount: str, plan: Schedule, raw: Records
 ) -> SimulatedRun:
-    constants = robot.torque_constants
+    """The run that readings, references and the name and length of its trajectory make."""
+    constants, nuisances = plant.robot.torque_constants, plant.nuisances
+    # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
+    # a cycle early. The mean is neither, as on the real chain, which writes between readings.
+    before = np.vstack([np.zeros_like(raw.in_force[:1]), raw.in_force[:-1]])
+    current = 0.5 * (before + raw.in_force) + plant.sensor_noise.rows(len(before))
     return SimulatedRun(
-        trajectory=trajectory.name,
-        trajectory_duration=trajectory.duration,
-        joint_names=robot.joint_names,
+        trajectory=trajectory,
+        trajectory_duration=duration_s,
+        joint_names=plant.robot.joint_names,
         mount=mount,
         phases=plan.phases,
         stamps_ns=plan.stamps_ns,
         q=raw.position,
         dq=quantise(raw.dq, nuisances.velocity_step),
-        torque_present=quantise(raw.current, nuisances.current_step) * constants,
+        torque_present=quantise(current, nuisances.current_step) * constants,
         torque_command=raw.command,
         torque_goal=raw.in_force * constants,
         q_ref=plan.q,

@@ -61,8 +61,6 @@ def write_bag(
     """Write a run as a rosbag2.
 
     Args:
-        run: the run.
-        robot: the robot that was simulated.
         controller: the settings of the controller that moved it.
         folder: the bag's folder; it must not exist yet.
         profile: the trajectory's profile.

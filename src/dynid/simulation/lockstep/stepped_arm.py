@@ -15,9 +15,9 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.kernels import actuate, sense
-from dynid.simulation.lockstep.run import LONGEST_STEP_S, STAMP_STREAM, SimulatedRun
+from dynid.simulation.lockstep.run import LONGEST_STEP_S, STAMP_STREAM, Records, Schedule, SimulatedRun, assembled
 from dynid.simulation.plant.arm import ArmPlant
-from dynid.simulation.plant.nuisances import quantise, stamps
+from dynid.simulation.plant.nuisances import stamps
 
 BLOCK = 4096
 RECORDS = ("position", "q", "dq", "command", "goal", "in_force", "motor", "noise", "q_ref", "dq_ref", "ddq_ref")
@@ -27,7 +27,6 @@ class SteppedArm:
     """A simulated arm that is read and commanded once per cycle.
 
     Args:
-        robot: the robot.
         mount, seed, switched_off, q0, standard, friction: as in `ArmPlant`.
 
     Attributes:
@@ -111,10 +110,6 @@ class SteppedArm:
         self.plant.push(rows["motor"][k], self._cycle, push)
         self._count += 1
 
-    def last_command(self) -> FloatArray:
-        """The torques that were sent last, (n,) [N m]: what servos keep where nothing new comes."""
-        return np.array(self._rows["command"][max(self._count - 1, 0)])
-
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
         """One cycle under an executor, pushed by (n,) [N m]: its torques, or none without a command; as it raises."""
         q = self.measure()
@@ -136,28 +131,7 @@ class SteppedArm:
 
     def recorded(self, name: str, duration_s: float, phases: list[tuple[Phase, int]]) -> SimulatedRun:
         """Everything since the begin as a run; its phases are those of one motion."""
-        count, constants = self._count, self.robot.torque_constants
-        rows = {name: values[:count].copy() for name, values in self._rows.items()}
-        nuisances = self.plant.nuisances
-        current = rows["in_force"].copy()
-        current[1:] = 0.5 * (rows["in_force"][:-1] + rows["in_force"][1:])
-        current += self.plant.sensor_noise.rows(count)
-        return SimulatedRun(
-            trajectory=name,
-            trajectory_duration=duration_s,
-            joint_names=self.robot.joint_names,
-            mount=self.mount,
-            phases=tuple(phases),
-            stamps_ns=self._stamps[:count].copy(),
-            q=rows["position"],
-            dq=quantise(rows["dq"], nuisances.velocity_step),
-            torque_present=quantise(current, nuisances.current_step) * constants,
-            torque_command=rows["command"],
-            torque_goal=rows["in_force"] * constants,
-            q_ref=rows["q_ref"],
-            dq_ref=rows["dq_ref"],
-            ddq_ref=rows["ddq_ref"],
-            torque_motor=rows["motor"],
-            q_true=rows["q"],
-            dq_true=rows["dq"],
-        )
+        rows = {name: values[: self._count].copy() for name, values in self._rows.items()}
+        q, dq, ddq, _ = (rows.pop(key) for key in ("q_ref", "dq_ref", "ddq_ref", "noise"))
+        plan = Schedule(self._stamps[: self._count].copy(), q, dq, ddq, tuple(phases))
+        return assembled(self.plant, name, duration_s, self.mount, plan, Records(**rows))

@@ -36,7 +36,6 @@ def plant_friction(
     """The friction of a simulated arm's joints.
 
     Args:
-        robot: the robot.
         standard: standard parameters, whose viscous and Coulomb friction are the plant's own.
         nuisances: those of the robot; Coulomb friction is one.
         switched_off: names of nuisances to leave out; without "coulomb" the standard parameters' own is left.

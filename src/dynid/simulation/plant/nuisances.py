@@ -56,7 +56,6 @@ def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
     """The nuisances of a robot, without those that are switched off.
 
     Args:
-        robot: the robot.
         switched_off: names of `NUISANCES`.
 
     Raises:

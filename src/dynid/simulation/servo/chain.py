@@ -1,5 +1,6 @@
 """All emulated servos of one arm on one line, with the plant behind them and their common clock; no I/O."""
 
+import itertools
 import struct
 
 import numpy as np
@@ -28,6 +29,8 @@ class ServoChain:
         line_code: the baud rate register's value at which the host speaks; servos set to another receive nothing. None
             is whatever they are set to.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
+        replies_chained: whether a servo answers a sync read only after it has seen the reply of the one before it, as a
+            logic analyser showed (DynamixelSDK issues 331 and 364): behind one that is silent, all others are.
         time_s: the servos' clock [s].
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """
@@ -47,7 +50,7 @@ class ServoChain:
         }
         self.twins: dict[int, Servo] = {}
         self.line_code: int | None = None
-        self.knows_fast_read = True
+        self.knows_fast_read = self.replies_chained = True
         self.time_s = 0.0
         self._absent_until_s: dict[int, float] = {}
         self.max_abs_current_a = np.zeros(robot.size)
@@ -132,16 +135,18 @@ class ServoChain:
         if instruction == Instruction.SYNC_WRITE:
             self._sync_write(address, size, payload[4:])
             return []
-        asked = [servo for servo_id in payload[4:] if (servo := self.servo_at(servo_id)) is not None]
+        present = [self.servo_at(servo_id) for servo_id in payload[4:]]
+        if instruction == Instruction.SYNC_READ and self.replies_chained:
+            present = list(itertools.takewhile(_answers, present))
+        asked = [servo for servo in present if servo is not None and _answers(servo)]
         self._refresh()
-        replies = [servo.read(address, size) for servo in asked]
         if instruction == Instruction.SYNC_READ:
-            frames = [
-                build_status(servo.servo_id, error | servo.alert, data)
-                for servo, (error, data) in zip(asked, replies, strict=True)
-                if servo.get(table.STATUS_RETURN_LEVEL) > 0
-            ]
+            frames = []
+            for servo in asked:
+                error, data = servo.read(address, size)
+                frames.append(build_status(servo.servo_id, error | servo.alert, data))
             return [self._collided(frame, (address, size)) for frame in frames] if self.twins else frames
+        replies = [servo.read(address, size) for servo in asked]
         # Each servo waits for the block of the one before it, so one that is missing costs the whole reply.
         incomplete = len(asked) < len(payload) - 4 or any(error for error, _ in replies)
         if incomplete or self.twins or not self.knows_fast_read:
@@ -241,6 +246,11 @@ class ServoChain:
             if silence_s >= servo.watchdog_s:
                 servo.trip_watchdog()
         self._update_drive()
+
+
+def _answers(servo: Servo | None) -> bool:
+    """Whether a servo is there, and set to reply to reads."""
+    return servo is not None and servo.get(table.STATUS_RETURN_LEVEL) > 0
 
 
 def superposed(first: bytes, second: bytes) -> bytes:

@@ -55,11 +55,9 @@ class TracedArm:
     """An `ArmPlant` whose every step is recorded; meets `dynid.simulation.plant.interface.Plant`.
 
     Args:
-        plant: the arm.
         keep_s: how much of the past is kept at least [s]; None is all.
 
     Attributes:
-        plant: the arm.
         zero_s: what the record's clock says at the start of the arm [s].
     """
 

@@ -1,0 +1,219 @@
+"""The demo: the whole chain on real parts, judged by named checks.
+
+Two motions are executed and recorded; the model is identified from the first and validated on the second; then the
+published model is read back by a process of its own and compared with the files. At the end the arm, which was held
+meanwhile, repeats the second motion with computed torque from its own model: what the model is worth to a controller.
+"""
+
+import json
+import os
+import subprocess  # nosec - a fixed argument list, no shell
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from benchmarks.children import child_environment
+from dynid.errors import NodeError
+from dynid.identification.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published, judge
+from dynid.model.chain import SerialChain, pinocchio_chain_model
+from dynid.model.drive import KINDS, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile, load_model
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.parent import PARENT_VARIABLE
+from dynid.recording.completeness import completeness
+from dynid.recording.recording import load_recording
+from dynid.recording.tracking import tracking_rms
+from dynid.reporting.report import FILE_NAME, write_report
+from dynid.reporting.result_folder import open_result
+from dynid.resources import refuse_existing
+from dynid.robot import Robot
+from dynid.verdict import Verdict
+
+CONTROLLER = "computed_torque"
+READ_BACK_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """Which motions the demo runs, and where everything goes; `gain`: whether the identified model is put to use."""
+
+    chain: ChainOptions
+    output: Path
+    identification: str = "demo_identification"
+    validation: str = "demo_validation"
+    profile: str = "limited"
+    gain: bool = True
+
+
+def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
+    """Run the chain from motor current to published model.
+
+    Raises:
+        OutputExistsError: the output folder exists.
+        NodeError: a node refused or ended; one sentence that says why.
+    """
+    refuse_existing(options.output)
+    options.output.mkdir(parents=True)
+    bags = [options.output / "bags" / name for name in (options.identification, options.validation)]
+    model_folder = options.output / "model"
+    columns = (TextColumn("{task.description:42}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        bars = _Bars(progress)
+        bars.begin("starting the chain")
+        with Chain(robot, options.chain, options.output / "logs") as chain:
+            chain.bring_up()
+            for bag, name in zip(bags, (options.identification, options.validation), strict=True):
+                bars.begin(f"executing {name}")
+                chain.run_trajectory(name, options.profile, bag, bars.report)
+            if not options.gain:
+                _to_rest(chain, bars)
+            bars.begin("identifying and validating")
+            answer = _identify(chain, bags, model_folder)
+            bars.begin("reading the published model back")
+            published = _read_back(chain, robot)
+            if options.gain:
+                repeated = _repeat(chain, options, bars)
+                _to_rest(chain, bars)
+        bars.end()
+    console.print(answer)
+    model_file = load_model(model_folder / "model.yaml")
+    verdict = judge(RECORDED, [completeness(bags[0])], of=bags[0].name)
+    verdict += judge(RECORDED, [completeness(bags[1])], of=bags[1].name) + Verdict(model_file.verdict)
+    verdict += judge(PUBLISHED, [_compared(robot, model_file, published, model_folder)])
+    if options.gain:
+        verdict += judge(GAIN, [[] if repeated is None else _tracking_rms_deg(robot, [bags[1], repeated])])
+        if repeated is not None:
+            tracked = (bags[1], repeated)
+            write_report(open_result(model_folder, robot), options.output / FILE_NAME, tracked=tracked)
+    if options.chain.real_port is None:
+        summary = _arm_summary(chain)
+        verdict += judge(AT_REST, [summary])
+        console.print(_real_time_factor(summary, options.chain))
+    return verdict
+
+
+def _to_rest(chain: Chain, bars: "_Bars") -> None:
+    bars.begin("bringing the arm to rest")
+    chain.supervisor.set_enabled("hardware", False)
+    chain.supervisor.trigger("executor/release")
+
+
+def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:
+    """The validation motion once more with computed torque; None where no controller has an accepted model."""
+    bars.begin(f"repeating {options.validation} with the identified model")
+    try:
+        chain.supervisor.set_parameters("executor", {"controller": CONTROLLER})
+    except NodeError:
+        return None
+    bag = options.output / "bags" / f"{options.validation}_{CONTROLLER}"
+    chain.run_trajectory(options.validation, options.profile, bag, bars.report)
+    return bag
+
+
+def _tracking_rms_deg(robot: Robot, bags: list[Path]) -> list[float]:
+    return [float(np.rad2deg(np.sqrt(np.mean(tracking_rms(load_recording(bag, robot)) ** 2)))) for bag in bags]
+
+
+class _Bars:
+    """One progress line at a time; the former one is finished when the next begins."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def begin(self, text: str) -> None:
+        self.end()
+        self._task = self._progress.add_task(text, total=None)
+
+    def report(self, text: str, done: float, total: float) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, description=text, completed=done, total=total)
+
+    def end(self) -> None:
+        if self._task is not None:
+            task = next(t for t in self._progress.tasks if t.id == self._task)
+            total = task.total or 1.0
+            self._progress.update(self._task, total=total, completed=total)
+            self._progress.stop_task(self._task)
+
+
+def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
+    """Identify from the first bag; a model that was refused is a verdict, any other failure an error."""
+    bag_lists = {"bags": [str(bags[0])], "validation_bags": [str(bags[1])]}
+    chain.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
+    try:
+        return chain.supervisor.trigger("identification/identify", timeout_s=180.0)
+    except NodeError as error:
+        if (output / "model.yaml").is_file():
+            return str(error)
+        raise
+
+
+def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
+    """What a separate process sees of the model through ROS."""
+    names = ArmModel.of(robot).names
+    command = [sys.executable, "-m", "benchmarks.chain.readback", "identification", *names]
+    environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=READ_BACK_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise NodeError(f"reading the model back failed: {done.stderr.strip().splitlines()[-1:]}")
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object], folder: Path) -> Published:
+    """The published parameters against model.yaml, and the published URDF against both."""
+    model = ArmModel.of(robot, mount=model_file.mount)
+    phi = model_file.base_parameters(model)
+    values = published["phi"]
+    assert isinstance(values, dict)
+    difference = np.abs(np.array([values[name] for name in phi.names]) - phi.values)
+    # NaN stands for a parameter that was never set, and fails the check
+    same = float(np.max(difference)) if np.isfinite(difference).all() else float("nan")
+    torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
+    on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
+    matching = published["structure_hash"] == model_file.structure_hash and published["accepted"] == model_file.accepted
+    return Published(matching, same, len(values), torque, on_disk)
+
+
+def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
+    """Largest torque difference at random states between pinocchio on a URDF (rotors added) and the model [N m].
+
+    Of links and rotors: the two figures that a URDF has for friction come near the model's law, they are not it.
+    """
+    import pinocchio
+
+    chain = SerialChain(pinocchio_chain_model(urdf, robot.joint_names[: robot.chain_size]))
+    chain.model.gravity.linear = np.array(model.gravity)
+    data, standard = chain.model.createData(), model_file.standard_parameters(model)
+    rotors, n = standard.axis("IA")[: model.chain_size], model.chain_size
+    q, dq, ddq = np.random.default_rng(0).uniform(-1.5, 1.5, (3, 20, robot.size))
+    friction = [kind for kind in KINDS if kind != "IA"]
+    links = of_kinds(model_file.base_parameters(model), friction, others=True)
+    expected = model.inverse_dynamics(q, dq, ddq, links)[:, :n]
+    found = [
+        pinocchio.rnea(chain.model, data, q[k, :n], dq[k, :n], ddq[k, :n]) + rotors * ddq[k, :n] for k in range(len(q))
+    ]
+    return float(np.abs(np.array(found) - expected).max())
+
+
+def _arm_summary(chain: Chain) -> dict[str, Any]:
+    """What the simulated arm says at its end about torque, currents and time."""
+    assert chain.arm is not None
+    lines = chain.arm.log.read_text(encoding="utf-8").strip().splitlines()
+    return dict(json.loads(lines[-1]))
+
+
+def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
+    """How much of the time that passed was the simulated arm's, which waits for a host that is late."""
+    if not options.paused_clock:
+        return "the simulated arm did not wait for this machine (--wall-clock)"
+    moved_s, held_s = summary["time_s"], summary["held_time_s"]
+    return f"real-time factor {moved_s / (moved_s + held_s):.2f}: the arm waited {held_s:.1f} s for this machine"

@@ -1,0 +1,51 @@
+"""Read the published model back through ROS, as a program of a user's would: parameters and robot description to JSON.
+
+Run as a process of its own: `python -m benchmarks.chain.readback identification NAME...`.
+"""
+
+import json
+import sys
+
+from rcl_interfaces.msg import ParameterType
+
+from dynid.errors import DynidError, NodeError
+from dynid.nodes.common import end_with_expected_parent
+from dynid.nodes.supervisor import Supervisor
+
+PREFIX = "model.phi."
+
+
+def read_back(node: str, names: list[str]) -> dict[str, object]:
+    """The model that a node publishes: phi by name, hash, acceptance, and the latched robot description.
+
+    Raises:
+        NodeError: the node does not answer, or a parameter is not set.
+    """
+    with Supervisor() as client:
+        values = client.get_parameters(node, [PREFIX + name for name in names])
+        unset = [
+            name for name, value in zip(names, values, strict=True) if value.type != ParameterType.PARAMETER_DOUBLE
+        ]
+        if unset:
+            raise NodeError(f"{node} has no value for {', '.join(unset)}")
+        structure, accepted = client.get_parameters(node, ["model.structure_hash", "model.accepted"])
+        return {
+            "phi": {name: value.double_value for name, value in zip(names, values, strict=True)},
+            "structure_hash": structure.string_value,
+            "accepted": accepted.bool_value,
+            "robot_description": client.latched_text("robot_description"),
+        }
+
+
+def main() -> None:
+    """Print the model as one JSON object."""
+    end_with_expected_parent()
+    try:
+        print(json.dumps(read_back(sys.argv[1], sys.argv[2:])))
+    except DynidError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Programs of the simulated loop and its sensitivities: accelerations, and the linearised equations of motion."""
+
+from typing import Literal
+
+import casadi as ca
+
+from dynid.codegen.emit import Program, emit
+from dynid.model.dynamics import ArmModel
+from dynid.model.symbolic import Factors, SymbolicArm
+
+
+def forward_program(model: ArmModel) -> Program:
+    """Accelerations `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
+    arm = SymbolicArm(model)
+    factors = Factors.of(arm.inertia_matrix())
+    ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
+    smallest = factors.pivots[0]
+    for pivot in factors.pivots[1:]:
+        smallest = ca.fmin(smallest, pivot)
+    return emit({"q": arm.q, "dq": arm.dq, "tau": arm.tau}, {"phi": arm.phi}, {"ddq": ddq, "pivot": smallest})
+
+
+def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> ca.Sparsity:
+    """Which torques depend on which positions or velocities, (n, n)."""
+    arm = SymbolicArm(model)
+    n, tau = model.axes, arm.inverse_dynamics(arm.ddq)
+    if variable == "dq":
+        return ca.jacobian_sparsity(tau, arm.dq)
+    return ca.horzcat(ca.jacobian_sparsity(tau, arm.q), ca.Sparsity(n, n - model.chain_size))
+
+
+def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
+    """M and the inverse dynamics' derivatives C by dq, K by q (dense, by columns) and Y by phi (nonzeros only).
+
+    Returns:
+        The program, and as constants how many nonzeros Y has, their rows and their columns.
+    """
+    arm = SymbolicArm(model)
+    n = model.axes
+    tau = arm.inverse_dynamics(arm.ddq)
+    reverse = {"helper_options": {"enable_forward": False}}  # fewer operations here than forward differentiation
+    C = ca.jacobian(tau, arm.dq, reverse)
+    K = ca.horzcat(ca.jacobian(tau, arm.q, reverse), ca.SX(n, n - model.chain_size))
+    Y = ca.jacobian(tau, arm.phi)
+    outputs = {"M": ca.densify(arm.inertia_matrix()), "C": ca.densify(C), "K": ca.densify(K), "Y": Y}
+    rows, columns = Y.sparsity().get_triplet()
+    places = {"Y_SIZE": Y.nnz(), "Y_ROWS": tuple(rows), "Y_COLUMNS": tuple(columns)}
+    return emit({"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}, {"phi": arm.phi}, outputs), places

@@ -1,0 +1,77 @@
+"""`dynid demo`: the whole chain, from motor current to a controller that uses the model."""
+
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.commands import options as opt
+from dynid.commands.terminal import say, stderr, stdout
+from dynid.errors import ConfigurationError
+
+
+def demo(
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    out: Annotated[Path | None, typer.Option(help="New folder for bags, model and logs.")] = None,
+    real_arm: opt.RealArmOption = None,
+    mount: opt.MountOption = None,
+    identification: Annotated[str, typer.Option(help="Trajectory to identify from.")] = "demo_identification",
+    validation: Annotated[str, typer.Option(help="Trajectory to validate on.")] = "demo_validation",
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    seed: opt.SeedOption = 0,
+    gain: Annotated[
+        bool, typer.Option(help="Repeat the validation motion with computed torque and compare the tracking errors.")
+    ] = True,
+    wall_clock: Annotated[
+        bool, typer.Option("--wall-clock", help="Do not pause the simulated arm's clock while this machine is late.")
+    ] = False,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Run the whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
+    from dynid.reporting.tables import print_verdict
+    from dynid.trajectory.families import load_excitation
+
+    loaded = opt.load_arm(robot, mount, without, friction)
+    for name in (identification, validation):
+        load_excitation(loaded).trajectory(name)
+    if identification == validation:
+        raise ConfigurationError(
+            f"'{identification}' cannot validate a model that was identified from it; name another"
+        )
+    with opt.needs_ros("the demo"):
+        from benchmarks.chain.demo import DemoOptions, run_demo
+        from dynid.nodes.chain import ChainOptions
+    output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    chain = ChainOptions(
+        robot, real_arm, mount, tuple(without or ()), seed, paused_clock=not wall_clock, friction=friction
+    )
+    began = time.monotonic()
+    console = stderr() if as_json else stdout()
+    verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation, gain=gain), console)
+    if as_json:
+        checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in verdict.checks]
+        print(json.dumps({"accepted": verdict.accepted, "checks": checks, "output": str(output)}))
+        raise typer.Exit(0 if verdict.accepted else 1)
+    print_verdict(console, verdict, f"{loaded.file.title}: from motor current to a model")
+    _list_results(output)
+    outcome = "accepted: every check passed" if verdict.accepted else "NOT accepted"
+    console.print(f"{outcome}; {time.monotonic() - began:.0f} s")
+    raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _list_results(output: Path) -> None:
+    """List the files of the result."""
+    report = "report.html" if (output / "report.html").is_file() else "model/report.html"
+    kinds = {
+        report: "the report: open it in a browser",
+        "bags": "recorded motions (rosbag2)",
+        "model/model.yaml": "the model, its verdict and provenance",
+        "model/model.urdf": "the model as a URDF",
+        "model/rotor_inertias.yaml": "rotor inertias, which a URDF cannot hold",
+        "logs": "the log of each process",
+    }
+    say(*(f"  {output / name}  [dim]{meaning}[/dim]" for name, meaning in kinds.items()))

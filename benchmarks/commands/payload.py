@@ -1,0 +1,81 @@
+"""`dynid payload`: what changed between two runs, as a payload and as changed parameters, with uncertainty."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
+from dynid.commands.terminal import say, stages, stdout, table
+
+if TYPE_CHECKING:
+    from benchmarks.studies.payload import Change, Payload
+
+
+def payload(
+    before: Annotated[Path, typer.Argument(help="Bag or CSV of the arm before the change.")],
+    after: Annotated[Path, typer.Argument(help="Bag or CSV with a tool or payload at the last link.")],
+    robot: RobotOption = DEFAULT_ROBOT,
+    mapping: MappingOption = None,
+    mapping_after: Annotated[Path | None, typer.Option(help="Mapping of the second CSV file, if it differs.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty."""
+    from benchmarks.studies.payload import changes_between, find_payload
+    from benchmarks.studies.two_runs import load_two_runs
+    from dynid.identification.data.sources import torque_sentence
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    first, second = read_mapping(mapping), read_mapping(mapping_after or mapping)
+    with stages("payload", 3) as begin:
+        begin("reading")
+        runs = load_two_runs(loaded, (before, after), (first, second))
+        begin("estimating the load")
+        found = find_payload(runs.model, *runs.samples)
+        begin("comparing the parameters")
+        changes = changes_between(runs.model, *runs.samples)
+    sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
+    if as_json:
+        print(json.dumps(_as_dict(found, changes) | {"torques": sentence}))
+        return
+    _print(found, changes)
+    say(sentence)
+
+
+def _as_dict(found: "Payload", changes: "tuple[Change, ...]") -> dict[str, Any]:
+    rows = zip(found.names, found.values.tolist(), found.deviations.tolist(), strict=True)
+    return {
+        "payload": {name: {"value": value, "standard_deviation": deviation} for name, value, deviation in rows},
+        "unseen": list(found.unseen),
+        "centre_of_mass_m": None if found.centre_of_mass is None else found.centre_of_mass.tolist(),
+        "physical": found.physical,
+        "changes": {
+            change.name: {
+                "before": change.before,
+                "after": change.after,
+                "difference": change.difference,
+                "standard_deviation": change.deviation,
+                "significant": change.significant,
+            }
+            for change in changes
+        },
+    }
+
+
+def _print(found: "Payload", changes: "tuple[Change, ...]") -> None:
+    rows = table("change at the last link", "parameter", "change", "deviation")
+    for name, value, deviation in zip(found.names, found.values, found.deviations, strict=True):
+        rows.add_row(name, f"{value:.4g}", f"{deviation:.2g}")
+    stdout().print(rows)
+    if found.centre_of_mass is not None:
+        listed = ", ".join(f"{value:.4f}" for value in found.centre_of_mass)
+        say(f"centre of mass in the last link's frame: ({listed}) m")
+    if found.unseen:
+        say(f"not excited by the second motion: {', '.join(found.unseen)}")
+    if found.physical is False:
+        say("no single body has exactly these ten parameters; within their standard deviations one may exist")
+    changed = [change for change in changes if change.significant]
+    listed = ", ".join(f"{one.name} {one.before:.4g} -> {one.after:.4g}" for one in changed) or "none"
+    say(f"base parameters that changed by more than 3 standard deviations: {listed}")

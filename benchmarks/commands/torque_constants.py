@@ -1,0 +1,66 @@
+"""`dynid torque-constants`: what a known mass says of the torque constants."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
+from dynid.commands.terminal import say, stages
+
+
+def torque_constants(
+    without: Annotated[Path, typer.Argument(help="Bag or CSV without the known body.")],
+    carrying: Annotated[Path, typer.Argument(help="Bag or CSV with the known body.")],
+    mass: Annotated[float, typer.Option(min=1e-6, help="Mass of the body [kg].")],
+    at: Annotated[
+        tuple[float, float, float], typer.Option(help="Its centre of mass in the last link's URDF frame [m].")
+    ],
+    radius: Annotated[float, typer.Option(min=0.0, help="Radius of a solid ball with the same inertia [m].")] = 0.0,
+    robot: RobotOption = DEFAULT_ROBOT,
+    mapping: MappingOption = None,
+    mapping_carrying: Annotated[
+        Path | None, typer.Option(help="Mapping of the second CSV file, if it differs.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
+    from benchmarks.studies.known_mass import check_torque_constants, pooled
+    from benchmarks.studies.two_runs import load_two_runs
+    from dynid.identification.data.sources import torque_sentence
+    from dynid.model.standard import LinkInertia
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    mappings = (read_mapping(mapping), read_mapping(mapping_carrying or mapping))
+    with stages("torque-constants", 1) as begin:
+        begin("reading")
+        runs = load_two_runs(loaded, (without, carrying), mappings)
+    body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
+    found = check_torque_constants(runs.model, *runs.samples, body, runs.torque_constants)
+    together = pooled(found)
+    sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
+    if as_json:
+        rows = {
+            one.joint: {
+                "scale": one.scale if one.determined else None,
+                "standard_deviation": one.deviation if one.determined else None,
+                "known_torque_nm": one.known_torque,
+                "torque_constant_nm_per_a": one.torque_constant,
+                "corrected_nm_per_a": one.corrected[0] if one.corrected else None,
+                "doubtful": one.doubtful,
+            }
+            for one in found
+        }
+        types = {f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in together.items()}
+        print(json.dumps({"joints": rows, "by_torque_constant": types, "torques": sentence}))
+    else:
+        for one in found:
+            say(f"{'[bold red]?[/bold red]' if one.doubtful else ' '} {one.sentence()}")
+        for constant, (scale, deviation) in together.items():
+            words = f"{scale:.3f} +- {deviation:.3f}, so {constant / scale:.4g} N m/A"
+            say(f"  all joints with {constant:g} N m/A: {words}")
+        say(sentence)
+    raise typer.Exit(1 if any(one.doubtful for one in found) else 0)

@@ -1,0 +1,193 @@
+"""What changed between two runs of one arm: a payload at the last link, or any parameters, with uncertainty.
+
+A payload adds its ten standard parameters delta to the last link, and may change friction. Both runs are fitted at
+once,
+
+    tau_before = W phi
+    tau_after  = W phi + W_last delta + W_friction f,
+
+rows weighted by each joint's deviation, so delta is the change that both runs together show, and its covariance holds
+the uncertainty of both. Only what the second motion shows of delta comes out; the rest is named.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.closed_loop.row_weights import row_weights
+from dynid.errors import DataError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.essential import WeightedRows, joint_sigma
+from dynid.identification.estimators.table import estimator
+from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.settings import CoulombSettings
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.numerical_regrouping import independent_columns
+from dynid.model.parameters import BaseParameters, parameter_unit
+from dynid.model.regressor import LINK_PARAMETERS, standard_regressor
+from dynid.model.standard import pseudo_inertia
+from dynid.robot import FloatArray, read_only
+
+SIGNIFICANT = 3.0  # a change of so many standard deviations is no accident
+
+
+@dataclass(frozen=True)
+class Change:
+    """One parameter before and after; the deviation is that of the difference."""
+
+    name: str
+    unit: str
+    before: float
+    after: float
+    deviation: float
+
+    @property
+    def difference(self) -> float:
+        """After minus before."""
+        return self.after - self.before
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is beyond what its uncertainty explains."""
+        return abs(self.difference) > SIGNIFICANT * self.deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """A change at the last link, in its modified DH frame; arrays are read-only.
+
+    Attributes:
+        names: standard parameters of the last link that the motion shows, such as ("XX6", ..., "M6").
+        values: their changes, (k,), SI.
+        covariance: (k, k).
+        unseen: those that the motion does not show.
+        centre_of_mass: of the change in the last URDF link frame, (3,) [m]; None where mass or moments are unseen.
+        physical: whether some body has these ten parameters; None where some are unseen.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    covariance: FloatArray
+    unseen: tuple[str, ...]
+    centre_of_mass: FloatArray | None
+    physical: bool | None
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Standard deviations, (k,)."""
+        return read_only(np.sqrt(np.diag(self.covariance)))
+
+    def value(self, kind: str) -> tuple[float, float] | None:
+        """Value and deviation of one of XX..ZZ, MX, MY, MZ, M; None where it is unseen."""
+        for name, value, deviation in zip(self.names, self.values, self.deviations, strict=True):
+            if kind_and_number(name)[0] == kind:
+                return float(value), float(deviation)
+        return None
+
+
+def parameter_changes(
+    before: BaseParameters, after: BaseParameters, unit: Callable[[str], str] = parameter_unit
+) -> tuple[Change, ...]:
+    """Differences of two sets of base parameters that were identified from different data; `unit` by name.
+
+    Raises:
+        DataError: of two models, or without covariances.
+    """
+    if before.names != after.names:
+        raise DataError(
+            "the two parameter sets belong to different models; identify both with the same robot and structure"
+        )
+    first, second = before.standard_deviations, after.standard_deviations
+    if first is None or second is None:
+        raise DataError("a set of parameters has no covariance, so its change has no uncertainty")
+    deviations = np.hypot(first, second).tolist()
+    rows = zip(before.names, before.values.tolist(), after.values.tolist(), deviations, strict=True)
+    return tuple(Change(name, unit(name), a, b, deviation) for name, a, b, deviation in rows)
+
+
+def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
+    """Changes of all base parameters between two runs, each identified on its own by weighted least squares."""
+    found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
+    return parameter_changes(found[0], found[1], model.unit)
+
+
+def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
+    """Torques per unit of what a load adds: the last link's ten parameters (N, n, 10), and friction terms (N, n, k)."""
+    c = model.chain_size
+    names = [name for name in model.drive.modelled_names if kind_and_number(name)[0] != "IA"]
+
+    def last(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        columns = np.zeros((len(q), model.axes, 10))
+        columns[:, :c] = standard_regressor(model.mdh, q[:, :c], dq[:, :c], ddq[:, :c], model.gravity)[..., -10:]
+        return columns
+
+    return samples.seen(last), samples.seen(lambda _, dq, __: model.drive.columns(names, dq, np.zeros_like(dq)))
+
+
+def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
+    """Columns of phi, of the last link's ten and of friction changes (N, n, k), and torques (N, n), both weighted."""
+    extra = np.concatenate(load_columns(model, after), axis=-1)
+    parts, torques = [], []
+    for samples, added in ((before, np.zeros((len(before), *extra.shape[1:]))), (after, extra)):
+        W = samples.seen(model.regressor)
+        sigma = joint_sigma(W, samples.tau)
+        weights = row_weights(samples.dq, CoulombSettings()) / sigma  # what sticking joints carry says little
+        parts.append(np.concatenate([W, added], axis=-1) * weights[..., None])
+        torques.append(samples.tau * weights)
+    return np.concatenate(parts), np.concatenate(torques)
+
+
+def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
+    """The change at the last link between two runs.
+
+    Args:
+        model: the arm, mounted as in both runs.
+        before: run without the payload.
+        after: run with it.
+
+    Raises:
+        DataError: the first run does not determine the arm's parameters, or the second shows nothing of a payload.
+    """
+    columns, tau = _stacked(model, before, after)
+    base = len(model.names)
+    kept = independent_columns(columns.reshape(-1, columns.shape[-1]), range(columns.shape[-1]))
+    if kept[:base] != list(range(base)):
+        missing = ", ".join(model.names[k] for k in range(base) if k not in kept)
+        raise DataError(f"the two runs do not determine {missing} of the arm; excite more joints together")
+    rows = WeightedRows.of(columns, tau, np.ones(tau.shape[1]))
+    values, _ = rows.solve(np.array(kept))
+    covariance = _covariance(columns[..., kept], tau, values, before.settings.interval_s)
+    seen = [k for k, place in enumerate(kept) if base <= place < base + 10]
+    if not seen:
+        raise DataError("the second run does not excite a payload at the last link; move more joints, against gravity")
+    number = model.chain_size
+    kinds = [LINK_PARAMETERS[kept[k] - base] for k in seen]
+    unseen = tuple(f"{kind}{number}" for kind in LINK_PARAMETERS if kind not in kinds)
+    return _outcome(model, kinds, values[seen], covariance[np.ix_(seen, seen)], unseen)
+
+
+def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
+    """Covariance (k, k) of values fitted to tau (N, n) by columns (N, n, k); see `uncertainty`."""
+    lengths = np.linalg.norm(columns, axis=(0, 1))
+    X = columns / lengths
+    inverse = np.linalg.inv(np.einsum("knp,knq->pq", X, X)) / np.outer(lengths, lengths)
+    scores = np.einsum("knp,kn->kp", columns, tau - columns @ values)
+    return sandwich(inverse, scores, interval_s, tau.size / max(tau.size - len(values), 1))
+
+
+def _outcome(
+    model: ArmModel, kinds: Sequence[str], values: FloatArray, covariance: FloatArray, unseen: tuple[str, ...]
+) -> Payload:
+    number, by_kind = model.chain_size, dict(zip(kinds, values.tolist(), strict=True))
+    centre, physical = None, None
+    if {"M", "MX", "MY", "MZ"} <= by_kind.keys() and by_kind["M"] > 0.0:
+        local = np.array([by_kind[kind] for kind in ("MX", "MY", "MZ")]) / by_kind["M"]
+        placement = model.mdh.in_link[-1]
+        centre = read_only(placement[:3, :3] @ local + placement[:3, 3])
+    if not unseen:
+        link = np.array([by_kind[kind] for kind in LINK_PARAMETERS])
+        physical = bool(np.linalg.eigvalsh(pseudo_inertia(link))[0] > 0.0)
+    names = tuple(f"{kind}{number}" for kind in kinds)
+    return Payload(names, read_only(values), read_only(covariance), unseen, centre, physical)

@@ -1,0 +1,37 @@
+"""Two runs of one arm to compare, before and after something was changed."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from dynid.errors import DataError
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.sources import Mapping, load_recording, refuse_other_setting
+from dynid.identification.settings import load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.robot import Robot
+
+
+class TwoRuns(NamedTuple):
+    """Two runs of one arm, mounted and read in one way, and a model that has Coulomb friction, which loads change."""
+
+    model: ArmModel
+    torque_constants: tuple[float, ...]
+    samples: tuple[Samples, Samples]
+
+
+def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
+    """Two runs to compare.
+
+    Raises:
+        DataError: the same data twice, other mounts or other torque constants; and as in `load_recording`.
+    """
+    settings = load_identification(robot)
+    first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))
+    if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
+        raise DataError(
+            f"{first.path} and {second.path} hold the same data; give one run before and one after the change"
+        )
+    refuse_other_setting(first, second)
+    structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
+    model = ArmModel.of(robot, mount=first.mount, structure=structure)
+    return TwoRuns(model, first.torque_constants, (first.samples(settings), second.samples(settings)))

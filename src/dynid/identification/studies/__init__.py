@@ -1,1 +1,0 @@
-"""What can be asked of recordings beside a model: payloads, torque constants."""
