@@ -19,9 +19,9 @@ from scipy.ndimage import maximum_filter1d
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import bounded
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
-from dynid.identification.feasibility.projection import physical_lower_bounds
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray
 
 MOST_SAMPLES = 250
