@@ -297,15 +297,15 @@ def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str,
     recording = recorded(tmp_path, name, tuple(one for one in NUISANCES if one not in late))
     truth = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)).values
     scale = scale_of(truth)
-    runner = Runner(ROBOT, SETTINGS, "hanging")
+    runner = Runner(ROBOT, DEFAULT, "hanging")
     for interval in load_identification(ROBOT).campaign_intervals_s:
         run = runner.run(recording, interval, "key")
         assert run.ols is not None and run.clie is not None and run.accepted
         for stage in (run.ols, run.clie):
             assert np.max(np.abs(np.array(stage.phi) - truth) / scale) < 0.005
             assert np.max(np.array(stage.standard_deviations) / scale) < 0.005
-    quick = SETTINGS.acceptance.model_copy(update={"fresh_poses": 10_000})
-    found = identify(ROBOT, [tmp_path / name], settings=SETTINGS.model_copy(update={"acceptance": quick}))
+    quick = DEFAULT.acceptance.model_copy(update={"fresh_poses": 10_000})
+    found = identify(ROBOT, [tmp_path / name], settings=DEFAULT.model_copy(update={"acceptance": quick}))
     assert found.verdict.accepted, found.verdict.failed
     assert np.max(np.abs(found.base.values - truth) / scale) < 0.005
 

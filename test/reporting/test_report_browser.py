@@ -46,7 +46,7 @@ def test_charts_are_there_without_errors_and_without_network(page: Any, planar_r
     for k in range(charts.count()):
         assert charts.nth(k).get_attribute("aria-label")
         assert charts.nth(k).locator("path, rect, circle").count() > 0
-    assert page.locator("#charts-torque path[d^=M]").count() == 3 * 2
+    assert page.locator("#charts-torque path[d^=M]").count() == 3 * (2 + 2)  # with both edges of the band
     page.screenshot(path=tmp_path / "report.png", full_page=True)
     assert (tmp_path / "report.png").stat().st_size > 50_000
 
@@ -115,7 +115,7 @@ def test_a_comparison_draws_both_predictions(browser: Any, planar_result: Path, 
     window.on("pageerror", lambda error: faults.append(str(error)))
     window.on("console", lambda message: faults.append(message.text))
     window.goto((tmp_path / "both.html").as_uri())
-    assert faults == [] and window.locator("#charts-torque path[d^=M]").count() == 3 * 3
+    assert faults == [] and window.locator("#charts-torque path[d^=M]").count() == 3 * (3 + 2)
     assert "predicted by model (2)" in window.locator("#torques .legend").inner_text()
     assert window.locator("#chart-compare-joints rect[opacity]").count() == 2 * 3
     window.close()
