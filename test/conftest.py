@@ -24,30 +24,21 @@ ON_THE_BUS = [
     TEST / "benchmarks" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),
 ]
-# The whole chain needs no second try: its arm waits for the host.
+# The whole chain needs no second try: its arm waits for the host. But it wants all processors.
 CHAIN = [TEST / "test_chain.py"]
-# What is measured against the wall clock wants the machine for itself.
-ALONE = [
-    *(TEST / "benchmarks" / f"test_{name}.py" for name in ("soak",)),
-    TEST / "nodes" / "test_bus_benchmark.py",
-    TEST / "hardware" / "test_cycle.py",
-]
 RERUNS = 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain."""
-    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE))
+    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN))
     for item in items:
         if item.path in ON_THE_BUS:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
         if item.path in ON_THE_BUS or item.path in CHAIN:
             item.add_marker(pytest.mark.real_time)
-        if item.path in ALONE or "wall_clock" in item.name:
-            item.add_marker(pytest.mark.alone)
         if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.path not in CHAIN)  # the longest file first: others run beside it
 
 
 @pytest.fixture(scope="session")

@@ -199,7 +199,7 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
             if text.count("servo ") > 1:  # "nobody answers: torque off"
                 self.abandon_stop()
 
-    def blame_all(cycle: StateCycle, _: object) -> None:
+    def blame_all(cycle: StateCycle, *_: object) -> None:
         cycle._leave_out(cycle._asked & ~cycle._answered())
 
     monkeypatch.setattr(StateCycle, "_read_without_silent", blame_all)

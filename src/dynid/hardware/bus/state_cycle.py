@@ -23,7 +23,7 @@ USUAL_LATENCY_S = 0.001
 OLDEST_REPLY_S = 0.020  # what this process, stalled, finds later than that is of another moment
 LEFT_OUT_AFTER = 2  # reads in which a servo was silent: one reply may be lost
 FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256
-ASKED_AGAIN_MARGIN_S = 0.003  # the others are not seen meanwhile, and may have to be braked
+ASKED_AGAIN_MARGIN_S = 0.003  # the first time: the others are not seen meanwhile, and may have to be braked
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
@@ -130,6 +130,7 @@ class StateCycle:
         with self.bus.line() as port:
             self._wait_out_quarantine()
             fast = self.fast_read and self._plain_reads_left == 0
+            before = self._unwanted()
             self._plain_reads_left = max(0, self._plain_reads_left - 1)
             complete = self._exchange(port, fast, unfailing)
             if fast and not complete:
@@ -137,7 +138,7 @@ class StateCycle:
             elif complete:  # nobody is missing: whatever it was, it is over
                 self._plain_reads_left = self._empty_reads = 0
             elif len(self._seen) < self._asked_count:
-                self._read_without_silent(port)
+                self._read_without_silent(port, before)
             if not fast:
                 self._fast_failed = False
             if not complete:
@@ -154,10 +155,15 @@ class StateCycle:
         if quarantine_s > 0:
             self.bus.clock.sleep(quarantine_s)
 
-    def _read_without_silent(self, port: WaitingPortHandler) -> None:
+    def _unwanted(self) -> tuple[int, ...]:
+        """Counts of what arrived and was no answer: they change where replies are late rather than missing."""
+        return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
+
+    def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """After a plain read in which servos were silent: read the others again, without the first that was.
 
-        Where nobody answers, there may be more than one to blame: the next such read leaves out one more.
+        Where nobody answers, there may be more than one to blame: the next such read leaves out one more. Where replies
+        came late, since a count has changed from `before`, nobody was silent, and nobody is left out.
         """
         asked = self._asked
         others, blamed, empty = asked.copy(), np.zeros_like(asked), not self._seen
@@ -175,7 +181,7 @@ class StateCycle:
         blamed[np.flatnonzero(others & ~self._answered())[:1]] = True
         self._ask(asked)
         self._empty_reads = (self._empty_reads + 1) % len(asked) if empty else 0
-        if not empty:
+        if not empty and self._unwanted() == before:
             self._leave_out(blamed)
 
     def _answered(self) -> NDArray[np.bool_]:
@@ -211,14 +217,19 @@ class StateCycle:
         before = reading.valid.copy(), reading.errors.copy(), reading.stamp_ns
         self._ask(one)
         self._wait_out_quarantine()
-        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S)
+        first = self._misses[due[0]] <= LEFT_OUT_AFTER
+        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S if first else None)
         self._silent_reads = 0
-        if self._seen:
+        back = self._answered()
+        if not self._seen:
+            self._wait_out_quarantine()
+            back = one & bool(port.receive(0.0))  # it is there, and late
+        if back.any():
             self._misses[one] = 0
         else:
             self._misses[one] += 1
             self._put_off(one)
-        self._ask(asked | self._answered())
+        self._ask(asked | back)
         reading.valid[:], reading.errors[:], reading.stamp_ns = before
         reading.complete = reading.repeated = False
 
