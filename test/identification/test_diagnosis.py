@@ -7,10 +7,11 @@ import pytest
 from recordings import recorded
 
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
+from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.diagnosis.readings import Reading
+from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.prediction import Motion
@@ -39,6 +40,14 @@ def swapped(first: int, second: int) -> Callable[[FloatArray], FloatArray]:
     order = list(range(8))
     order[first], order[second] = second, first
     return lambda values: values[:, order]
+
+
+def test_a_few_samples_say_nothing() -> None:
+    """As at a long sampling interval: no joint slides often enough, and no reading is better than another."""
+    data = recorded(ROBOT)
+    trials = Trials(ArmModel.of(ROBOT, mount=data.mount), part(data.samples(SETTINGS), np.arange(8)))
+    readings = [*trials.usual(), *trials.exchanges()]
+    assert len(readings) > 20 and all(one.gain == 0.0 for one in readings)
 
 
 def test_clean_data_are_not_suspected() -> None:

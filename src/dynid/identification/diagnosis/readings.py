@@ -137,6 +137,8 @@ class Trials:
         n, at = data.tau.shape[1], data.slides
         rms = np.array([_rms(data.tau[at[:, i], i]) for i in range(n)])
         seen = [i for i in range(n) if at[:, i].sum() >= FEWEST and rms[i] > 0.0]
+        if not seen:  # too few sliding samples to say anything
+            return Fit(np.full(n, np.nan), np.zeros(n), np.zeros(BLOCKS))
         sigma, load = rms[seen], np.zeros_like(data.tau)
         for _ in range(2):  # the second time with what the first has found of loads and errors
             rows = [_rows(W[at[:, i], i], data, i, load) for i in seen]
