@@ -4,7 +4,7 @@ import pytest
 from dynid.errors import ConfigurationError, InputNotFoundError
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
-from dynid.trajectory.files import is_file_name, load_trajectory_file, spread
+from dynid.trajectory.files import MOST_POINTS, is_file_name, load_trajectory_file, spread, spread_points
 
 ROBOT = load_robot("crane_x7")
 EXCITATION = load_excitation(ROBOT)
@@ -82,3 +82,9 @@ def test_a_missing_file_is_named(tmp_path):
 def test_rows_of_another_width_are_refused():
     with pytest.raises(ConfigurationError, match=r"rows of shape \(2, 3\) for 1 joints"):
         spread(ROBOT.joint_names, HOLD, ROBOT.joint_names[:1], np.zeros((2, 3)), still=False)
+
+
+def test_more_points_than_a_motion_may_have_are_refused():
+    times = np.linspace(0.0, 100.0, MOST_POINTS + 1)
+    with pytest.raises(ConfigurationError, match=f"has {MOST_POINTS + 1} points, expected at most {MOST_POINTS}"):
+        spread_points("long", ROBOT.joint_names, HOLD, ROBOT.joint_names, times, np.tile(HOLD, (len(times), 1)))

@@ -66,55 +66,19 @@ class EmergencyStop:
         return f"the emergency stop is active (topic {ESTOP_TOPIC} is true): publish false, then clear the fault"
 
 
-class OneCommander:
-    """Subscribes to `joint_commands`, and sees to it that one node at a time publishes them.
-
-    The middleware reports every publisher that comes or goes, so a second one is noticed before its first command.
-
-    Args:
-        node: creates the subscription.
-        on_command: called with every serialized command.
-        stop: called with the fault's text when a second publisher appears.
-
-    Attributes:
-        count: how many publishers are known.
-    """
-
-    def __init__(self, node: LifecycleNode, on_command: Callable[[bytes], None], stop: Callable[[str], None]) -> None:
-        self._node, self._stop = node, stop
-        self.count = 0
-        events = SubscriptionEventCallbacks(matched=self._on_matched)
-        node.create_subscription(JointState, COMMAND_TOPIC, on_command, NEWEST, raw=True, event_callbacks=events)
-
-    def _on_matched(self, info: Any) -> None:
-        assert isinstance(info, QoSSubscriptionMatchedInfo)
-        self.count = info.current_count
-        if self.count > 1:
-            self._stop(self.text)
-
-    @property
-    def text(self) -> str:
-        """The finding in words, with the publishers' names."""
-        return (
-            f"{self.count} publishers command the arm on topic {COMMAND_TOPIC} "
-            f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed publisher "
-            "disappears after about 20 s)"
-        )
-
-    @property
-    def refusal(self) -> str:
-        """Why torque cannot be switched on, '' if it can."""
-        return self.text if self.count > 1 else ""
-
-
 class OneSource:
     """Subscribes to a topic that control rests on, and says so when more than one node publishes it.
+
+    The middleware reports every publisher that comes or goes, so a second one is noticed before its first message.
 
     Args:
         node: creates the subscription.
         message_type, topic, callback, quality: of the subscription.
         found: called with the finding in words when a second publisher appears.
         raw: whether the callback gets serialized messages.
+
+    Attributes:
+        count: how many publishers are known.
     """
 
     def __init__(
@@ -128,23 +92,50 @@ class OneSource:
         *,
         raw: bool = False,
     ) -> None:
-        self._node, self._topic, self._found, self._count = node, topic, found, 0
+        self._node, self._topic, self._found = node, topic, found
+        self.count = 0
         events = SubscriptionEventCallbacks(matched=self._on_matched)
         node.create_subscription(message_type, topic, callback, quality, raw=raw, event_callbacks=events)
 
     def _on_matched(self, info: Any) -> None:
-        self._count = info.current_count
-        if self.refusal:
-            self._found(self.refusal)
+        assert isinstance(info, QoSSubscriptionMatchedInfo)
+        self.count = info.current_count
+        if self.count > 1:
+            self._found(self.text)
+
+    @property
+    def text(self) -> str:
+        """The finding in words, with the publishers' names."""
+        return (
+            f"{self.count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
+            "which of them is the arm: end all but one (a killed publisher disappears after about 20 s)"
+        )
 
     @property
     def refusal(self) -> str:
         """Why nothing may be commanded, '' if it may."""
-        if self._count <= 1:
-            return ""
+        return self.text if self.count > 1 else ""
+
+
+class OneCommander(OneSource):
+    """Subscribes to `joint_commands`, and sees to it that one node at a time publishes them.
+
+    Args:
+        node: creates the subscription.
+        on_command: called with every serialized command.
+        stop: called with the fault's text when a second publisher appears.
+    """
+
+    def __init__(self, node: LifecycleNode, on_command: Callable[[bytes], None], stop: Callable[[str], None]) -> None:
+        super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
+
+    @property
+    def text(self) -> str:
+        """The finding in words, with the publishers' names."""
         return (
-            f"{self._count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
-            "which of them is the arm: end all but one (a killed publisher disappears after about 20 s)"
+            f"{self.count} publishers command the arm on topic {COMMAND_TOPIC} "
+            f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed publisher "
+            "disappears after about 20 s)"
         )
 
 

@@ -18,7 +18,7 @@ from dynid.errors import ConfigurationError, DynidError
 from dynid.nodes.preparation import Preparation
 from dynid.robot import FloatArray
 from dynid.trajectory.families import Excitation
-from dynid.trajectory.files import MOST_POINTS, is_file_name, load_trajectory_file, spread_points
+from dynid.trajectory.files import is_file_name, load_trajectory_file, spread_points
 from dynid.trajectory.motion import Motion
 
 FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
@@ -90,10 +90,6 @@ def message_motion(name: str, message: JointTrajectory, joints: tuple[str, ...],
     points = message.points
     if not points:
         raise ConfigurationError(f"trajectory '{name}' has no points")
-    if len(points) > MOST_POINTS:
-        raise ConfigurationError(
-            f"trajectory '{name}' has {len(points)} points, expected at most {MOST_POINTS}: split it"
-        )
     if any(len(point.effort) for point in points):
         raise ConfigurationError(
             f"trajectory '{name}' has efforts; remove them, because the controller determines the torques"

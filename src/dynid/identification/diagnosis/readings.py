@@ -14,10 +14,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
-from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import bounded
+from dynid.identification.estimators.gear_rows import sliding_states
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -122,9 +122,9 @@ class Trials:
         """The data as given."""
         s = self.samples
         width = 2 * round(0.5 / (s.settings.cutoff_hz * s.settings.interval_s)) + 1
-        slow = maximum_filter1d((np.abs(s.dq) < MOVING_RAD_S).astype(np.uint8), width, axis=0)
+        slides = sliding_states(s.dq, MOVING_RAD_S, width) > 0.0
         q, dq, ddq, tau = (one[self._chosen] for one in (s.q, s.dq, s.ddq, s.tau))
-        return Data(q, dq, ddq, tau, self.model.gravity, slow[self._chosen] == 0, dq)
+        return Data(q, dq, ddq, tau, self.model.gravity, slides[self._chosen], dq)
 
     @cached_property
     def as_given(self) -> Fit:

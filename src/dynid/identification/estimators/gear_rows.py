@@ -194,7 +194,7 @@ class GearRows:
             step = samples.settings.interval_s / _stride(samples.fine[0].nodes)
             width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
             self._stretches = [
-                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, _sliding(one.dq, slow_rad_s, width))
+                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, sliding_states(one.dq, slow_rad_s, width))
                 for one in samples.fine
             ]
         else:
@@ -258,7 +258,7 @@ class GearRows:
         return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
 
 
-def _sliding(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
+def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
     """Which states (M, n) are farther than half a width from any near standstill: 1, else 0."""
     slow = (np.abs(dq) < slow_rad_s).astype(np.uint8)
     return np.asarray(1.0 - maximum_filter1d(slow, width, axis=0))
