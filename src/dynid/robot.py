@@ -206,6 +206,18 @@ class Robot:
             limits.append(limit)
         return read_only(limits)
 
+    @cached_property
+    def drive_constants(self) -> FloatArray:
+        """Torque per unit of command, (n,): `torque_constants`, or 1 where all drives are commanded by torque."""
+        bare = not any(j.torque_constant_nm_per_a or j.servo_model for j in self.file.joints)
+        return read_only(np.ones(self.size)) if bare else self.torque_constants
+
+    @cached_property
+    def drive_limits(self) -> FloatArray:
+        """Largest commands, (n,): `current_limits` [A], or torque limits [N m] where no joint has a current limit."""
+        bare = all(j.current_limit_a is None for j in self.file.joints)
+        return read_only(self.torque_limits / self.drive_constants) if bare else self.current_limits
+
     @property
     def nuisances(self) -> Nuisances:
         """Magnitudes of what the simulated arm does that the model does not.
@@ -226,6 +238,8 @@ class Robot:
         Raises:
             ConfigurationError: robot.yaml has none.
         """
+        if self.file.rest_posture is not None:
+            return read_only(self.file.rest_posture)
         if self.file.rest_posture_deg is None:
             raise ConfigurationError(f"robot '{self.name}' has no rest_posture_deg in robot.yaml, which a motion needs")
         return read_only(np.deg2rad(self.file.rest_posture_deg))

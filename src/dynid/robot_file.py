@@ -197,6 +197,7 @@ class RobotFile(Strict):
     coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None where every motor moves one
         joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
     undecided: what a person must still decide before the robot is used, by field, as a question.
+    rest_posture: as rest_posture_deg, for arms with joints that slide [rad; m where a joint slides].
     """
 
     schema_version: Literal[1]
@@ -218,6 +219,7 @@ class RobotFile(Strict):
     audit_domain: AuditDomain | None = None
     simulation: Simulation = Simulation()
     rest_posture_deg: tuple[float, ...] | None = None
+    rest_posture: tuple[float, ...] | None = None
 
     @model_validator(mode="after")
     def _complete(self) -> "RobotFile":
@@ -252,8 +254,9 @@ class RobotFile(Strict):
         if self.audit_domain is not None:
             lengths["audit_domain.lower_deg"] = (len(self.audit_domain.lower_deg), chain)
             lengths["audit_domain.upper_deg"] = (len(self.audit_domain.upper_deg), chain)
-        if self.rest_posture_deg is not None:
-            lengths["rest_posture_deg"] = (len(self.rest_posture_deg), size)
+        for key in ("rest_posture_deg", "rest_posture"):
+            if (row := getattr(self, key)) is not None:
+                lengths[key] = (len(row), size)
         nuisances = self.simulation.nuisances
         if nuisances is not None:
             lengths["simulation.nuisances.coulomb_friction_nm"] = (len(nuisances.coulomb_friction_nm), size)

@@ -143,7 +143,9 @@ class ExcitationOptimiser:
         lower, upper = self._excitation.limits(profile)
         lower, upper = np.maximum(lower, self._robot.lower), np.minimum(upper, self._robot.upper)
         file, middle = self._excitation.file, 0.5 * (lower + upper)
-        fastest = file.profiles[profile].speed_scale * max(max(row) for row in file.speed_factors.values())
+        fastest = file.profiles[profile].speed_scale * max(
+            (max(row) for row in file.speed_factors.values()), default=1.0
+        )
         velocity = np.minimum(fastest * np.array(file.velocity_rad_s), self._robot.velocity_limits)
         return Bounds(
             middle + share * (lower - middle),

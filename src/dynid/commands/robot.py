@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dynid.commands.options import JsonOption
 from dynid.commands.terminal import say, stdout
+from dynid.errors import DynidError
 
 if TYPE_CHECKING:
     from dynid.model.robot_check import RobotCheck
@@ -37,8 +38,14 @@ def new(
     refuse_existing(folder)
     draft = draft_robot(name, urdf, tip, decoupled or (), total_mass)
     write_draft(draft, urdf, folder)
+    missing = _drafted_motions(folder)
     if as_json:
-        found = {"folder": str(folder), "chain": list(draft.chain), "decoupled": list(draft.decoupled)}
+        found = {
+            "folder": str(folder),
+            "motions": missing or "drafted",
+            "chain": list(draft.chain),
+            "decoupled": list(draft.decoupled),
+        }
         print(json.dumps(found | {"questions": dict(draft.questions)}))
         return
     counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled"
@@ -46,7 +53,44 @@ def new(
     if isinstance(draft.nominal, str):
         say(f"no models/nominal.yaml: {draft.nominal}")
     _print_questions(draft.questions)
+    if missing:
+        say(f"no excitation.yaml: {escape(missing)}; then run: dynid robot motions {folder}")
     say(f"answer the questions, then run: dynid robot check {folder}")
+
+
+def _drafted_motions(folder: Path) -> str:
+    """Motions and gains beside a new robot.yaml; why there are none, '' if there are."""
+    from dynid.control.motion_draft import write_motions
+    from dynid.robot import load_robot
+
+    try:
+        write_motions(load_robot(folder), folder)
+    except DynidError as error:
+        return str(error)
+    return ""
+
+
+@robot.command("motions")
+def motions(
+    robot: Annotated[str, typer.Argument(help="Robot name, or a folder with a robot.yaml.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the two files; default: the robot's own.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draft excitation.yaml and controller.yaml from a robot's limits, for simulate, excite and trajectories."""
+    from dynid.control.motion_draft import FILES, write_motions
+    from dynid.robot import load_robot
+    from dynid.trajectory.families import load_excitation
+
+    loaded = load_robot(robot)
+    folder = out or loaded.folder
+    write_motions(loaded, folder)
+    excitation = load_excitation(loaded, folder / FILES[0])
+    seconds = {name: excitation.trajectory(name).duration for name in excitation.names}
+    if as_json:
+        print(json.dumps({"folder": str(folder), "duration_s": seconds}))
+        return
+    say(*(f"{name:22} {duration:7.1f} s" for name, duration in seconds.items()))
+    say(f"{folder / FILES[0]} and {FILES[1]}: read what they say on safety")
 
 
 @robot.command("check")

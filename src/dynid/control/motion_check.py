@@ -12,8 +12,7 @@ from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import StandardFile, from_file
-from dynid.resources import load_validated
+from dynid.model.standard import load_standard
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 
@@ -36,7 +35,7 @@ class MotionLimits:
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
     """The limits of a robot, accelerations (n,) [rad/s^2]; motors give `CURRENT_SHARE` of their current limits."""
-    torque = CURRENT_SHARE * robot.current_limits * robot.torque_constants
+    torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
     return MotionLimits(robot.lower, robot.upper, robot.velocity_limits, acceleration, torque)
 
 
@@ -49,8 +48,9 @@ def position_and_speed(robot: Robot) -> "MotionCheck":
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
     """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
     model = ArmModel.of(robot, mount=mount)
-    file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
-    return model_torques(model, model.base_parameters(from_file(file, model.mdh)), FrictionLaw.of(robot.size, {}))
+    path = robot.folder / robot.file.simulation.standard_parameters
+    standard = load_standard(path, model.mdh, model.regrouping.standard)
+    return model_torques(model, model.base_parameters(standard), FrictionLaw.of(robot.size, {}))
 
 
 def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Torques:

@@ -7,6 +7,7 @@ import pinocchio
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import read_urdf_text
+from dynid.model.urdf_tree import read_tree, with_limited_turns
 from dynid.robot import FloatArray, Robot
 
 STEP_RAD = 0.03  # of all joints together between two postures that are looked at
@@ -30,7 +31,7 @@ class SelfCollision:
     """
 
     def __init__(self, robot: Robot) -> None:
-        text = read_urdf_text(robot.urdf_path)
+        text = with_limited_turns(read_tree(read_urdf_text(robot.urdf_path), str(robot.urdf_path)))
         try:
             self._model = pinocchio.buildModelFromXML(text)
             self._shapes = pinocchio.buildGeomFromUrdf(

@@ -3,6 +3,7 @@
 pinocchio reads the URDF; this file only refuses what must not be read (DOCTYPEs) and orders what pinocchio gives.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,17 +16,46 @@ from dynid.model.urdf_tree import read_tree, with_limited_turns
 from dynid.robot import FloatArray, Robot, read_only
 
 
+MOST_URDF_BYTES = 16 * 2**20
+ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
+DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
+NOISE_RAD = 1e-6  # of an exporter
+
+
 def read_urdf_text(path: Path) -> str:
-    """The URDF's text; a file with a DOCTYPE (the way to external entities) is refused."""
+    """The URDF's text; a file with a DOCTYPE (the way to external entities) is refused.
+
+    Angles such as 1.5708, which are exact but for their last digit, become exact: axes that are parallel but for 4e-6
+    rad have their common normal kilometres away.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, or with a DOCTYPE.
+    """
     try:
+        if not path.exists():
+            raise InputNotFoundError(f"no such URDF file: {path}")
+        if not path.is_file() or path.stat().st_size > MOST_URDF_BYTES:
+            raise ConfigurationError(f"{path} is no URDF: expected a regular file of at most {MOST_URDF_BYTES} bytes")
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputNotFoundError(f"no such URDF file: {path}") from None
-    except (UnicodeDecodeError, IsADirectoryError) as error:
+    except (UnicodeDecodeError, OSError) as error:
         raise ConfigurationError(f"{path} is not a valid URDF: {error}") from error
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; remove it, a URDF needs neither")
-    return text
+    return ANGLES.sub(lambda found: found[1] + " ".join(map(_exact, found[2].split())), text)
+
+
+def _exact(figure: str) -> str:
+    """An angle that stands for a multiple of a quarter turn, or with four decimals or more of 15 deg, in full."""
+    digits = DECIMALS.fullmatch(figure)
+    decimals = len(digits[1]) if digits else 0
+    try:
+        value, step = float(figure), np.pi / (12.0 if decimals >= 4 else 2.0)
+        exact = step * round(value / step)
+    except (ValueError, OverflowError):
+        return figure  # the parser says what is wrong with it
+    meant = abs(value - exact) < max(10.0**-decimals if decimals else 0.0, NOISE_RAD)
+    return repr(exact) if meant and value != exact else figure
 
 
 def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str = "the text") -> pinocchio.Model:

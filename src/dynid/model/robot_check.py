@@ -12,6 +12,9 @@ from dynid.model.standard import load_standard
 from dynid.robot import Robot
 
 
+DRAFT = "'dynid robot motions' drafts it"
+
+
 @dataclass(frozen=True)
 class Use:
     """One thing that a robot can be used for; `missing` says what keeps it from that, '' if nothing does."""
@@ -98,13 +101,14 @@ def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     settings = unbounded or _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
     nominal = _nominal(robot, model)
     driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
-    motions = _missing_file(robot, "excitation.yaml", "motions") or _missing_file(robot, "controller.yaml", "gains")
-    simulated = "coupled motors are not simulated" if model.drive.coupled else _missing("nuisances", robot=robot)
+    motions = _missing_file(robot, "excitation.yaml", DRAFT) or _missing_file(robot, "controller.yaml", DRAFT)
+    needed = ("nuisances", "rest_posture", "torque_limits")
+    simulated = "coupled motors are not simulated" if model.drive.coupled else _missing(*needed, robot=robot)
     return (
         Use("identify from torques", _missing("torque_limits", robot=robot) or settings),
         Use("identify from currents", _missing("torque_constants", robot=robot) or settings),
         Use("standard parameters close to CAD values", nominal),
-        Use("simulate", driving or simulated or nominal or motions),
+        Use("simulate", simulated or nominal or motions),
         Use("drive the arm", driving or motions),
     )
 

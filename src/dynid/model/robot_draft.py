@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio
 import yaml
 
 from dynid.errors import ConfigurationError
@@ -21,6 +22,10 @@ DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # 
 MASS_FACTOR = 3.0  # a URDF's mass may be wrong by so much either way
 TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
 TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
+LOOKED_AT = 256  # random poses, at which load and inertia of every joint are looked at
+MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
+SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
+BRISK = 5.0  # rad/s^2 or m/s^2
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
 ENDLESS_RAD = 100.0  # limits beyond this are none
 
@@ -172,7 +177,64 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
     return {f"{name}_lower_m": [*map(_figures, lower)], f"{name}_upper_m": [*map(_figures, upper)]}
 
 
-def _nominal(name: str, urdf: Path, chain: SerialChain, axes: tuple[str, ...]) -> StandardFile | str:
+def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
+    """Random poses within the limits, (K, n), the first near zero; and what gravity takes at each, (K, n) [N m; N]."""
+    limits = [(row.get("lower_m", np.deg2rad(row.get("lower_deg", 0.0))), row.get("upper_m", None)) for row in rows]
+    lower = np.array([low for low, _ in limits])
+    upper = np.array([np.deg2rad(row["upper_deg"]) if up is None else up for (_, up), row in zip(limits, rows)])
+    near = np.clip(0.0, lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower))
+    poses = np.vstack([near, np.random.default_rng(0).uniform(lower, upper, (LOOKED_AT, len(rows)))])
+    size, data = chain.size, chain.model.createData()
+    loads = np.zeros_like(poses)
+    for q, load in zip(poses, loads, strict=True):
+        load[:size] = pinocchio.computeGeneralizedGravity(chain.model, data, q[:size])
+    return poses, loads
+
+
+def _drives(
+    chain: SerialChain, rows: list[dict[str, Any]], loads: FloatArray, poses: FloatArray
+) -> tuple[FloatArray, list[AxisRow]]:
+    """What the joints need, (n,) [N m; N], and rotors and friction as geared drives of this size have them, which no URDF says: proposals for the simulated arm.
+
+    A rotor is worth a fifth of the inertia behind the joint at least, and what its load could not move faster than 60
+    rad/s^2; friction is a tenth of what the joint needs, viscous at its speed limit.
+    """
+    data = chain.model.createData()
+    inertia = np.full(len(rows), 1e-3)
+    inertia[: chain.size] = np.mean(
+        [np.diag(pinocchio.crba(chain.model, data, q[: chain.size])) for q in poses], axis=0
+    )
+    load = np.abs(loads).max(axis=0)
+    rotors = np.maximum.reduce(
+        [0.2 * inertia, load / 60.0, np.full(len(rows), max(SMALL * inertia.max(), LEAST_ROTOR))]
+    )
+    need = load + BRISK * (inertia + rotors)
+    need = np.maximum(need, SMALL * need.max()).clip(max=[row.get("torque_limit_nm", np.inf) for row in rows])
+    return need, [
+        AxisRow(
+            joint=row["name"],
+            rotor_inertia_kg_m2=_figures(rotor),
+            viscous_friction_nm_s_per_rad=_figures(0.05 * torque / min(_speed(row), 2.0)),
+        )
+        for row, rotor, torque in zip(rows, rotors, need, strict=True)
+    ]
+
+
+def _speed(row: dict[str, Any]) -> float:
+    return float(row.get("velocity_limit_rad_s") or row["velocity_limit_m_s"])
+
+
+def _rest(rows: list[dict[str, Any]], poses: FloatArray, loads: FloatArray) -> dict[str, list[float]]:
+    """Zero, or where a limit or the load is in the way the pose that loads the drives least."""
+    limits = np.array([row.get("torque_limit_nm", np.inf) for row in rows])
+    shares = (np.abs(loads) / limits).max(axis=1)
+    chosen = poses[0] if shares[0] <= MODERATE else poses[int(np.argmin(shares))]
+    if any("lower_m" in row for row in rows):
+        return {"rest_posture": np.round(chosen, 4).tolist()}
+    return {"rest_posture_deg": np.round(np.rad2deg(chosen), 1).tolist()}
+
+
+def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> StandardFile | str:
     """The URDF's inertials as standard parameters, or why they are none."""
     rows = []
     for joint, inertia in zip(list(chain.model.names)[1:], list(chain.model.inertias)[1:], strict=True):
@@ -182,10 +244,8 @@ def _nominal(name: str, urdf: Path, chain: SerialChain, axes: tuple[str, ...]) -
             return f"the URDF's inertial of the link after {joint} belongs to no body"
         centre, products = [*map(float, inertia.lever)], [*map(float, six(tensor))]
         rows.append(LinkRow(mass_kg=float(inertia.mass), centre_of_mass_m=centre, inertia_kg_m2=products))
-    source = f"Inertials of {urdf.name}, rotors and friction unknown"
-    return StandardFile(
-        robot=name, source=source, links=tuple(rows), axes=tuple(AxisRow(joint=joint) for joint in axes)
-    )
+    source = f"Inertials of {urdf.name}; rotors and friction are proposals for the simulated arm"
+    return StandardFile(robot=name, source=source, links=tuple(rows), axes=tuple(axes))
 
 
 def _next_origin(chain: SerialChain, j: int) -> FloatArray:
@@ -231,6 +291,9 @@ def draft_robot(
     }
     rows = [_joint_row(joint, "chain", questions) for joint in joints]
     rows += [_joint_row(joint, "decoupled", questions) for joint in beyond]
+    poses, loads = _loads(serial, rows)
+    need, drives = _drives(serial, rows, loads, poses)
+    questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
     content = {
         "schema_version": 1,
         "name": name,
@@ -248,10 +311,21 @@ def draft_robot(
             "friction_offset": True,
         },
         "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),
+        **_rest(rows, poses, loads),
+        "simulation": {
+            "nuisances": {
+                "coulomb_friction_nm": [_figures(0.05 * torque) for torque in need],
+                "torque_noise_nm": [_figures(0.005 * torque) for torque in need],
+                "encoder_counts_per_turn": 65536,
+                "quantise_current": False,
+                "stamp_jitter_s": 5e-5,
+                "communication_delay_s": 9e-4,
+            }
+        },
         "undecided": questions,
     }
     RobotFile.model_validate(content)
-    return Draft(content, chain, hand, left_out, _nominal(name, urdf, serial, (*chain, *hand)))
+    return Draft(content, chain, hand, left_out, _nominal(name, urdf, serial, drives))
 
 
 def _joints_question(chain: tuple[str, ...], decoupled: tuple[str, ...], left_out: tuple[str, ...]) -> str:

@@ -13,7 +13,10 @@ PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 
 
 class HardwareSettings(Strict):
-    """Topic `hardware_settings` (latched): what the driver of the arm did with currents and time."""
+    """Topic `hardware_settings` (latched): what the driver of the arm did with currents and time.
+
+    torque_constants_nm_per_a: () where drives are commanded by torque and report torque.
+    """
 
     robot: str
     joint_names: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -30,7 +33,7 @@ class HardwareSettings(Strict):
     def _consistent(self) -> "HardwareSettings":
         if len(set(self.joint_names)) != len(self.joint_names):
             raise ValueError("joint_names must be unique")
-        if len(self.torque_constants_nm_per_a) != len(self.joint_names):
+        if len(self.torque_constants_nm_per_a) not in (0, len(self.joint_names)):
             got, want = len(self.torque_constants_nm_per_a), len(self.joint_names)
             raise ValueError(f"torque_constants_nm_per_a has {got} entries, expected {want}, one per joint")
         return self
@@ -123,7 +126,7 @@ def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> 
 def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
     """Torque constants scale every parameter; others than today's are used as recorded, and said so."""
     recorded = hardware.torque_constants_nm_per_a
-    if robot is None or np.allclose(robot.torque_constants, recorded):
+    if robot is None or not recorded or np.allclose(robot.torque_constants, recorded):
         return []
     return [f"recorded with torque constants {recorded} N m/A, robot.yaml now says {robot.torque_constants.tolist()}"]
 

@@ -37,16 +37,18 @@ class PrimitiveStep(Strict):
 class Profile(Strict):
     """Limits and amplitudes of one variant of the families.
 
-    `joint_limits_deg` replaces the robot's limits of single joints; `margin_deg` is kept from every limit.
+    `joint_limits_deg` replaces the robot's limits of single joints that turn; `margin_deg` is kept from every limit,
+    `margin_m` where a joint slides.
     `amplitudes_deg` holds one row per posture and one per wrist variant of it (`<posture>_wrist`).
     """
 
     about: str
     joint_limits_deg: dict[int, tuple[float, float]] = {}
     margin_deg: NonNegative = 0.0
-    wrist_offset_deg: float
+    margin_m: NonNegative = 0.0
+    wrist_offset_deg: float = 0.0
     speed_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
-    amplitudes_deg: dict[str, tuple[Amplitude, ...]]
+    amplitudes_deg: dict[str, tuple[Amplitude, ...]] = {}
 
 
 class PatternMotion(Strict):
@@ -64,16 +66,34 @@ class Concatenation(Strict):
 
 
 class WaypointMotion(Strict):
-    """A multi-axis motion through explicit waypoints, the same in every profile."""
+    """A multi-axis motion through explicit waypoints, the same in every profile.
 
-    waypoints_deg: Annotated[tuple[Posture, ...], Field(min_length=2)]
+    `waypoints` [rad; m where a joint slides] take the place of `waypoints_deg` for arms with joints that slide.
+    """
+
+    waypoints_deg: Annotated[tuple[Posture, ...], Field(min_length=2)] | None = None
+    waypoints: Annotated[tuple[Posture, ...], Field(min_length=2)] | None = None
     speed_factor: SpeedFactor
     dwell_s: NonNegative = 0.0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "WaypointMotion":
+        if (self.waypoints_deg is None) == (self.waypoints is None):
+            raise ValueError("give waypoints_deg, or waypoints [rad; m where a joint slides]")
+        return self
+
+    @property
+    def rows(self) -> tuple[Posture, ...]:
+        """The waypoints, in the unit in which they are given."""
+        return self.waypoints_deg or self.waypoints or ()
 
 
 def _kind(value: Any) -> str:
     keys = value if isinstance(value, dict) else vars(value)
-    return next((key for key in ("concatenate", "waypoints_deg") if key in keys), "pattern")
+    return next(
+        (key for key in ("concatenate", "waypoints_deg") if key in keys),
+        "waypoints_deg" if "waypoints" in keys else "pattern",
+    )
 
 
 Motion = Annotated[
@@ -85,16 +105,19 @@ Motion = Annotated[
 
 
 class ExcitationFile(Strict):
-    """The schema of excitation.yaml; limits are those of the time law, before the relative speed factor."""
+    """The schema of excitation.yaml; limits are those of the time law, before the relative speed factor.
+
+    For a joint that slides read rad/s as m/s. Without patterns there are neither levels nor postures.
+    """
 
     schema_version: Literal[1]
     velocity_rad_s: tuple[Positive, ...]
     acceleration_rad_s2: tuple[Positive, ...]
-    levels: tuple[str, ...]
-    speed_factors: dict[str, tuple[SpeedFactor, ...]]
-    postures_deg: dict[str, Posture]
-    wrist_variant: WristVariant
-    patterns: dict[str, tuple[PrimitiveStep, ...]]
+    levels: tuple[str, ...] = ()
+    speed_factors: dict[str, tuple[SpeedFactor, ...]] = {}
+    postures_deg: dict[str, Posture] = {}
+    wrist_variant: WristVariant = WristVariant(joint=1)
+    patterns: dict[str, tuple[PrimitiveStep, ...]] = {}
     profiles: dict[str, Profile]
     trajectories: dict[str, Motion]
 
@@ -109,9 +132,7 @@ class ExcitationFile(Strict):
             }
         for name, motion in self.trajectories.items():
             if isinstance(motion, WaypointMotion):
-                rows |= {
-                    f"trajectories.{name}.waypoints_deg[{k}]": len(row) for k, row in enumerate(motion.waypoints_deg)
-                }
+                rows |= {f"trajectories.{name}.waypoints_deg[{k}]": len(row) for k, row in enumerate(motion.rows)}
         problems = [f"{key} has {got} entries, expected {size}" for key, got in rows.items() if got != size]
         problems += [
             f"speed_factors.{name} has {len(row)} entries, expected {len(self.levels)}, one per level"

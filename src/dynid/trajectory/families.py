@@ -60,7 +60,8 @@ class Excitation:
         lower, upper = np.rad2deg(self.robot.lower), np.rad2deg(self.robot.upper)
         for number, (low, high) in settings.joint_limits_deg.items():
             lower[number - 1], upper[number - 1] = low, high
-        return read_only(np.deg2rad(lower + settings.margin_deg)), read_only(np.deg2rad(upper - settings.margin_deg))
+        margin = np.where(self.robot.prismatic, settings.margin_m, np.deg2rad(settings.margin_deg))
+        return read_only(np.deg2rad(lower) + margin), read_only(np.deg2rad(upper) - margin)
 
     def trajectory(self, name: str, profile: str = DEFAULT_PROFILE) -> Trajectory:
         """One trajectory, for all n axes.
@@ -104,13 +105,13 @@ class Excitation:
         Raises:
             ConfigurationError: waypoints of another number of axes.
         """
-        widths = {len(row) for row in motion.waypoints_deg}
+        widths = {len(row) for row in motion.rows}
         if widths != {self.robot.size}:
             raise ConfigurationError(
                 f"trajectory '{name}' has waypoints of {', '.join(map(str, sorted(widths)))} entries; robot "
                 f"'{self.robot.name}' has {self.robot.size} axes"
             )
-        points = np.deg2rad(motion.waypoints_deg)
+        points = np.array(motion.rows) if motion.waypoints_deg is None else np.deg2rad(motion.rows)
         return self._through(name, points, [motion.speed_factor] * (len(points) - 1), motion.dwell_s)
 
     def _pattern(self, name: str, motion: schema.PatternMotion, profile: str) -> Trajectory:

@@ -169,14 +169,14 @@ def signals_of(recording: Recording, robot: Robot, settings: IdentificationSetti
     chosen = torques.pop(settings.torque_source, None)
     if chosen is None:
         raise DataError(f"{recording.source} holds no applied torques; use torque_source: present")
-    constants = np.array(recording.hardware.torque_constants_nm_per_a)[columns]
+    constants = np.array(recording.hardware.torque_constants_nm_per_a)
     return Signals(
         joint_names=robot.joint_names,
         time=recording.time,
         q=recording.q[:, columns],
         torque_time=chosen.time,
         tau=chosen.tau,
-        torque_limits=read_only(constants * robot.current_limits),
+        torque_limits=read_only(constants[columns] * robot.current_limits) if constants.size else robot.torque_limits,
         window=recording.trajectory_span() if recording.experiments else None,
         dq=recording.dq[:, columns],
         torque_delay_s=chosen.delay_s,

@@ -168,8 +168,8 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
             k,
             late,
             wanted,
-            robot.torque_constants,
-            robot.current_limits,
+            robot.drive_constants,
+            robot.drive_limits,
             nuisances.current_step,
             noise,
             out.command,
@@ -261,7 +261,7 @@ def assembled(
     plant: ArmPlant, trajectory: str, duration_s: float, mount: str, plan: Schedule, raw: Records
 ) -> SimulatedRun:
     """The run that readings, references and the name and length of its trajectory make."""
-    constants, nuisances = plant.robot.torque_constants, plant.nuisances
+    constants, nuisances = plant.robot.drive_constants, plant.nuisances
     # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
     # a cycle early. The mean is neither, as on the real chain, which writes between readings.
     before = np.vstack([np.zeros_like(raw.in_force[:1]), raw.in_force[:-1]])

@@ -90,7 +90,7 @@ class ArmPlant:
         self._gears = GearFriction(self.friction, warm_up, self._model, self._data)
         self._play = Play(self.nuisances.backlash, start)
         self.drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
-        self.sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.torque_constants, seed, SENSOR_NOISE)
+        self.sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.drive_constants, seed, SENSOR_NOISE)
         self._longest_step = longest_step_s or robot.file.simulation.step_s
         self._time = 0.0
         self._current, self._held_torque = np.zeros(robot.size), np.zeros(robot.size)
@@ -148,7 +148,7 @@ class ArmPlant:
     def set_currents(self, current_a: FloatArray) -> None:
         """Motor currents from now on, (n,) [A]; the first current that is not zero takes the arm off its stand."""
         self._current[:] = current_a
-        np.multiply(self._current, self.robot.torque_constants, out=self._held_torque)
+        np.multiply(self._current, self.robot.drive_constants, out=self._held_torque)
         if self._held and self._current.any():
             self._held = False
 

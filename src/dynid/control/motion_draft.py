@@ -1,0 +1,213 @@
+"""First motions and gains of a robot, drafted from its limits; whatever is handed out has passed `MotionCheck`.
+
+Postures are random within the limits, the same for the same robot. At some of them every joint in turn moves far while
+the others move a little, which tells their parameters apart; the ways between postures move all joints far. A way that a limit or a contact forbids is left
+out and another posture is tried.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.model.standard import StandardFile
+from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.excitation_schema import ExcitationFile
+from dynid.trajectory.families import Excitation
+from dynid.trajectory.trajectory import through
+
+SPEED_SHARE, CALM = 0.6, (2.0, 0.4)  # of the speed limits; and at most [rad/s, m/s]
+RUN_UP_S = 0.2  # in which a joint reaches its speed, where the torque allows it
+INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # of the torque limit: for acceleration alone, and for a posture
+MARGIN_DEG, MARGIN_M = 3.0, 0.01
+# Shares of the ranges by which one joint moves to either side, and the others with it: what rests, sticks, and shows
+# some torque within its dry friction.
+MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
+MOST_TRIED, LOOKED_AT = 400, 256
+FILES = ("excitation.yaml", "controller.yaml")
+SLOW, MIDDLE, FAST = 0.35, 0.7, 1.0
+HEAD = """\
+# Drafted by 'dynid robot motions' from the limits of robot.yaml and from {standard}.
+# SAFETY: checked against position, speed and torque limits{contact}. Nobody
+# has looked at the base, the table or the room: look at the motions in simulation before a real arm moves.
+"""
+GAINS = """\
+# Drafted by 'dynid robot motions': M_hat and D_hat from {standard}, rotors and friction
+# as proposed there. Gentle gains; the arm sags under gravity. 'dynid joint-id' measures M_hat and D_hat on the arm.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class MotionDraft:
+    """Content of excitation.yaml and controller.yaml, and whether contact of links could be looked for."""
+
+    excitation: dict[str, Any]
+    controller: dict[str, Any]
+    contact: bool
+
+
+class _Drafter:
+    """Draws motions of one robot."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        turning = ~np.array(robot.prismatic)
+        margin = np.minimum(np.where(turning, np.deg2rad(MARGIN_DEG), MARGIN_M), 0.1 * (robot.upper - robot.lower))
+        reach = np.where(turning, np.pi, np.inf)  # more than half a turn to either side only winds cables up
+        lower, upper = np.maximum(robot.lower + margin, -reach), np.minimum(robot.upper - margin, reach)
+        around = lower >= upper  # limits that lie beyond half a turn
+        self.lower, self.upper = np.where(around, robot.lower, lower), np.where(around, robot.upper, upper)
+        self.collision: SelfCollision | None
+        try:
+            self.collision = SelfCollision(robot)
+        except ConfigurationError:  # meshes that are not there; the file says that contact was not looked for
+            self.collision = None
+        self.torques = nominal_torques(robot, None)
+        self.rng = np.random.default_rng(0)
+        self._poses = np.vstack([robot.rest_posture, self.rng.uniform(self.lower, self.upper, (LOOKED_AT, robot.size))])
+        self.inertia = self._inertia()
+        calm = np.where(turning, *CALM)
+        self.velocity = np.minimum(SPEED_SHARE * robot.velocity_limits, calm)
+        spare = INERTIAL_SHARE * robot.torque_limits / self.inertia.max(axis=0)
+        self.acceleration = np.minimum(self.velocity / RUN_UP_S, spare)
+        limits = robot_limits(robot, 2.0 * self.acceleration)
+        self.check = MotionCheck(robot, limits, self.torques, self.collision)
+
+    def _inertia(self) -> FloatArray:
+        """The diagonal of M(q) with rotors at all poses, (K, n) [kg m^2; kg]."""
+        rest, columns = np.zeros_like(self._poses), []
+        held = self.torques(self._poses, rest, rest)
+        for joint, unit in enumerate(np.eye(self.robot.size)):
+            columns.append((self.torques(self._poses, rest, rest + unit) - held)[:, joint])
+        return np.maximum(np.array(columns).T, 1e-9)
+
+    def _held(self, q: FloatArray) -> bool:
+        """Whether the drives hold a posture (n,) with some torque to spare."""
+        row, rest = q[None], np.zeros((1, len(q)))
+        return bool((np.abs(self.torques(row, rest, rest)[0]) <= HOLDING_SHARE * self.robot.torque_limits).all())
+
+    def _allowed(self, a: FloatArray, b: FloatArray) -> bool:
+        try:
+            way = np.array([a, b])
+            self.check.check([through("way", self.robot.joint_names, way, self.velocity, self.acceleration)])
+        except SafetyError:
+            return False
+        return True
+
+    def _postures(self, start: FloatArray) -> Iterator[FloatArray]:
+        """Postures (n,), each of which may be reached from the one before and left for the start."""
+        at = start
+        for _ in range(MOST_TRIED):
+            q = self.rng.uniform(self.lower, self.upper)
+            if self._held(q) and self._allowed(at, q) and self._allowed(q, start):
+                yield q
+                at = q
+
+    def waypoints(self, postures: int, in_turn: bool) -> FloatArray:
+        """From the rest posture through some postures and back, (k, n) [rad, m]; at each, joints may move in turn.
+
+        Raises:
+            SafetyError: the rest posture or nearly every way leaves a limit.
+        """
+        start = self.robot.rest_posture
+        if not (self._held(start) and self._allowed(start, start)):
+            raise SafetyError(
+                f"robot '{self.robot.name}' cannot be held at its rest posture with {HOLDING_SHARE:.0%} of its torque "
+                "limits, or it lies beyond a limit: correct rest_posture or torque limits in robot.yaml"
+            )
+        rows, found = [start], 0
+        for q in self._postures(start):
+            rows.append(q)
+            if in_turn:
+                rows += self._in_turn(q)
+            found += 1
+            if found == postures:
+                return np.array([*rows, start])
+        raise SafetyError(
+            f"only {found} of {postures} postures can be reached within the limits of robot '{self.robot.name}': "
+            "look at its torque limits, masses and collision shapes"
+        )
+
+    def _in_turn(self, q: FloatArray) -> list[FloatArray]:
+        """Every joint in turn to either side of q (n,) and back, the others a little, where the limits allow it."""
+        rows = []
+        for joint in reversed(range(self.robot.size)):
+            for side in (1.0, -1.0):
+                share = np.full(self.robot.size, OTHERS_SHARE) * self.rng.choice([-1.0, 1.0], self.robot.size)
+                share[joint] = side * MAIN_SHARE
+                moved = np.clip(q + share * (self.upper - self.lower), self.lower, self.upper)
+                if self._allowed(q, moved):
+                    rows += [moved, q]
+        return rows
+
+
+def draft_motions(robot: Robot) -> MotionDraft:
+    """Motions to identify from and to validate with, and gains that realise them.
+
+    Raises:
+        ConfigurationError: no torque limits, rest posture or nominal parameters.
+        SafetyError: the limits leave no room to move.
+    """
+    drafter = _Drafter(robot)
+    sliding = any(robot.prismatic)
+
+    def motion(postures: int, factor: float, in_turn: bool = False) -> dict[str, Any]:
+        points = drafter.waypoints(postures, in_turn)
+        rows = np.round(points, 4) if sliding else np.round(np.rad2deg(points), 2)
+        return {"speed_factor": factor, "waypoints" if sliding else "waypoints_deg": rows.tolist()}
+
+    content = {
+        "schema_version": 1,
+        "velocity_rad_s": _figures(drafter.velocity),
+        "acceleration_rad_s2": _figures(drafter.acceleration),
+        "profiles": {"limited": {"about": "within the limits of robot.yaml", "margin_deg": 1.0, "margin_m": 0.002}},
+        "trajectories": {
+            "in_turn": motion(3, MIDDLE, in_turn=True),
+            "slow": motion(4, SLOW),
+            "fast": motion(10, FAST),
+            "demo_identification": {"concatenate": ["in_turn", "slow", "fast"]},
+            "demo_validation": motion(8, MIDDLE),
+        },
+    }
+    excitation = Excitation(ExcitationFile.model_validate(content), robot)
+    drafter.check.check([excitation.trajectory(name) for name in excitation.names])
+    return MotionDraft(content, _gains(robot, drafter), drafter.collision is not None and drafter.collision.pairs > 0)
+
+
+def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
+    file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+    return {
+        "schema_version": 1,
+        "proportional_gain_1_s2": [400.0] * robot.size,
+        "velocity_gain_1_s": [40.0] * robot.size,
+        "inertia_kg_m2": _figures(1.2 * drafter.inertia.mean(axis=0)),
+        "damping_nm_s_rad": _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes])),
+        "pseudo_differentiation_s": 0.002,
+    }
+
+
+def _figures(values: FloatArray) -> list[float]:
+    """Three significant figures each."""
+    return [float(f"{value:.3g}") for value in values]
+
+
+def write_motions(robot: Robot, folder: Path) -> MotionDraft:
+    """Draft excitation.yaml and controller.yaml into a folder; errors as in `draft_motions`.
+
+    Raises:
+        OutputExistsError: one of the files exists; nothing is written.
+    """
+    for name in FILES:
+        refuse_existing(folder / name)
+    draft = draft_motions(robot)
+    standard = robot.file.simulation.standard_parameters
+    contact = ", and for contact of its links" if draft.contact else "; contact of links was NOT looked for"
+    write_whole(folder / FILES[0], HEAD.format(standard=standard, contact=contact) + yaml_text(draft.excitation))
+    write_whole(folder / FILES[1], GAINS.format(standard=standard) + yaml_text(draft.controller))
+    return draft

@@ -1,0 +1,117 @@
+"""From a URDF that nobody has seen to an accepted model, by the documented commands alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from random_arm import random_arm
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import OutputExistsError, SafetyError
+from dynid.model.chain import read_urdf_text
+from dynid.model.dynamics import ArmModel
+from dynid.recording.recording import load_recording
+from dynid.robot import load_robot
+
+MOTIONS = ("demo_identification", "demo_validation")
+
+
+def dynid(*arguments: object) -> dict[str, Any]:
+    """The answer of a command in JSON; it must succeed."""
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.stdout
+    return dict(json.loads(result.stdout))
+
+
+def _numbers(nested: object) -> list[float]:
+    """All numbers of nested dictionaries."""
+    return [x for value in nested.values() for x in _numbers(value)] if isinstance(nested, dict) else [float(nested)]
+
+
+def drafted(folder: Path, text: str, *options: str) -> tuple[Path, dict[str, Any]]:
+    """A robot's folder from a URDF, and what the command said."""
+    (folder / "arm.urdf").write_text(text, encoding="utf-8")
+    arm = folder / "arm"
+    return arm, dynid("robot", "new", "arm", "--urdf", folder / "arm.urdf", "--out", arm, *options)
+
+
+def accepted(arm: Path, work: Path) -> dict[str, Any]:
+    """Simulated runs of the drafted motions, and the verdict of the model that comes of them."""
+    assert set(MOTIONS) <= dynid("trajectories", "list", "--robot", arm).keys()
+    dynid("simulate", *MOTIONS, "--robot", arm, "--out", work / "runs")
+    bags = [work / "runs" / name for name in MOTIONS]
+    return dynid("identify", bags[0], "--validate", bags[1], "--robot", arm, "--out", work / "model")
+
+
+@pytest.mark.parametrize(
+    ("seed", "prismatic", "odd"),
+    [
+        (1, False, False),
+        pytest.param(2, True, False, marks=pytest.mark.slow),
+        pytest.param(3, False, True, marks=pytest.mark.slow),
+        pytest.param(4, True, True, marks=pytest.mark.slow),
+        pytest.param(10, False, False, marks=pytest.mark.slow),
+    ],
+)
+def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path, seed: int, prismatic: bool, odd: bool) -> None:
+    arm, said = drafted(tmp_path, random_arm(seed, prismatic, odd), *(("--tip", "tool") if odd else ()))
+    assert said["motions"] == "drafted" and 5 <= len(said["chain"]) <= 7
+    result = accepted(arm, tmp_path)
+    assert result["accepted"] and max(_numbers(result["relative_torque_error"])) < 0.1
+    robot = load_robot(arm)
+    assert any(robot.prismatic) == prismatic
+    run = load_recording(tmp_path / "runs" / MOTIONS[0], robot)
+    assert (run.q >= robot.lower).all() and (run.q <= robot.upper).all()
+    assert (np.abs(run.tau_present) <= robot.torque_limits).all()
+    assert run.hardware.torque_constants_nm_per_a == ()  # a URDF knows none, so none may be told
+
+
+@pytest.mark.slow
+def test_the_low_cost_arm_that_comes_with_dynid(tmp_path: Path) -> None:
+    assert accepted(Path("aloha_class"), tmp_path)["accepted"]
+
+
+def test_drives_that_cannot_hold_the_arm_get_no_motions(tmp_path: Path) -> None:
+    arm, _ = drafted(tmp_path, random_arm(1))
+    content = yaml.safe_load((arm / "robot.yaml").read_text())
+    content["joints"][1]["torque_limit_nm"] = 0.01
+    (arm / "robot.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(OutputExistsError):
+        dynid("robot", "motions", arm)
+    with pytest.raises(SafetyError, match="cannot be held at its rest posture|only 0 of 3 postures"):
+        dynid("robot", "motions", arm, "--out", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_motions_follow_once_the_questions_are_answered(tmp_path: Path) -> None:
+    """A URDF without effort limits leaves nothing to draft motions from; `robot motions` does when they are there."""
+    text = random_arm(1)
+    limit = text.index('effort="')
+    arm, said = drafted(tmp_path, text[:limit] + 'effort="0' + text[text.index('" velocity', limit) :])
+    assert "neither torque_limit_nm nor current_limit_a" in said["motions"]
+    assert not (arm / "excitation.yaml").exists()
+    content = yaml.safe_load((arm / "robot.yaml").read_text())
+    content["joints"][0]["torque_limit_nm"] = float(text[limit + 8 :].split('"')[0])
+    (arm / "robot.yaml").write_text(yaml.safe_dump(content))
+    assert set(MOTIONS) <= dynid("robot", "motions", arm)["duration_s"].keys()
+    assert (arm / "controller.yaml").is_file()
+
+
+def test_angles_that_are_exact_but_for_their_last_digit_are(tmp_path: Path) -> None:
+    """Axes parallel but for 4e-6 rad put frames kilometres away, and standard parameters with them."""
+    exact = random_arm(1)
+    path = tmp_path / "arm.urdf"
+    for figure, meant in (("1.5708", np.pi / 2), ("-3.14159", -np.pi), ("0.7854", np.pi / 4), ("2e-09", 0.0)):
+        path.write_text(f'<robot><origin xyz="0.1 0 0" rpy="0 {figure} 0"/></robot>')
+        assert float(read_urdf_text(path).split('"')[3].split()[1]) == meant
+    for figure in ("0.52", "1.2", "1.571e0", "0.7855", "x", "nan"):
+        path.write_text(text := f'<robot><origin xyz="1.5708 0 0" rpy="0 {figure} 0"/></robot>')
+        assert read_urdf_text(path) == text
+    rounded = exact.replace("1.57079633", "1.5708").replace("0.785398163", "0.7854")
+    assert rounded != exact
+    arm, _ = drafted(tmp_path, rounded)
+    assert np.abs(ArmModel.of(load_robot(arm)).mdh.d).max() < 5.0
