@@ -82,7 +82,7 @@ def test_drives_that_cannot_hold_the_arm_get_no_motions(tmp_path: Path) -> None:
     (arm / "robot.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(OutputExistsError):
         dynid("robot", "motions", arm)
-    with pytest.raises(SafetyError, match="cannot be held at its rest posture|only 0 of 3 postures"):
+    with pytest.raises(SafetyError, match=r"cannot be held at its rest posture|only 0 of 3 postures"):
         dynid("robot", "motions", arm, "--out", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 

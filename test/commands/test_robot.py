@@ -174,7 +174,8 @@ def test_loops_missing_files_and_existing_folders_are_refused(tmp_path: Path) ->
 def test_kinds_of_joints_must_be_the_urdfs(tmp_path: Path) -> None:
     run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "arm"))
     file = tmp_path / "arm" / "robot.yaml"
-    file.write_text(file.read_text().replace("lower_deg", "lower_m", 1).replace("upper_deg", "upper_m", 1))
+    text = file.read_text().replace("lower_deg", "lower_m", 1).replace("upper_deg", "upper_m", 1)
+    file.write_text(text.replace("rest_posture_deg", "rest_posture", 1))
     with pytest.raises(ConfigurationError, match="joint 1 is revolute, with lower_deg and upper_deg in the URDF"):
         checked(tmp_path / "arm")
 

@@ -65,7 +65,8 @@ def test_waypoints_follow_the_robots_time_law(tmp_path):
         (POINTS.replace("points:", "punkte:"), r"mine\.yaml"),
         (WAYPOINTS.replace(", 20, 5]", ", 20]"), "7, 8 entries"),
         (WAYPOINTS.replace("speed_factor: 0.3", "speed_factor: 3"), "speed_factor"),
-        ("schema_version: 1\n", "waypoints_deg"),
+        ("schema_version: 1\n", "speed_factor"),
+        ("schema_version: 1\nspeed_factor: 1\n", "give waypoints_deg, or waypoints"),
     ],
 )
 def test_files_that_make_no_motion_are_refused(tmp_path, text, words):

@@ -1,8 +1,8 @@
 """First motions and gains of a robot, drafted from its limits; whatever is handed out has passed `MotionCheck`.
 
 Postures are random within the limits, the same for the same robot. At some of them every joint in turn moves far while
-the others move a little, which tells their parameters apart; the ways between postures move all joints far. A way that a limit or a contact forbids is left
-out and another posture is tried.
+the others move a little, which separates their parameters; the ways between postures move all joints far. A way that
+a limit or a contact forbids is left out and another posture is tried.
 """
 
 from collections.abc import Iterator

@@ -15,7 +15,6 @@ from dynid.errors import ConfigurationError, InputNotFoundError
 from dynid.model.urdf_tree import read_tree, with_limited_turns
 from dynid.robot import FloatArray, Robot, read_only
 
-
 MOST_URDF_BYTES = 16 * 2**20
 ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
 DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
@@ -38,6 +37,8 @@ def read_urdf_text(path: Path) -> str:
         if not path.is_file() or path.stat().st_size > MOST_URDF_BYTES:
             raise ConfigurationError(f"{path} is no URDF: expected a regular file of at most {MOST_URDF_BYTES} bytes")
         text = path.read_text(encoding="utf-8")
+    except InputNotFoundError:
+        raise
     except (UnicodeDecodeError, OSError) as error:
         raise ConfigurationError(f"{path} is not a valid URDF: {error}") from error
     if "<!DOCTYPE" in text or "<!ENTITY" in text:

@@ -11,7 +11,6 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import Robot
 
-
 DRAFT = "'dynid robot motions' drafts it"
 
 

@@ -179,9 +179,10 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
 
 def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
     """Random poses within the limits, (K, n), the first near zero; and what gravity takes at each, (K, n) [N m; N]."""
-    limits = [(row.get("lower_m", np.deg2rad(row.get("lower_deg", 0.0))), row.get("upper_m", None)) for row in rows]
-    lower = np.array([low for low, _ in limits])
-    upper = np.array([np.deg2rad(row["upper_deg"]) if up is None else up for (_, up), row in zip(limits, rows)])
+    lower, upper = (
+        np.array([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows])
+        for end in ("lower", "upper")
+    )
     near = np.clip(0.0, lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower))
     poses = np.vstack([near, np.random.default_rng(0).uniform(lower, upper, (LOOKED_AT, len(rows)))])
     size, data = chain.size, chain.model.createData()
@@ -194,7 +195,7 @@ def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, 
 def _drives(
     chain: SerialChain, rows: list[dict[str, Any]], loads: FloatArray, poses: FloatArray
 ) -> tuple[FloatArray, list[AxisRow]]:
-    """What the joints need, (n,) [N m; N], and rotors and friction as geared drives of this size have them, which no URDF says: proposals for the simulated arm.
+    """What the joints need, (n,) [N m; N], and proposals for rotors and friction, of which no URDF says anything.
 
     A rotor is worth a fifth of the inertia behind the joint at least, and what its load could not move faster than 60
     rad/s^2; friction is a tenth of what the joint needs, viscous at its speed limit.
