@@ -5,7 +5,19 @@ from importlib import import_module
 import typer
 
 group = typer.Typer(no_args_is_help=True)
-BENCHMARKS = ("bus", "clie", "control", "coverage", "faults", "friction", "methods", "parser", "recorder", "verdict")
+BENCHMARKS = (
+    "bus",
+    "clie",
+    "control",
+    "coverage",
+    "faults",
+    "friction",
+    "memory",
+    "methods",
+    "parser",
+    "recorder",
+    "verdict",
+)
 
 
 @group.callback()

@@ -92,6 +92,7 @@ def stages(text: str, total: int) -> Iterator[Advance]:
                 bar.advance(task)
             current[0] = description
             bar.update(task, description=description)
+            told.begun(description)
 
         yield begin
         if current[0]:
@@ -106,10 +107,14 @@ def _bar(columns: tuple[progress.ProgressColumn, ...]) -> progress.Progress:
 
 
 class _Stages:
-    """Reports each finished stage with its time, if verbose."""
+    """Reports each stage as it begins where no bar can be seen, and when it is finished with its time if verbose."""
 
     def __init__(self) -> None:
         self._console, self._began = stderr(), time.monotonic()
+
+    def begun(self, text: str) -> None:
+        if _level == "normal" and not self._console.is_terminal:
+            self._console.print(f"{text} ...", highlight=False, markup=False, soft_wrap=True)
 
     def done(self, text: str) -> None:
         now = time.monotonic()

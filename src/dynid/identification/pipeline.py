@@ -218,6 +218,7 @@ def identify(
     model = ArmModel.of(robot, mount=first.mount)
     progress("preprocessing")
     split = [one.split(settings, held_out_share) for one in sources]
+    sources = [one.released() for one in sources]
     fitted, ends = ([one for pair in split for one in pair[k]] for k in (0, 1))
     samples = join([one.samples for one in fitted])
     progress("estimating")
@@ -243,6 +244,7 @@ def identify(
         notes=(
             *_undecided(robot),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
+            *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
             *held_out.notes,
         ),

@@ -93,9 +93,8 @@ def _read(path: Path, mapping: CsvMapping) -> _Content:
     keep, notes = _usable_rows(tables, mapping)
     time = _instants(found.pop("time", None), keep, mapping, tables[0])
     notes += [note for table in tables for note in table.notes]
-    return _Content(
-        time, {name: part[keep] for name, part in found.items()}, notes, tuple(table.path for table in tables)
-    )
+    used = found if keep.all() else {name: part[keep] for name, part in found.items()}
+    return _Content(time, used, notes, tuple(table.path for table in tables))
 
 
 def _usable_rows(tables: list[CsvTable], mapping: CsvMapping) -> tuple[FloatArray, list[str]]:

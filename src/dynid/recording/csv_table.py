@@ -2,9 +2,11 @@
 
 import gzip
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,8 @@ from dynid.errors import DataError, InputNotFoundError
 from dynid.robot import FloatArray
 
 COMMENT = "#"
+PIECE = 50_000  # rows that are parsed at once
+LONGEST_LINE, MOST_EMPTY, MOST_NUMBERS = 1_000_000, 10_000, 60_000_000
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "space": None}
 
 
@@ -45,44 +49,71 @@ class CsvTable:
     notes: tuple[str, ...]
 
 
-def read_text(path: Path) -> str:
-    """The text of a CSV file, which may be compressed (.gz).
+class _Lines:
+    """Data lines of a file with their numbers, piece by piece, and the header. The file may be compressed (.gz).
 
     Raises:
         InputNotFoundError: no such file.
-        DataError: no text, or a damaged archive.
+        DataError: no text, no rows, a line of more than `LONGEST_LINE` characters, or a damaged archive.
     """
-    try:
-        raw = path.read_bytes()
-        return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
-    except (FileNotFoundError, IsADirectoryError):
-        raise InputNotFoundError(f"no such CSV file: {path}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); expected a CSV file") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is a damaged archive: {error}; download it again") from error
 
-
-class _Lines:
-    """Data lines of a file with their numbers, and the header."""
-
-    def __init__(self, path: Path, text: str, delimiter: str, decimal: str) -> None:
-        self.path, self.separator = path, SEPARATORS[delimiter]
-        self.ended = text.endswith(("\n", "\r"))
-        lines = (text.replace(",", ".") if decimal == "," else text).splitlines()
-        numbered = [(number, line) for number, line in enumerate(lines, 1) if not line.startswith(COMMENT)]
-        filled = [place for place, (_, line) in enumerate(numbered) if line.strip()]
-        if not filled:
+    def __init__(self, path: Path, delimiter: str, decimal: str) -> None:
+        self.path, self.separator, self._comma = path, SEPARATORS[delimiter], decimal == ","
+        self.ended, self.count = True, 0
+        self._numbered = self._read()
+        first = next(self._numbered, None)
+        if first is None:
             raise DataError(f"{path} holds no rows")
-        numbered = numbered[filled[0] : filled[-1] + 1]
-        first = self.split(numbered[0][1])
-        self.width = len(first)
-        self.header = None if any(_number(field) is not None for field in first) else first
-        rows = numbered[self.header is not None :]
-        if not rows:
+        fields = self.split(first[1])
+        self.width = len(fields)
+        self.header = None if any(_number(field) is not None for field in fields) else fields
+        row = first if self.header is None else next(self._numbered, None)
+        if row is None:
             raise DataError(f"{path} holds a header but no rows")
-        self.numbers = np.array([number for number, _ in rows], dtype=np.int64)
-        self.data = [line for _, line in rows]
+        self._rest = chain([row], self._numbered)
+
+    def _read(self) -> Iterator[tuple[int, str]]:
+        """Lines that are no comments with their numbers, but for empty ones at both ends."""
+        try:
+            if not self.path.is_file():
+                raise InputNotFoundError(f"no such CSV file: {self.path}; expected a regular file")
+            opened = gzip.open if self.path.suffix == ".gz" else open
+            with opened(self.path, "rt", encoding="utf-8-sig") as stream:
+                yield from self._filled(stream)
+        except InputNotFoundError:
+            raise
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.path} is not UTF-8 text ({error.reason}); expected a CSV file") from error
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{self.path} is a damaged archive: {error}; download it again") from error
+        except OSError as error:
+            raise DataError(f"{self.path} cannot be read: {error.strerror}") from error
+
+    def _filled(self, stream: IO[str]) -> Iterator[tuple[int, str]]:
+        """See `_read`."""
+        empty: list[tuple[int, str]] = []
+        begun = False
+        for number in count(1):
+            if not (line := stream.readline(LONGEST_LINE)):
+                return
+            self.ended = line.endswith("\n")
+            if len(line) >= LONGEST_LINE and not self.ended:
+                raise DataError(f"{self.path} line {number} has more than {LONGEST_LINE} characters: no CSV")
+            line = line.rstrip("\n")
+            if line.startswith(COMMENT):
+                continue
+            if line.strip():
+                yield from empty
+                yield number, line.replace(",", ".") if self._comma else line
+                empty, begun = [], True
+            elif begun and len(empty) < MOST_EMPTY:
+                empty.append((number, line))
+
+    def pieces(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
+        """Data lines and their numbers, `PIECE` at a time."""
+        while piece := list(islice(self._rest, PIECE)):
+            self.count += len(piece)
+            yield np.array([number for number, _ in piece], dtype=np.int64), [line for _, line in piece]
 
     def split(self, line: str) -> list[str]:
         return [field.strip().strip('"') for field in line.split(self.separator)]
@@ -106,7 +137,9 @@ class _Lines:
 
 
 def _number(field: str) -> float | None:
-    """The number that a field holds, or None."""
+    """The number that a field holds, or None; Python alone would read 0_5 as 5."""
+    if not field.isascii() or "_" in field:
+        return None
     try:
         return float(field)
     except ValueError:
@@ -121,7 +154,7 @@ def read_table(
     decimal: str = ".",
     rows: tuple[int, int | None] | None = None,
 ) -> CsvTable:
-    """Read columns of a CSV file.
+    """Read columns of a CSV file; of its text only a piece at a time is in memory.
 
     Args:
         columns: names in the header, or numbers counted from 1.
@@ -131,28 +164,44 @@ def read_table(
 
     Raises:
         InputNotFoundError: no such file.
-        DataError: no CSV, a column that is not there, or rows that are not there.
+        DataError: no CSV, a column that is not there, rows that are not there, or more than `MOST_NUMBERS`.
     """
-    lines = _Lines(path, read_text(path), delimiter, decimal)
+    lines = _Lines(path, delimiter, decimal)
     places = [lines.place(column) for column in columns]
     first, end = rows or (0, None)
-    end = len(lines.data) if end is None else end
-    if end > len(lines.data) or first >= end:
-        raise DataError(f"{path} has {len(lines.data)} rows; the mapping asks for rows {first} to {end}")
-    chosen = range(first, end)
-    values, bad = _parse(lines, places, chosen)
+    parts, numbers, bad = [], [], list[BadRow]()
+    for place, (own, text) in zip(count(0, PIECE), lines.pieces(), strict=False):
+        begin, stop = max(first - place, 0), len(text) if end is None else min(end - place, len(text))
+        if begin < stop:
+            values, wrong = _parse(lines, places, text[begin:stop], own[begin:stop], place + begin)
+            parts.append(values)
+            numbers.append(own[begin:stop])
+            bad += wrong
+        if (lines.count - first) * len(places) > MOST_NUMBERS:
+            raise DataError(
+                f"{path} has more than {MOST_NUMBERS // len(places)} rows of {len(places)} columns: split it, or "
+                "choose rows in the mapping"
+            )
+    whole = end is None or end == lines.count
+    end = lines.count if end is None else end
+    if end > lines.count or first >= end:
+        raise DataError(f"{path} has {lines.count} rows; the mapping asks for rows {first} to {end}")
     notes: list[str] = []
-    if not lines.ended and end == len(lines.data) and not (bad and bad[-1].row == len(lines.data) - 1):
-        notes.append(f"{path.name}: the last line has no newline, so its last number may be truncated")
-    return CsvTable(path, values, lines.numbers[first:end], tuple(bad), lines.width, tuple(notes))
+    if not lines.ended and whole:
+        if bad and bad[-1].row == lines.count - 1:
+            bad[-1] = replace(bad[-1], reason=f"{bad[-1].reason} (truncated: the file ends within this line)")
+        else:
+            notes.append(f"{path.name}: the last line has no newline, so its last number may be truncated")
+    return CsvTable(path, np.concatenate(parts), np.concatenate(numbers), tuple(bad), lines.width, tuple(notes))
 
 
-def _parse(lines: _Lines, places: list[int], chosen: range) -> tuple[FloatArray, list[BadRow]]:
-    """Values of the chosen rows, and the bad rows among them; all at once where every row is in order."""
+def _parse(
+    lines: _Lines, places: list[int], text: list[str], numbers: NDArray[np.int64], first: int
+) -> tuple[FloatArray, list[BadRow]]:
+    """Values of rows from row `first` on, and the bad ones; at once where every row is in order."""
     separators = lines.width - 1
-    text = lines.data[chosen.start : chosen.stop]
     even = lines.separator is None or all(line.count(lines.separator) == separators for line in text)
-    if even and not any('"' in line for line in text):
+    if even and not any('"' in line or "_" in line or not line.isascii() for line in text):
         try:
             values = np.loadtxt(text, delimiter=lines.separator, usecols=places, ndmin=2, comments=None)
             if len(values) == len(text) and np.isfinite(values).all():
@@ -162,10 +211,8 @@ def _parse(lines: _Lines, places: list[int], chosen: range) -> tuple[FloatArray,
     values, bad = np.full((len(text), len(places)), np.nan), []
     for k, line in enumerate(text):
         if reason := _parse_row(lines, places, line, values[k]):
-            cut = chosen[k] + 1 == len(lines.data) and not lines.ended
-            reason += " (truncated: the file ends within this line)" if cut else ""
-            bad.append(BadRow(chosen[k], int(lines.numbers[chosen[k]]), reason))
-    values[[one.row - chosen.start for one in bad]] = np.nan
+            bad.append(BadRow(first + k, int(numbers[k]), reason))
+    values[[one.row - first for one in bad]] = np.nan
     return values, bad
 
 

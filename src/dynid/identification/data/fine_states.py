@@ -35,6 +35,7 @@ class FineStates:
         tau: torques behind the filter of the states, (M, n) [N m]; () in tests that need none.
         raw: torques that have passed no filter, as means over the times from node to node, (M, n) [N m].
         other_raw: the same of the current that was not chosen; None without it.
+        later_s: by how much the middle of this block lies behind that of its recording [s].
         ripple: what that filter has taken off the torques, at R instants about every node, (M, R, n) [N m].
     """
 
@@ -48,6 +49,7 @@ class FineStates:
     wide: FloatArray | None = None
     raw: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     other_raw: FloatArray | None = None
+    later_s: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("q", "dq", "ddq", "tau", "ripple"):
@@ -83,6 +85,7 @@ def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineS
     found, begin = [], 0
     for part in parts:
         end = begin + len(part.nodes)
-        found.append(replace(part, nodes=part.nodes[which[begin:end]]))
+        if which[begin:end].any():
+            found.append(replace(part, nodes=part.nodes[which[begin:end]]))
         begin = end
     return tuple(found)

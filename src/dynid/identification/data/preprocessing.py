@@ -21,7 +21,9 @@ Delay: the present current is measured by the servo with the position of the sam
 A goal current acts only after it has crossed the bus and then holds for a cycle; `goal_delay_s` shifts it.
 """
 
+import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,9 @@ from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
 
 MOST_OF_NYQUIST = 0.8
+# The regression keeps kilobytes of every instant of the fine grid. A recording of more than `WHOLE` instants is cut
+# into blocks, the filters of which reach into their neighbours; of more than `MOST_BLOCKS` some are left out.
+BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 6
 
 
 class SampleSettings(Strict):
@@ -61,6 +66,7 @@ class SampleSettings(Strict):
     missed_cycles: int
     dropped_samples: int
     samples: int
+    selection: str = ""  # in words, if not all of a long recording is used
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +192,7 @@ def signals_of(recording: Recording, robot: Robot, settings: IdentificationSetti
 
 
 def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-    """Samples on the target grid.
+    """Samples on the target grid; long recordings in blocks, see `BLOCK`.
 
     Args:
         interval_s: target sampling interval; None is the settings' own.
@@ -196,7 +202,91 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     """
     interval = interval_s or settings.sampling_interval_s
     refuse_unusable(signals)
-    axis = TimeAxis.of(signals.time)
+    axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
+    steps, cutoff = max(1, round(interval / axis.period)), settings.filter.cutoff_hz(interval)
+    step = interval if settings.filter.state_cutoff_ratio is None else interval / steps
+    step *= 1 if step == interval else decimation(steps, step, cutoff)
+    if end - begin <= WHOLE * step:
+        return _one(signals, settings, interval, axis)
+    length = max(1, round(BLOCK * step / interval)) * interval
+    count = math.ceil((end - begin) / length)
+    chosen = np.unique(np.rint(np.linspace(0, count - 1, min(count, MOST_BLOCKS))).astype(int))
+    reach = 8.0 * settings.filter.settling_periods / cutoff + 100.0 * axis.period
+    found, refusal = [], DataError("no block has samples")
+    for k in chosen.tolist():
+        window = (begin + k * length, end if k + 1 == count else begin + (k + 1) * length - 0.5 * interval)
+        try:
+            samples = _one(_cut(signals, window, reach), settings, interval, axis)
+        except DataError as error:  # gaps; the others may do
+            refusal = error
+            continue
+        later = 0.5 * (window[0] + window[1] - begin - end)
+        found.append(replace(samples, fine=tuple(replace(one, later_s=later) for one in samples.fine)))
+    if not found:
+        raise refusal
+    return _as_one(found, signals, settings, axis, "" if len(chosen) == count else _selection(found, end - begin))
+
+
+def _cut(signals: Signals, window: tuple[float, float], reach: float) -> Signals:
+    """A window of a recording, with what the filters need on either side [s]."""
+    near = [np.searchsorted(time, window + reach * np.array([-1, 1])) for time in (signals.time, signals.torque_time)]
+    own, torques = (slice(int(first), int(last)) for first, last in near)
+    other = signals.other
+    if other is not None:
+        first, last = np.searchsorted(other.time, window + reach * np.array([-1, 1]))
+        other = replace(other, time=other.time[first:last], tau=other.tau[first:last])
+    return replace(
+        signals,
+        time=signals.time[own],
+        q=signals.q[own],
+        torque_time=signals.torque_time[torques],
+        tau=signals.tau[torques],
+        window=window,
+        dq=None if signals.dq is None else signals.dq[own],
+        other=other,
+    )
+
+
+def _selection(parts: list[Samples], whole_s: float) -> str:
+    used = sum(one.settings.window_s[1] - one.settings.window_s[0] for one in parts)
+    return (
+        f"{used:.0f} of {whole_s:.0f} s are used, in {len(parts)} blocks spread evenly over the recording, because an "
+        "identification holds no more in memory: give the recording in parts to choose others"
+    )
+
+
+def _as_one(
+    parts: list[Samples], signals: Signals, settings: IdentificationSettings, axis: TimeAxis, selection: str
+) -> Samples:
+    """Blocks of one recording as its samples, judged as a whole."""
+    keys = ("time", "q", "dq", "ddq", "tau")
+    arrays: dict[str, Any] = {key: np.concatenate([getattr(one, key) for one in parts]) for key in keys}
+    others = [one.other_tau for one in parts if one.other_tau is not None]
+    first, last = parts[0].settings, parts[-1].settings
+    dropped, count = sum(one.settings.dropped_samples for one in parts), len(arrays["time"])
+    record = first.model_copy(
+        update={
+            "window_s": signals.window or (float(signals.time[0]), float(signals.time[-1])),
+            "trimmed_s": (first.trimmed_s[0], last.trimmed_s[1]),
+            "missed_cycles": axis.missed,
+            "dropped_samples": dropped,
+            "samples": count,
+            "selection": selection,
+        }
+    )
+    derived = arrays["time"], arrays["dq"]
+    return replace(
+        parts[0],
+        **arrays,
+        settings=record,
+        quality=(data_quality(signals, axis, settings.data, dropped / (dropped + count), derived),),
+        fine=tuple(states for one in parts for states in one.fine),
+        other_tau=np.concatenate(others) if others else None,
+    )
+
+
+def _one(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
+    """Samples of a recording, or a block of one; errors as in `preprocess`."""
     # as fine as the recording: a coarser grid would fold what lies above its own band into it before the filter acts
     steps = max(1, round(interval / axis.period))
     grid, ratio = interval / steps, _state_cutoff_ratio(settings.filter, interval, max(interval / steps, axis.period))
@@ -235,7 +325,20 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     parts: tuple[FineStates, ...] = ()
     if ratio is not None:
         wide = LowPass(settings.filter, interval, grid * skip, axis.period, ratio).sections
-        parts = (FineStates(q, dq, ddq, low_pass.sections, target, torques[0], ripple, wide, *means),)
+        parts = (
+            FineStates(
+                q,
+                dq,
+                ddq,
+                low_pass.sections,
+                target,
+                torques[0],
+                ripple,
+                wide,
+                means[0],
+                means[1] if len(means) > 1 else None,
+            ),
+        )
     q, dq, ddq, tau, *other = (parts[0].low_pass(x) if parts else x[target] for x in (q, dq, ddq, *torques))
     if signals.other is not None:
         other = [_where_covered(other[0], time[target], signals.other, margin)]

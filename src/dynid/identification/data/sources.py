@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -65,6 +65,14 @@ class Source:
     def name(self) -> str:
         """Name of the bag or file."""
         return self.path.name
+
+    def released(self) -> "Source":
+        """The same without its signals, which a long recording has many of; DataError where they are asked for."""
+
+        def gone(settings: IdentificationSettings) -> Signals:
+            raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
+
+        return replace(self, signals=gone)
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
         """Samples for the regression; errors as in `preprocess`, with the name of the source."""

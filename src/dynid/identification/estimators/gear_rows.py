@@ -74,7 +74,7 @@ class _Stretch:
         G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
         self.low_pass, self.sharp = low_pass, sharp
         middle = 0.5 * (states.nodes[0] + states.nodes[-1])
-        self.minutes = (np.arange(len(states.q)) - middle) * step_s / DRIFT_UNIT_S
+        self.minutes = ((np.arange(len(states.q)) - middle) * step_s + states.later_s) / DRIFT_UNIT_S
         # nearly half of W is zero in all states: only the columns (joint, parameter) that are not are kept, (M, kept)
         self.there = (W != 0.0).any(axis=0)
         self.joints, self.parameters = np.nonzero(self.there)

@@ -1,0 +1,90 @@
+"""A long recording in blocks is the same recording; what of it is left out is said."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import DataError
+from dynid.identification.data import preprocessing
+from dynid.identification.data.sources import Source, recording_from_arrays
+from dynid.identification.pipeline import identify
+from dynid.identification.settings import load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import load_robot
+
+ROBOT = load_robot("puma560")
+SETTINGS = load_identification(ROBOT)
+
+
+def recording(seconds: float, gap_s: tuple[float, float] = (0.0, 0.0)) -> Source:
+    """Sums of sines at 200 Hz with the torques that belong to them, without what lies in a gap."""
+    rng, t = np.random.default_rng(0), np.arange(0.0, seconds, 0.005)
+    t = t[(t < gap_s[0]) | (t >= gap_s[1])]
+    omega, phase = rng.uniform(0.3, 2.5, (2, ROBOT.size, 3))
+    angle = omega * t[:, None, None] + phase
+    q, dq, ddq = 0.3 * np.sin(angle), 0.3 * omega * np.cos(angle), -0.3 * omega**2 * np.sin(angle)
+    model = ArmModel.of(ROBOT)
+    standard = load_standard(ROBOT.folder / "models/nominal.yaml", model.mdh, model.regrouping.standard)
+    phi = model.base_parameters(standard).values
+    states = [one.sum(axis=2) for one in (q, dq, ddq)]
+    return recording_from_arrays(ROBOT, t, states[0], model.regressor(*states) @ phi, name="long")
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, block: int, most: int) -> None:
+    monkeypatch.setattr(preprocessing, "BLOCK", block)
+    monkeypatch.setattr(preprocessing, "WHOLE", block)
+    monkeypatch.setattr(preprocessing, "MOST_BLOCKS", most)
+
+
+def test_blocks_hold_the_samples_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = recording(60.0)
+    whole = source.samples(SETTINGS)
+    cut(monkeypatch, 2000, 100)
+    blocks = source.samples(SETTINGS)
+    assert len(blocks.fine) > 3 > len(whole.fine) and blocks.settings.selection == ""
+    np.testing.assert_allclose(blocks.time, whole.time, atol=1e-9)
+    for name in ("q", "dq", "ddq", "tau"):
+        np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), atol=1e-4)
+    assert blocks.settings.samples == whole.settings.samples == len(blocks)
+    for name in ("window_s", "trimmed_s", "missed_cycles", "interval_s", "grid_s", "cutoff_hz"):
+        assert getattr(blocks.settings, name) == pytest.approx(getattr(whole.settings, name), abs=1e-9)
+    assert blocks.quality[0].jitter == whole.quality[0].jitter
+    model = ArmModel.of(ROBOT)
+    np.testing.assert_allclose(blocks.seen(model.regressor), whole.seen(model.regressor), atol=1e-3)
+
+
+def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, 2000, 3)
+    source = recording(120.0)
+    result = identify(ROBOT, [source], held_out_share=0.3)
+    (note,) = [one for one in result.notes if "blocks" in one]
+    assert note.startswith("first 70 % of long: 30 of 120 s are used, in 3 blocks")
+    assert result.verdict.accepted and len(result.motions) == 2
+    with pytest.raises(DataError, match="no longer in memory"):
+        source.released().samples(SETTINGS)
+    assert len(source.samples(SETTINGS)) < 0.3 * 120.0 / SETTINGS.sampling_interval_s
+
+
+def test_a_block_within_a_gap_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(monkeypatch, 2000, 100)
+    source = recording(60.0, gap_s=(18.0, 33.0))
+    samples = source.samples(SETTINGS)
+    assert not ((samples.time > 18.0) & (samples.time < 33.0)).any() and len(samples) > 500
+    assert samples.settings.missed_cycles == 3000
+
+
+@pytest.mark.slow
+def test_the_benchmark_measures_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CliRunner().invoke(app, ["benchmark", "memory", "--rows", "30000", "--json"])
+    found = json.loads(done.stdout)
+    assert done.exit_code == 0 and found["exit_code"] in (0, 1) and 100.0 < found["peak_mib"] <= 2048.0
+    from benchmarks.commands import memory
+
+    monkeypatch.setattr(memory, "MOST_MIB", 1)
+    assert CliRunner().invoke(app, ["benchmark", "memory", "--rows", "30000", "--json"]).exit_code == 1
+    assert not Path("long.csv").exists()
