@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, OutputExistsError
 
 Schema = TypeVar("Schema", bound=BaseModel)
 # The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
@@ -41,6 +41,22 @@ def share_folder() -> Path:
     )
 
 
+@contextlib.contextmanager
+def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> Iterator[None]:
+    """The one entry of a file format: whatever libraries make of a strange file becomes one error that names it.
+
+    Raises:
+        kind: an error that is none of dynid's left the block.
+    """
+    try:
+        yield
+    except DynidError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise kind(f"{path} is not a valid {what}, or is damaged: {reason}") from error
+
+
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file, read with the safe loader.
 
@@ -65,7 +81,8 @@ def read_yaml(path: Path) -> Any:
         if isinstance(error, ConfigurationError):
             raise
         # the loader's constructors let through what int(), datetime() and the like make of a strange value
-        raise ConfigurationError(f"{path} is not a valid YAML file: {error}") from error
+        reason = " ".join(str(error).split())[:300]
+        raise ConfigurationError(f"{path} is not a valid YAML file: {reason}") from error
 
 
 def _refuse_yaml_bomb(path: Path, text: str) -> None:

@@ -5,15 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.codegen.compile import compile_pivots
-from dynid.errors import SafetyError
+from dynid.errors import ConfigurationError, DataError, SafetyError
+from dynid.model.drive import KINDS, kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters
+from dynid.model.standard import from_file, pseudo_inertia
+from dynid.resources import guarded
 from dynid.robot import Robot, read_only
 
 GATE_POSES = 1 << 17  # three milliseconds: the gate is passed between two control cycles
 GATE_SEED = 20260515
+STATED_APART = 1e-6  # relative: rounding of the file
+FEW, TIMES_THE_LIMIT = 256, 10.0  # poses for torques, at the speed limits; and how far a prediction may exceed drives
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +44,38 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
     """The model of a model.yaml.
 
     Raises:
-        DataError: the file is of another structure.
+        DataError: the file is of another structure, or has links that no body can be.
     """
+    with guarded(f"the model of {content.robot}", "set of parameters"):
+        _refuse_no_bodies(content, model)
     phi = content.base_parameters(model)
     friction = friction_beside(content.friction(), model.axes)
     return ControlModel(content.robot, content.structure_hash, phi, friction, content.accepted)
+
+
+def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
+    """Raise DataError where links are no bodies, or the base parameters are not those of the links."""
+    if content.standard is None:
+        return
+    standard = from_file(content.standard, model.mdh)
+    for j in range(model.mdh.size):
+        link = standard.link(j)
+        least = float(np.linalg.eigvalsh(pseudo_inertia(link))[0]) if np.isfinite(link).all() else float("nan")
+        if not least > 0.0:
+            raise DataError(
+                f"link {j + 1} of the model of {content.robot} has a pseudo-inertia that is not positive definite "
+                f"(smallest eigenvalue {least:.3g}): no body has it, so identify again"
+            )
+    stated = content.base_parameters(model).values
+    own = model.regrouping.K[:, : 10 * model.mdh.size] @ standard.values[: 10 * model.mdh.size]
+    links = np.array([kind_and_number(name)[0] not in KINDS for name in model.names])
+    grouped = links & (np.abs(model.regrouping.K[:, 10 * model.mdh.size :]).max(axis=1, initial=0.0) == 0.0)
+    apart = np.abs(stated - own) > STATED_APART * (np.abs(own) + np.abs(own).max())
+    if (apart & grouped).any():
+        name = model.names[int(np.argmax(apart & grouped))]
+        raise DataError(
+            f"{name} of the model of {content.robot} is not what its standard parameters make: identify again"
+        )
 
 
 def friction_beside(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
@@ -67,13 +99,21 @@ class ModelGate:
         self._pivots = compile_pivots(model)
         ones = BaseParameters(model.names, np.ones(len(model.names)))
         self._pivots(self._poses[:1], ones, 0.0)  # compiles now, not when the arm moves
+        few = self._poses[:FEW]
+        self._rates = np.where(np.arange(FEW)[:, None] % 2, 1.0, -1.0) * robot.velocity_limits
+        self._held = model.regressor(few, np.zeros_like(few), np.zeros_like(few))
+        self._moved = model.regressor(few, self._rates, np.ones_like(few))
+        try:
+            self._most = TIMES_THE_LIMIT * robot.torque_limits
+        except ConfigurationError:  # of an arm without limits, torques must be finite
+            self._most = np.full(robot.size, np.finfo(np.float64).max)
 
     def check(self, candidate: ControlModel) -> None:
         """Let a model pass.
 
         Raises:
-            SafetyError: of another robot or structure, not accepted, not positive definite, or friction that is not of
-                every axis; one sentence.
+            SafetyError: of another robot or structure, not accepted, not positive definite, friction that is not of
+                every axis, or torques that no drive of the arm gives; one sentence.
         """
         hint = "; the controllers keep their model"
         if candidate.robot != self._robot.name:
@@ -90,6 +130,16 @@ class ModelGate:
         if candidate.friction.axes != self._model.axes:
             raise SafetyError(
                 f"the model's friction is of {candidate.friction.axes} axes; expected {self._model.axes}{hint}"
+            )
+        with np.errstate(all="ignore"):
+            load, tau = (rows @ candidate.phi.values for rows in (self._held, self._moved))
+            needed = np.abs(candidate.friction.motor_torque(self._rates, tau, -load)).max(axis=0)
+        wrong = np.flatnonzero(~(needed <= self._most))
+        if len(wrong):
+            joint = int(wrong[0])
+            raise SafetyError(
+                f"the model's torque of {self._robot.joint_names[joint]} reaches {needed[joint]:.3g} N m within the "
+                f"joint limits, expected at most {self._most[joint]:.3g} N m{hint}"
             )
         pivots = self._pivots(self._poses, candidate.phi, 0.0)
         worst = int(np.argmin(pivots))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
@@ -11,6 +11,7 @@ from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
 
 # Sure not to drive a joint even where friction is overestimated by two thirds: warm gears rub a fifth less.
 FRICTION_SHARE = 0.6
+MOST_GAIN = 2e5  # more no arm has; what is beyond overflows sooner or later
 Gains = dict[str, float | tuple[float, ...]]
 
 
@@ -72,6 +73,17 @@ class ControllerSettings(Strict):
     damping_nm_s_rad: tuple[NonNegative, ...]
     pseudo_differentiation_s: Positive
     friction_share: float = Field(default=FRICTION_SHARE, ge=0.0, le=1.0)
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "ControllerSettings":
+        own = zip(self.inertia_kg_m2, self.proportional_gain_1_s2, self.velocity_gain_1_s, strict=False)
+        gains = [gain for m, p, v in own for gain in (m, m * p, m * v)] + list(self.damping_nm_s_rad)
+        if max(gains, default=0.0) > MOST_GAIN:
+            raise ValueError(
+                f"M_hat K_P, M_hat K_V, M_hat or D_hat reaches {max(gains):.3g}, expected at most {MOST_GAIN:g} N m "
+                "per rad, rad/s or rad/s^2"
+            )
+        return self
 
     @property
     def size(self) -> int:

@@ -13,6 +13,7 @@ import pinocchio
 
 from dynid.errors import ConfigurationError, InputNotFoundError
 from dynid.model.urdf_tree import read_tree, with_limited_turns
+from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only
 
 MOST_URDF_BYTES = 16 * 2**20
@@ -67,6 +68,11 @@ def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...], file: st
     Raises:
         ConfigurationError: not a valid URDF, a joint is missing, or the joints are not one serial chain in order.
     """
+    with guarded(file, "URDF", ConfigurationError):
+        return _chain_model(urdf_text, joint_names, file)
+
+
+def _chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str) -> pinocchio.Model:
     tree = read_tree(urdf_text, file)
     tree.refuse_no_chain(joint_names)
     continuous = any(joint.kind == "continuous" for joint in tree.joints)

@@ -14,7 +14,7 @@ from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.link_limits import Box, shape_boxes
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
 from dynid.model.urdf_tree import UrdfJoint, UrdfTree, read_tree
-from dynid.resources import whole_folder, write_whole
+from dynid.resources import guarded, whole_folder, write_whole
 from dynid.robot import FloatArray, RobotFile
 
 GRAVITY_M_S2 = 9.80665
@@ -273,6 +273,12 @@ def draft_robot(
     Raises:
         InputNotFoundError, ConfigurationError: no URDF of a serial chain; names what is in the way.
     """
+    with guarded(urdf, "URDF of an arm", ConfigurationError):
+        return _draft(name, urdf, tip, decoupled, total_mass_kg)
+
+
+def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], total_mass_kg: float | None) -> Draft:
+    """See `draft_robot`."""
     tree = read_tree(read_urdf_text(urdf), str(urdf))
     joints, beyond = _axes(tree, tip, decoupled)
     chain = tuple(joint.name for joint in joints)

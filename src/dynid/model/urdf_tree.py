@@ -125,7 +125,18 @@ def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
     roots = [link for link in links if link not in children]
     if len(roots) != 1:
         raise ConfigurationError(f"the URDF has {len(roots)} root links ({', '.join(roots)}), expected one")
-    return UrdfTree(element.get("name") or "", roots[0], links, joints, element)
+    tree = UrdfTree(element.get("name") or "", roots[0], links, joints, element)
+    reached, above = {roots[0]}, {joint.child: joint.parent for joint in joints}
+    for link in links:
+        way = [link]
+        while way[-1] not in reached and len(way) <= len(links):
+            way.append(above[way[-1]])
+        if way[-1] not in reached:
+            raise ConfigurationError(
+                f"the URDF has a closed loop: link {link} carries itself, and {tree.root} does not"
+            )
+        reached.update(way)
+    return tree
 
 
 def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:

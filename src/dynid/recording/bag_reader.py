@@ -16,6 +16,7 @@ from dynid.errors import DataError, InputNotFoundError, UnknownNameError
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata, topic_of
 from dynid.recording.mcap_reader import read_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
+from dynid.resources import guarded
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ def sha256_of(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
+STEPS = 100_000  # of SQLite's machine, between two looks at a query; and bytes
 _FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and what a reader should know
 
 
@@ -91,6 +93,11 @@ def read_bag(path: Path | str) -> Bag:
         DataError: not a bag, a data file is missing, or it is damaged.
     """
     path = Path(path)
+    with guarded(path, "bag"):
+        return _read_bag(path)
+
+
+def _read_bag(path: Path) -> Bag:
     files, storage, compressed, findings = _locate(path)
     if compressed:
         contents = [_read_with_rosbags(path)]
@@ -150,7 +157,12 @@ def _read_mcap(path: Path) -> _FileContent:
     found = read_mcap(path)
     topics = [TopicContent.of(topic, from_blocks(found.blocks.get(key, []))) for key, topic in found.topics.items()]
     lost = f"{found.lost_bytes} bytes of an unfinished record were ignored"
-    return topics, None if found.complete else f"{path.name} is truncated: no index at its end, {lost}"
+    said = [] if found.complete else [f"{path.name} is truncated, the file is cut off: no index at its end, {lost}"]
+    if strange := sum(
+        len(one.log_ns) for key in found.blocks.keys() - found.topics.keys() for one in found.blocks[key]
+    ):
+        said.append(f"{path.name} has {strange} messages of channels that it does not describe, which were ignored")
+    return topics, "; ".join(said) or None
 
 
 def _read_sqlite(path: Path) -> _FileContent:
@@ -169,11 +181,15 @@ def _query(path: Path, *, immutable: bool) -> tuple[TopicContent, ...]:
     mode = "mode=ro&immutable=1" if immutable else "mode=rw"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
+            _refuse_programs(database, path)
             rows = database.execute("SELECT id, name, type, serialization_format, offered_qos_profiles FROM topics")
             topics = rows.fetchall()
             log_ns: dict[int, list[int]] = defaultdict(list)
             data: dict[int, list[bytes]] = defaultdict(list)
+            size, most = 0, 2 * path.stat().st_size + STEPS
             for identifier, stamp, raw in database.execute("SELECT topic_id, timestamp, data FROM messages"):
+                if (size := size + len(raw)) > most:
+                    raise DataError(f"{path.name} holds more data than its size allows: its pages form a loop")
                 log_ns[identifier].append(stamp)
                 data[identifier].append(raw)
     except sqlite3.Error as error:
@@ -184,6 +200,17 @@ def _query(path: Path, *, immutable: bool) -> tuple[TopicContent, ...]:
         TopicContent.of(topic_of(name, kind, qos), from_list(log_ns[identifier], data[identifier]))
         for identifier, name, kind, _, qos in topics
     )
+
+
+def _refuse_programs(database: sqlite3.Connection, path: Path) -> None:
+    """Raise DataError where topics or messages are no plain tables; a query without end is interrupted."""
+    database.execute("PRAGMA trusted_schema = OFF")
+    looks = iter(range(100 + path.stat().st_size // 1000))  # in a table, a row of some bytes takes some ten steps
+    database.set_progress_handler(lambda: int(next(looks, None) is None), STEPS)
+    kinds = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
+    for name in ("topics", "messages"):
+        if not str(kinds.get(name)).upper().startswith("CREATE TABLE"):
+            raise DataError(f"{path.name} has no table '{name}', which a rosbag2 sqlite3 file has")
 
 
 def _read_with_rosbags(path: Path) -> _FileContent:

@@ -17,6 +17,7 @@ from dynid.errors import DataError
 from dynid.recording.bag_reader import sha256_of
 from dynid.recording.csv_mapping import TIME_UNITS, ColumnGroup, CsvMapping, length_factors, torque_factors
 from dynid.recording.csv_table import BadRow, CsvTable, read_table
+from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only
 
 BEYOND_RAD = 0.2  # by so much a position may exceed the joint's limits; beyond it, the unit or the mapping is wrong
@@ -166,6 +167,12 @@ def _joint_side(values: FloatArray, group: ColumnGroup, robot: Robot) -> FloatAr
 
 
 def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
+    """See `_read_csv`, behind the guard of the format."""
+    with guarded(path, "CSV recording"):
+        return _read_csv(path, robot, mapping)
+
+
+def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     """Read a recording from CSV.
 
     Args:

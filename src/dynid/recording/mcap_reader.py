@@ -11,6 +11,8 @@ from io import BytesIO
 from pathlib import Path
 from struct import Struct
 
+import lz4.frame  # type: ignore[import-untyped]
+import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, Schema
@@ -21,6 +23,7 @@ from dynid.errors import DataError
 from dynid.recording.bag_metadata import Topic, topic_of
 from dynid.recording.raw_messages import Block
 
+MOST_CHUNK_BYTES, MOST_RATIO = 64 * 2**20, 1000
 _RECORD = Struct("<BQ")
 _MESSAGE = Struct("<H4xQ8x")  # channel, log time
 
@@ -80,8 +83,10 @@ def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str
             block.starts.append(start + _MESSAGE.size)
             block.ends.append(end)
         elif kind == Opcode.CHUNK and top:
-            chunk, size = get_chunk_data_stream(Chunk.read(_stream(data[start:end])), validate_crc=True)
-            _walk(chunk.read(size), 0, content, types, top=False)
+            chunk = Chunk.read(_stream(data[start:end]))
+            _refuse_bomb(chunk)
+            stream, size = get_chunk_data_stream(chunk, validate_crc=True)
+            _walk(stream.read(size), 0, content, types, top=False)
         elif kind == Opcode.SCHEMA:
             schema = Schema.read(_stream(data[start:end]))
             types[schema.id] = schema.name
@@ -94,6 +99,17 @@ def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str
     if not top and position != len(data):
         raise DataError("a chunk ends within a record")
     return position
+
+
+def _refuse_bomb(chunk: Chunk) -> None:
+    """Raise DataError where a chunk says, or its frame does, that it becomes larger than chunks are."""
+    size = chunk.uncompressed_size
+    if chunk.compression == "zstd":
+        size = max(size, zstandard.frame_content_size(chunk.data))
+    elif chunk.compression == "lz4":
+        size = max(size, int(lz4.frame.get_frame_info(chunk.data)["content_size"]))
+    if size > min(MOST_CHUNK_BYTES, MOST_RATIO * len(chunk.data) + 2**20):
+        raise DataError(f"a chunk of {len(chunk.data)} bytes becomes {size} bytes, expected at most {MOST_CHUNK_BYTES}")
 
 
 def _stream(record: bytes) -> ReadDataStream:

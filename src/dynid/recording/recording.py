@@ -31,6 +31,7 @@ from dynid.recording.topics import (
     STAMPED,
     find_topics,
 )
+from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only
 
 
@@ -167,7 +168,12 @@ def load_recording(
         InputNotFoundError: no such path.
         DataError: not a bag, or not one that can be identified from; one sentence that says why.
     """
-    bag = read_bag(path)
+    with guarded(path, "bag"):
+        return _load_recording(read_bag(path), robot, namespace, needed)
+
+
+def _load_recording(bag: Bag, robot: Robot | None, namespace: str | None, needed: Sequence[str]) -> Recording:
+    """See `load_recording`."""
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names

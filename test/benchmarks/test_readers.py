@@ -1,0 +1,189 @@
+"""No file ends a reader with a traceback, holds it up, or is taken for what it is not."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+import hypothesis
+import mcap.records
+import pytest
+import yaml
+import zstandard
+from benchmarks.readers.fuzz import fuzz, one_input, outcome
+from benchmarks.readers.targets import TARGETS, Target
+from hypothesis import strategies
+from mcap.writer import Writer
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.control.controller import ControllerSettings
+from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.model.chain import read_urdf_text
+from dynid.model.urdf_tree import read_tree
+from dynid.recording import mcap_reader
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.csv_table import read_table
+
+EXAMPLES = 60
+
+
+@pytest.fixture(scope="module")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Target]]:
+    made = cache(lambda name: TARGETS[name](tmp_path_factory.mktemp(name)))
+
+    class Lazy(dict[str, Target]):
+        def __missing__(self, name: str) -> Target:
+            return made(name)
+
+    yield Lazy()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_mutated_files_are_refused_in_one_sentence_or_right(
+    targets: dict[str, Target], name: str, tmp_path: Path
+) -> None:
+    target, seen = targets[name], set()
+    (tmp_path / f"good.{target.suffix}").write_bytes(target.good)
+    assert outcome(target, tmp_path / f"good.{target.suffix}") == ("accepted", "")
+
+    @hypothesis.given(strategies.integers(0, 2**32))
+    @hypothesis.settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
+    def run(seed: int) -> None:
+        kind, what = one_input(target, tmp_path, seed)
+        seen.add(kind)
+        assert kind in ("accepted", "refused"), what
+
+    run()
+    assert "refused" in seen
+
+
+def test_what_is_no_sentence_or_wrong_is_counted(tmp_path: Path) -> None:
+    def stumble(path: Path) -> None:
+        raise KeyError(path.name)
+
+    def babble(path: Path) -> None:
+        raise DataError("two\nlines")
+
+    path = tmp_path / "x"
+    assert outcome(Target("x", b"", stumble, lambda found: ""), path)[0] == "traceback"
+    assert outcome(Target("x", b"", babble, lambda found: ""), path)[0] == "traceback"
+    assert outcome(Target("x", b"", lambda path: 1, lambda found: "no"), path) == ("wrong", "no")
+
+
+@pytest.mark.slow
+def test_the_benchmark_counts_in_processes_of_its_own() -> None:
+    found = fuzz("csv", 20).as_dict()
+    assert found["accepted"] + found["refused"] == 20 and found["tracebacks"] == found["hangs"] == 0
+    done = CliRunner().invoke(app, ["benchmark", "readers", "--inputs", "5", "--only", "controller", "--json"])
+    assert done.exit_code == 0 and '"tracebacks": 0' in done.stdout
+
+
+def test_a_tampered_model_does_not_pass_the_gate(targets: dict[str, Target], tmp_path: Path) -> None:
+    target, path = targets["model"], tmp_path / "model.yaml"
+
+    def tampered(change: str, place: int, key: str, value: object) -> None:
+        content = yaml.safe_load(target.good)
+        row = content[change]["links"][place] if change == "standard" else content[change][place]
+        row[key] = value
+        path.write_text(yaml.safe_dump(content))
+
+    tampered("standard", 1, "inertia_kg_m2", [1e-5, 0.0, 0.0, 1e-5, 0.0, 1.0])
+    assert "pseudo-inertia" in str(refusal(target, path))
+    names = [row["name"] for row in yaml.safe_load(target.good)["parameters"]]
+    tampered("parameters", names.index("MY3"), "value", 0.5)
+    assert "not what its standard parameters make" in str(refusal(target, path))
+    content = yaml.safe_load(target.good)
+    content["standard"] = None
+    content["parameters"][0]["value"] = 7e27
+    path.write_text(yaml.safe_dump(content))
+    assert "expected at most" in str(refusal(target, path))
+
+
+def refusal(target: Target, path: Path) -> BaseException:
+    with pytest.raises((DataError, RuntimeError)) as caught:
+        target.read(path)
+    return caught.value
+
+
+def test_gains_that_overflow_are_refused() -> None:
+    good = {
+        "schema_version": 1,
+        "proportional_gain_1_s2": [400.0],
+        "velocity_gain_1_s": [40.0],
+        "inertia_kg_m2": [0.1],
+        "damping_nm_s_rad": [0.1],
+        "pseudo_differentiation_s": 0.002,
+    }
+    assert ControllerSettings.model_validate(good).size == 1
+    for key in ("proportional_gain_1_s2", "velocity_gain_1_s", "inertia_kg_m2", "damping_nm_s_rad"):
+        with pytest.raises(ValueError, match="expected at most"):
+            ControllerSettings.model_validate(good | {key: [1e300]})
+
+
+def test_numbers_of_python_are_none_of_csv(tmp_path: Path) -> None:
+    for field in ("0_5", "1e2_0", "\u0661", "0x10"):
+        path = tmp_path / "x.csv"
+        path.write_text(f"t,q\n1,2\n{field},3\n", encoding="utf-8")
+        (bad,) = read_table(path, ["t"]).bad
+        assert bad.line == 3 and f"'{field}'" in bad.reason
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    for name in ("pipe.csv", "pipe.urdf"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(InputNotFoundError, match="regular file"):
+        read_table(tmp_path / "pipe.csv", [1])
+    with pytest.raises(ConfigurationError, match="regular file"):
+        read_urdf_text(tmp_path / "pipe.urdf")
+    with pytest.raises((DataError, InputNotFoundError)):
+        read_table(tmp_path / f"{'x' * 5000}.csv", [1])
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("1," * 2_000_000)
+    with pytest.raises(DataError, match="line 1 has more than"):
+        read_table(tmp_path / "x.csv", [1])
+
+
+def test_a_chunk_that_becomes_huge_is_not_unpacked() -> None:
+    packed = zstandard.compress(bytes(300 * 2**20))
+    for stated in (1000, 300 * 2**20):
+        with pytest.raises(DataError, match=r"a chunk of .* becomes"):
+            mcap_reader._refuse_bomb(mcap.records.Chunk("zstd", packed, 0, 0, 0, stated))
+    mcap_reader._refuse_bomb(mcap.records.Chunk("zstd", zstandard.compress(bytes(5000)), 0, 0, 0, 5000))
+
+
+def test_views_and_queries_without_end_are_no_bag(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS topic_id, x AS timestamp, "
+    path = tmp_path / "x.db3"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE topics(id, name, type, serialization_format, offered_qos_profiles)")
+        database.execute(f"CREATE VIEW messages AS {endless} zeroblob(1000) AS data FROM c")
+        database.commit()
+    with pytest.raises(DataError, match="no table 'messages'"):
+        read_bag(path)
+
+
+def test_loops_off_the_root_are_named() -> None:
+    links = "".join(f'<link name="{name}"/>' for name in "abc")
+    joints = "".join(
+        f'<joint name="{p}{c}" type="fixed"><parent link="{p}"/><child link="{c}"/></joint>' for p, c in ("bc", "cb")
+    )
+    with pytest.raises(ConfigurationError, match="closed loop: link b carries itself"):
+        read_tree(f"<robot>{links}{joints}</robot>")
+
+
+def test_messages_without_a_channel_do_not_vanish(tmp_path: Path) -> None:
+    path = tmp_path / "x.mcap"
+    with path.open("wb") as stream:
+        writer = Writer(stream, use_chunking=False)
+        writer.start()
+        known = writer.register_channel("/known", "cdr", writer.register_schema("std_msgs/msg/String", "ros2msg", b""))
+        for channel in (known, known + 7, known + 7):
+            writer.add_message(channel, 1, b"x" * 8, 1)
+        writer.finish()
+    (finding,) = read_bag(path).findings
+    assert "2 messages of channels that it does not describe" in finding
