@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
     from benchmarks.commands.essential import essential
     from benchmarks.commands.excite import excite
     from benchmarks.commands.joint_id import joint_id
+    from benchmarks.commands.mapping import mapping
     from benchmarks.commands.minimal_set import minimal_set
     from benchmarks.commands.payload import payload
     from benchmarks.commands.regressor import regressor
@@ -46,6 +47,7 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
     app.add_typer(excite, name="excite")
     robot.command("minimal-set")(minimal_set)
+    robot.command("mapping")(mapping)
     for name in BENCHMARKS:
         import_module(f"benchmarks.commands.{name}").register(group)
     app.add_typer(group, name="benchmark")

@@ -1,4 +1,4 @@
-"""`dynid benchmark readers`: what becomes of mutated files."""
+"""`dynid benchmark readers`: outcome of mutated files."""
 
 import json
 from typing import Annotated

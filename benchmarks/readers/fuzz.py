@@ -22,7 +22,7 @@ Outcome = tuple[str, str]  # accepted, refused, traceback or wrong; and what it 
 
 @dataclass
 class Tally:
-    """What became of the inputs of one reader."""
+    """Outcomes of the inputs of one reader."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def fuzz(name: str, count: int, told: Callable[[str], None] = lambda text: None)
 
 
 def _listen(pipe: Connection, child: Any, tally: Tally, next_seed: int, name: str) -> int:
-    """Take results until the child ends or hangs; returns the input to go on with."""
+    """Take results until the child ends or hangs; returns the next input."""
     patience = START_S
     while True:
         try:

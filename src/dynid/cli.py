@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dynid import __version__
 from dynid.commands import options as opt
 from dynid.commands import register_all
 from dynid.commands.terminal import flags_first, say, set_level, stages
@@ -21,16 +22,23 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 USAGE = 2
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and requested JSON.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Report every stage with its time on standard error.")
     ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
     """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
+    if version:
+        print(f"dynid {__version__}")
+        raise typer.Exit()
     if quiet and verbose:
         raise typer.BadParameter("--quiet and --verbose exclude each other")
+    if context.invoked_subcommand is None:
+        raise typer.BadParameter("name a command", context)
     set_level("quiet" if quiet else "verbose" if verbose else "normal")
 
 

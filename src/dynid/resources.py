@@ -50,11 +50,17 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
     """
     try:
         yield
-    except DynidError:
+    except DynidError as error:
+        error.args = (_one_line(str(error)),)
         raise
     except Exception as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = _one_line(str(error))[:300] or type(error).__name__
         raise kind(f"{path} is not a valid {what}, or is damaged: {reason}") from error
+
+
+def _one_line(text: str) -> str:
+    """A text without line breaks and control characters, which a file may have put into it."""
+    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
 
 
 def read_yaml(path: Path) -> Any:
@@ -81,7 +87,7 @@ def read_yaml(path: Path) -> Any:
         if isinstance(error, ConfigurationError):
             raise
         # the loader's constructors let through what int(), datetime() and the like make of a strange value
-        reason = " ".join(str(error).split())[:300]
+        reason = _one_line(str(error))[:300]
         raise ConfigurationError(f"{path} is not a valid YAML file: {reason}") from error
 
 

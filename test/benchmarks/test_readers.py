@@ -26,6 +26,7 @@ from dynid.model.urdf_tree import read_tree
 from dynid.recording import mcap_reader
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_table import read_table
+from dynid.resources import guarded
 
 EXAMPLES = 60
 
@@ -71,6 +72,15 @@ def test_what_is_no_sentence_or_wrong_is_counted(tmp_path: Path) -> None:
     assert outcome(Target("x", b"", stumble, lambda found: ""), path)[0] == "traceback"
     assert outcome(Target("x", b"", babble, lambda found: ""), path)[0] == "traceback"
     assert outcome(Target("x", b"", lambda path: 1, lambda found: "no"), path) == ("wrong", "no")
+
+
+def test_a_guard_makes_one_sentence_of_everything() -> None:
+    with pytest.raises(DataError, match="x is not a valid bag, or is damaged: a b"), guarded("x", "bag"):
+        raise ValueError("a\nb")
+    with pytest.raises(InputNotFoundError, match=r"^two lines and 1$"), guarded("x", "bag"):
+        raise InputNotFoundError("two\nlines\x1band 1")
+    with pytest.raises(KeyboardInterrupt), guarded("x", "bag"):
+        raise KeyboardInterrupt
 
 
 @pytest.mark.slow

@@ -11,9 +11,11 @@ from random_arm import random_arm
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import OutputExistsError, SafetyError
+from dynid.errors import ConfigurationError, DataError, OutputExistsError, SafetyError
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
+from dynid.recording.csv_mapping import load_mapping
+from dynid.recording.csv_reader import read_csv
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
 
@@ -115,3 +117,41 @@ def test_angles_that_are_exact_but_for_their_last_digit_are(tmp_path: Path) -> N
     assert rounded != exact
     arm, _ = drafted(tmp_path, rounded)
     assert np.abs(ArmModel.of(load_robot(arm)).mdh.d).max() < 5.0
+
+
+@pytest.mark.parametrize(
+    ("heads", "unit", "scale"),
+    [
+        (("q{}", "tau{}", "time"), "rad", 1.0),
+        (("position_{}", "effort_{}", "t_ms"), "deg", 180.0 / np.pi),
+        (("joint_{}.pos", "joint_{}.current", "stamp"), "rad", 1.0),
+    ],
+)
+def test_a_mapping_is_drafted_from_a_header(
+    tmp_path: Path, heads: tuple[str, str, str], unit: str, scale: float
+) -> None:
+    robot = load_robot("puma560")
+    t = 0.01 * np.arange(50)
+    q = 0.9 * np.minimum(robot.upper, 3.0) * np.sin(t[:, None] + np.arange(robot.size))
+    names = [head.format(j + 1) for head in heads[:2] for j in range(robot.size)]
+    clock = t * (1e3 if heads[2].endswith("ms") else 1.0)
+    file = tmp_path / "run.csv"
+    np.savetxt(file, np.c_[clock, scale * q, q], delimiter=",", header=",".join([heads[2], *names]), comments="")
+    if "current" in heads[1]:  # of which this robot has no torque constants
+        with pytest.raises(ConfigurationError, match="torque_constant"):
+            dynid("robot", "mapping", file, "--robot", "puma560", "--out", tmp_path / "m.yaml")
+        return
+    said = dynid("robot", "mapping", file, "--robot", "puma560", "--out", tmp_path / "m.yaml")
+    assert set(said["mapping"]["position"]["unit"]) == {unit}
+    run = read_csv(file, robot, load_mapping(tmp_path / "m.yaml"))
+    np.testing.assert_allclose(run.q, q, atol=1e-9)
+    np.testing.assert_allclose(run.time, t, atol=1e-9)
+
+
+def test_a_header_without_torques_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text("t,q1,q2,q3,q4,q5,q6\n0,0,0,0,0,0,0\n")
+    with pytest.raises(DataError, match="has no 6 torque columns by name"):
+        dynid("robot", "mapping", tmp_path / "run.csv", "--robot", "puma560", "--out", tmp_path / "m.yaml")
+    (tmp_path / "bare.csv").write_text("0,0,0\n1,0,0\n")
+    with pytest.raises(DataError, match="no header"):
+        dynid("robot", "mapping", tmp_path / "bare.csv", "--robot", "puma560", "--out", tmp_path / "m.yaml")

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from dynid.cli import app
+from dynid.commands import terminal
 from dynid.commands.terminal import FLAGS, flags_first
 
 Run = Callable[..., Any]
@@ -102,3 +103,17 @@ def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Pa
 def test_help_shows_units() -> None:
     """Square brackets in a help text are units, no markup that disappears."""
     assert "interval [s]" in " ".join(process("validate", "--help", COLUMNS="200").stdout.split())
+
+
+def test_the_version_is_said_alone(dynid: Run) -> None:
+    from dynid import __version__
+
+    assert dynid("--version") == (0, f"dynid {__version__}\n", "")
+    assert dynid("-q").returncode == 2 and "name a command" in dynid("-q").stderr
+
+
+def test_long_commands_say_what_they_do_without_a_terminal(dynid: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "SILENT_S", -1.0)
+    done = dynid(*AUDIT)
+    assert done.stderr == "auditing ...\n" and "positive definite" in done.stdout
+    assert dynid(*AUDIT, "-q").stderr == ""

@@ -14,6 +14,7 @@ from rich.table import Table
 
 Level = Literal["quiet", "normal", "verbose"]
 Advance = Callable[[str], None]
+SILENT_S = 10.0  # a command that takes longer says what it does where no bar can be seen
 FLAGS = ("-q", "--quiet", "-v", "--verbose")
 _level: Level = "normal"
 
@@ -111,9 +112,11 @@ class _Stages:
 
     def __init__(self) -> None:
         self._console, self._began = stderr(), time.monotonic()
+        self._first = self._began
 
     def begun(self, text: str) -> None:
-        if _level == "normal" and not self._console.is_terminal:
+        late = time.monotonic() - self._first > SILENT_S
+        if late and _level == "normal" and not self._console.is_terminal:
             self._console.print(f"{text} ...", highlight=False, markup=False, soft_wrap=True)
 
     def done(self, text: str) -> None:
