@@ -96,6 +96,12 @@ def _allowed(register: Register, text: str) -> Container[int]:
 _REGISTERS, MODELS = _read_table()
 REGISTERS = tuple(_REGISTERS.values())
 TABLE_SIZE = max(register.end for register in REGISTERS)
+_LISTED = {  # addresses that every model has
+    at
+    for register in REGISTERS
+    if all(register.address in one for one in MODELS.values())
+    for at in range(register.address, register.end)
+}
 
 MODEL_NUMBER = _REGISTERS["model number"]
 FIRMWARE_VERSION = _REGISTERS["firmware version"]
@@ -160,6 +166,7 @@ STATUS_RETURN_ALL = 2
 BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
 
 ALERT_BIT = 0x80
+CRC_ERROR = 3
 STATUS_ERRORS = {
     1: "result fail: the servo could not execute the instruction",
     2: "instruction error: unknown instruction",
@@ -179,6 +186,13 @@ CENTRE_COUNT = 2048
 WATCHDOG_S_PER_COUNT = 0.020
 RETURN_DELAY_S_PER_COUNT = 2e-6
 VOLTAGE_V_PER_COUNT = 0.1
+
+
+def listed_parts(address: int, size: int) -> list[tuple[int, int]]:
+    """(address, size) of the parts of a block without addresses that a model does not list."""
+    starts = [at for at in range(address, address + size) if at in _LISTED and (at == address or at - 1 not in _LISTED)]
+    ends = [at for at in range(address + 1, address + size) if at not in _LISTED and at - 1 in _LISTED]
+    return [(at, min((end for end in ends if end > at), default=address + size) - at) for at in starts]
 
 
 def status_error_text(error: int) -> str:

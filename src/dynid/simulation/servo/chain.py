@@ -11,7 +11,7 @@ from dynid.robot import Robot
 from dynid.simulation.plant.interface import Plant
 from dynid.simulation.servo.instructions import GROUP_READS, RESET_ALL, bulk_writes, carry_out, sync_writes
 from dynid.simulation.servo.servo import Servo
-from dynid.simulation.servo.unstated import CRC_ERROR, Unstated
+from dynid.simulation.servo.unstated import Unstated
 
 LONGEST_STEP_S = 0.001
 
@@ -100,7 +100,7 @@ class ServoChain:
         servo = self.servo_at(servo_id)
         if servo is None or not self.unstated.crc_error_answered or _level(servo) < table.STATUS_RETURN_ALL:
             return []
-        return [build_status(servo_id, CRC_ERROR | servo.alert)]
+        return [build_status(servo_id, table.CRC_ERROR | servo.alert)]
 
     def reply_delay_s(self, frame: bytes) -> float:
         """How long the servo that sends `frame` waits before it does [s]."""
