@@ -52,7 +52,7 @@ def test_refused_writes_say_which_servo_register_and_why(line: ServoBus) -> None
 def test_frames_go_out_as_built_whatever_the_sdk_stuffs(
     line: ServoBus, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its `addStuffing` discards what it returns today; frames stuffed here would be stuffed twice once that is mended."""
+    """Its `addStuffing` discards its result today; what is stuffed here would be stuffed twice once that is mended."""
     monkeypatch.delattr(Protocol2PacketHandler, "txPacket")
     sent: list[bytes] = []
     with line.line() as port:

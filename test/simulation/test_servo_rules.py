@@ -1,9 +1,12 @@
-"""The emulated servo against what is known of real ones: one test per row of docs/servos.md, and both ways of what is not.
+"""The emulated servo against what is known of real ones: the rows of docs/servos.md name these tests.
 
-Each test names its row; `unstated` tests try both values of a switch of `Unstated`.
+Tests called `unstated` try both values of a switch of `Unstated`.
 """
 
+import re
 import struct
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +30,7 @@ from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.servo import Servo
+from dynid.simulation.servo.unstated import Unstated
 
 BACKUP, RESTORE = b"\x01CTRL", b"\x02CTRL"
 CLEAR = b"\x01\x44\x58\x4c\x22"
@@ -448,3 +452,16 @@ def test_malformed_bulk_instructions_are_left_alone(
     before = [bytes(servo.bytes) for servo in chain.servos.values()]
     assert send(chain, build_packet(BROADCAST_ID, instruction, payload)) == []
     assert [bytes(servo.bytes)[:120] for servo in chain.servos.values()] == [one[:120] for one in before]
+
+
+def test_the_tests_that_the_page_names_are_there() -> None:
+    """Every row of the page's first table names tests, but for the motor's."""
+    page = (Path(__file__).parents[2] / "docs" / "servos.md").read_text()
+    rows = [row.split("|")[3] for row in page.split("## Known")[1].split("## Not stated")[0].splitlines() if "|" in row]
+    here, folder = Path(__file__).read_text(), Path(__file__).parent
+    for row in rows[2:]:
+        names = re.findall(r"`(\w+(?:\.py)?)`", row)
+        assert names or "the motor's" in row
+        assert [one for one in names if not ((folder / one).is_file() or f"def test_{one}" in here)] == []
+    switches = page.split("## Not stated")[1].split("## Assumed without")[0].count("\n| ") - 1
+    assert switches == len(fields(Unstated)) + 2
