@@ -172,7 +172,7 @@ class Servo:
     def trip_watchdog(self) -> None:
         """What the servo does when the bus was silent for longer than the watchdog time."""
         self.set(table.BUS_WATCHDOG, table.WATCHDOG_TRIPPED)
-        for register in (*_PROFILE, *(() if self.unstated.goals_survive_trip else _GOALS[:3])):
+        for register in (*_PROFILE, *(() if self.unstated.goals_survive_trip else _GOALS[1:3])):
             self.set(register, 0)
 
     def raise_hardware_error(self, bits: int) -> None:
