@@ -31,6 +31,14 @@ ALONE = [TEST / "nodes" / "test_hardware_node.py"]
 RERUNS = 2
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what an expression of markers leaves out as a whole file."""
+    for marker, files in (("alone", ALONE), ("real_time", [*ON_THE_BUS, *CHAIN])):
+        if config.getoption("markexpr").startswith(marker) and collection_path.suffix == ".py":
+            return True if collection_path not in files else None
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain."""
     assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE))
