@@ -75,6 +75,15 @@ def test_an_instruction_that_arrived_damaged_is_sent_again(
             action()
 
 
+def test_a_read_that_arrived_damaged_says_nothing_of_the_servo(line: ServoBus, bus: EmulatedServoBus) -> None:
+    """Status 03 is no refusal to read across unlisted addresses: the next read asks for the whole block again."""
+    answered: list[int] = []
+    bus.line_fault = lambda frames: (answered.append(len(frames[0])), [build_status(2, 3)])[1]
+    assert line.read_block(2, 64, 7) is None
+    bus.line_fault = lambda frames: (answered.append(len(frames[0])), frames)[1]
+    assert line.read_block(2, 64, 7) == b"\0\0\0\0\2\0\0" and answered == [18, 18]
+
+
 def test_a_servo_that_is_not_there(line: ServoBus) -> None:
     with pytest.raises(BusTimeoutError, match="servo 77"):
         line.ping(77)

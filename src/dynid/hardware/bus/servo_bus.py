@@ -243,11 +243,10 @@ class ServoBus:
         data = bytearray(size)
         for at, length in table.listed_parts(address, size) if self._gaps_refused else [(address, size)]:
             answers = self._answers(protocol.build_read(servo_id, at, length), STATUS_OVERHEAD + length, 1)
-            answers = [packet for packet in answers if packet.packet_id == servo_id]
-            refused = [packet for packet in answers if packet.error & ~table.ALERT_BIT]
-            good = [
-                packet.parameters for packet in answers if packet not in refused and len(packet.parameters) == length
-            ]
+            own = [packet for packet in answers if packet.packet_id == servo_id]
+            errors = {packet.error & ~table.ALERT_BIT for packet in own}
+            good = [packet.parameters for packet in own if len(packet.parameters) == length and errors == {0}]
+            refused = errors - {0, table.CRC_ERROR}
             if refused and not self._gaps_refused and len(table.listed_parts(address, size)) > 1:
                 self._gaps_refused = True
                 return self.read_block(servo_id, address, size)
