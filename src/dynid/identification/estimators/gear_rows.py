@@ -9,7 +9,8 @@ are made on the fine grid and pass the torques' low-pass.
 A joint that sticks obeys no law of its velocity, and the low-pass would carry what it does then into its neighbours in
 time. So states near standstill are cut out of torques and derivatives alike, before the low-pass. What is cut makes
 rows of its own without friction: of the links they say what sticking lets through, and the fit weighs them by their own
-deviation. A prediction is judged by all states.
+deviation. A prediction is judged by all states; what friction does in those that were cut out is guessed from the
+motion before and after them, see `FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,9 +64,10 @@ class _Stretch:
         low_pass: Callable[[FloatArray], FloatArray],
         sharp: Callable[[FloatArray], FloatArray],
         slides: FloatArray,
+        is_series: bool,
     ) -> None:
         self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, np.ascontiguousarray(states.ripple)
-        self.slides = slides
+        self.slides, self.is_series = slides, is_series
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
@@ -98,7 +100,7 @@ class _Stretch:
         rubbing = self._torques(self.W, np.where(self.rubs, own, 0.0))
         wanted = links + (drift * self.minutes)[:, None] * rubbing
         tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
-        shape = law.directions(dq), law.fadings(dq)
+        shape = (law.directions_in_time if self.is_series else law.directions)(dq), law.fadings(dq)
         settle(law.values, *shape, warmth, dq, te, wanted, self.ripple, tm)
         gain, by_load = np.empty_like(dq), np.zeros_like(dq)
         gradient = np.zeros((*dq.shape, len(TERMS)))
@@ -192,7 +194,9 @@ class GearRows:
             step = samples.settings.interval_s / _stride(samples.fine[0].nodes)
             width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
             self._stretches = [
-                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, sliding_states(one.dq, slow_rad_s, width))
+                _Stretch(
+                    model, one, step, one.low_pass, one.low_pass_sharp, sliding_states(one.dq, slow_rad_s, width), True
+                )
                 for one in samples.fine
             ]
         else:
@@ -201,7 +205,7 @@ class GearRows:
             plain = FineStates(samples.q, samples.dq, samples.ddq, np.zeros((0, 6)), every, samples.tau, ripple)
             same: Callable[[FloatArray], FloatArray] = lambda values: values  # noqa: E731
             everywhere = np.ones_like(samples.dq)
-            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere)]
+            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere, False)]
 
     def linearise(
         self,
@@ -291,12 +295,13 @@ def solved_torques(
 ) -> tuple[FloatArray, FloatArray]:
     """What links and friction take in given states, (M, n) [N m] each; from a guess of the motor torques."""
     q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)
-    if not friction.depends_on_load:
-        return model.inverse_dynamics(q, dq, states.ddq, phi), friction.torque(dq)
-    te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
-    wanted, tm = model.inverse_dynamics(q, dq, states.ddq, phi), np.array(guess)
     ones, rates = np.ones(len(q)), np.ascontiguousarray(dq)
-    shape = friction.directions(rates), friction.fadings(rates)
+    is_series = isinstance(states, FineStates)
+    shape = (friction.directions_in_time if is_series else friction.directions)(rates), friction.fadings(rates)
+    te = still
+    if friction.depends_on_load:
+        te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
+    wanted, tm = model.inverse_dynamics(q, dq, states.ddq, phi), np.array(guess)
     settle(friction.values, *shape, ones, rates, te, wanted, np.ascontiguousarray(ripple), tm)
     return wanted, tm - wanted
 
