@@ -104,7 +104,7 @@ def test_your_own_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         done = CliRunner().invoke(app, words, catch_exceptions=False)
         undecided = words[:2] == ["robot", "check"]  # what was drafted a moment ago holds questions still
         assert done.exit_code == int(undecided), f"{line}\n{done.stdout}"
-    assert len(lines) == 6 and (tmp_path / "runs/model/report.html").is_file()
+    assert len(lines) == 9 and (tmp_path / "runs/model/report.html").is_file()
 
 
 def test_only_marked_blocks_run_and_all_of_them_are_tested() -> None:
