@@ -141,7 +141,7 @@ def link_columns(motion: LinkMotion) -> FloatArray:
 
 
 def fill_columns(motion: LinkMotion, which: NDArray[np.int64], W: FloatArray, places: NDArray[np.int64]) -> None:
-    """Put those `which` (k,) of `link_columns` at the places (k,) of the last axis of W (N, n, p)."""
+    """Put those `which` (k,) of `link_columns` [N m per SI unit] at the places (k,) of the last axis of W (N, n, p)."""
     w, dw, a = motion.w, motion.dw, motion.a
     # moments [A(dw) + w x A(w), -a x, 0] and forces [0, dw x + w x w x, a] per parameter, (N, 3, 10) each
     moments, forces = np.zeros((len(w), 3, 10)), np.zeros((len(w), 3, 10))
