@@ -48,6 +48,8 @@ def simulated_arm(
         Path | None,
         typer.Option(help="New file for the paused clock, which stops while the driver is late; see clock_file."),
     ] = None,
+    adapter: opt.AdapterOption = "uart",
+    latency_timer: Annotated[int, typer.Option(min=1, max=255, help="Latency timer of the u2d2 [ms].")] = 1,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
@@ -58,6 +60,7 @@ def simulated_arm(
     """Serve a simulated arm behind a serial port: print the port, then run until SIGINT or SIGTERM."""
     from dynid.hardware.loop.realtime import prefer_latency
     from dynid.robot import load_robot
+    from dynid.simulation.bus.adapter import adapter_of
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
@@ -76,6 +79,7 @@ def simulated_arm(
             link=link,
             faults=None if faults is None else load_faults(faults),
             ignore_interrupt=ignore_interrupt,
+            adapter=adapter_of(adapter, latency_timer),
         )
 
 
