@@ -34,6 +34,9 @@ AdapterOption = Annotated[
     Literal["u2d2", "uart"],
     typer.Option(help="Adapter of the simulated servos: u2d2 hands replies over on its 1 ms tick, uart at once."),
 ]
+RateOption = Annotated[
+    int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that the line allows.")
+]
 MappingOption = Annotated[
     Path | None, typer.Option("--mapping", help="Mapping that describes the columns of CSV files; see README.")
 ]

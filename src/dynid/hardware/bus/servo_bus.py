@@ -239,9 +239,10 @@ class ServoBus:
             asked = [servo_id for servo_id in asked if not valid[self.index[servo_id]]][1:]
         return values, valid
 
-    def read_block(self, servo_id: int, address: int, size: int) -> bytes | None:
+    def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
         """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed."""
-        for packet in self._answers(protocol.build_read(servo_id, address, size), STATUS_OVERHEAD + size, 1):
+        request = protocol.build_read(servo_id, address, size)
+        for packet in self._answers(request, STATUS_OVERHEAD + size, 1, margin_s):
             good = packet.packet_id == servo_id and not packet.error & ~table.ALERT_BIT
             if good and len(packet.parameters) == size:
                 return packet.parameters
@@ -277,10 +278,12 @@ class ServoBus:
             if data := port.receive(remaining_ns * 1e-6):
                 yield self.parser.feed(data)
 
-    def _answers(self, request: bytes, reply_size: int, replies: int) -> list[protocol.Packet]:
+    def _answers(
+        self, request: bytes, reply_size: int, replies: int, margin_s: float | None = None
+    ) -> list[protocol.Packet]:
         packets: list[protocol.Packet] = []
         with self.line() as port:
-            for arrived in self.ask(port, request, reply_size):
+            for arrived in self.ask(port, request, reply_size, margin_s=margin_s):
                 packets += arrived
                 if len(packets) >= replies:
                     break

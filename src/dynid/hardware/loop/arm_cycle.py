@@ -17,7 +17,7 @@ Handed = Callable[[ArmSample, FloatArray], None]
 STALLED_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
 CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
 DIFFERENT_SHARE = 0.02  # of the torque limit
-SUSPECTED_EVERY = 4
+SUSPECTED_S = 0.004
 LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
 ANSWERED_CYCLES = 1.5  # one answer may be on its way
 LONGEST_ANSWER_CYCLES = 3.5  # a commander that is farther behind does not answer each state
@@ -64,6 +64,7 @@ class ArmCycle:
         self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
         self._command: tuple[FloatArray, float] | None = None
         self._contradicted, self._contradictions = False, 0
+        self._suspected_every = max(1, round(SUSPECTED_S / arm.robot.file.bus.cycle_s))
         self._stalled_ns = int(STALLED_SHARE * arm.watchdog_s * 1e9)
         self._began_ns = self.answered_ns = 0
         self._step_s = 0.0
@@ -229,7 +230,7 @@ class ArmCycle:
             # also where nobody answers: writes may still arrive, and an arm that is held by its last known load falls
             # less often, and less fast, than one without current
             self.guard.fault(text)
-        elif self._last is not None and sample.complete and self._meter.cycles % SUSPECTED_EVERY == 0:
+        elif self._last is not None and sample.complete and self._meter.cycles % self._suspected_every == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:
                 self.arm.poll_torque(undriven)

@@ -79,8 +79,8 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
     return DiagnosticStatus(LOOP, level, state_text(loop), loop.arm.robot.name, values)
 
 
-def line_status(loop: ControlLoop) -> DiagnosticStatus:
-    """Errors of the line by kind, and by servo where one is to blame; detection of stale replies; real-time care."""
+def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
+    """Cycle rate; errors of the line by kind, and by servo where one is to blame; detection of stale replies; real-time care."""
     arm, parser = loop.arm, loop.arm.bus.parser
     counters = dataclasses.asdict(arm.counters)
     by_servo = {name: values for name, values in counters.items() if isinstance(values, np.ndarray)}
@@ -100,6 +100,7 @@ def line_status(loop: ControlLoop) -> DiagnosticStatus:
         if count := parser.crc_errors_by_id[servo_id]:
             values[f"crc_errors_by_servo: {servo_id}"] = str(count)
     values |= {
+        "cycle rate": rate,
         "read": "fast sync read" if arm.cycle.fast_read else "sync read",
         "stale replies are told by": ("wire time, " if arm.cycle.wire_timed else "") + TOLD_BY,
     }

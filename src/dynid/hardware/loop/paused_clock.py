@@ -218,7 +218,7 @@ class PausedClock(Clock):
 
     Args:
         page: shared with the simulated arm; it is taken, see `ClockPage.take`, and closed by `close`.
-        period_s: the control cycle [s].
+        period_s: the control cycle [s], until `pace` says another.
 
     Raises:
         ConfigurationError: another driver holds it.
@@ -226,7 +226,7 @@ class PausedClock(Clock):
 
     def __init__(self, page: ClockPage, period_s: float) -> None:
         self._page = page
-        self._cap_ns, self._bearable_ns = (round(share * period_s * 1e9) for share in (LONGEST_SHARE, BEARABLE_SHARE))
+        self.pace(round(period_s * 1e9))
         self._mutex = threading.Lock()  # other threads ask for the time, too, and whoever asks may let it go on
         self._for_reply = _Patience(REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S)
         self._for_command = _Patience(COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S)
@@ -264,6 +264,10 @@ class PausedClock(Clock):
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
         # time had gone on without a process that was away for too long: it catches up cycle by cycle
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
+
+    def pace(self, period_ns: int) -> None:
+        """From now on cycles last so long [ns]."""
+        self._cap_ns, self._bearable_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
 
     def let_go(self) -> None:
         """No more cycles begin: time goes on by itself."""
