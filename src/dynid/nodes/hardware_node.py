@@ -1,9 +1,10 @@
 """Lifecycle node that owns the servo bus: joint_states out and joint_commands in, current mode.
 
 configure opens the port, checks every servo and finds the cycle rate that the line allows; activate starts the cycle
-(states flow, torque is off); `~/enable` switches torque on and off. Whatever ends the process, the arm is first stopped and lowered, and torque goes off. The
-topic `estop` stops it, too, and so does a second publisher of `joint_commands`. `~/clear_fault` leaves a fault whose
-cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a cable again that was pulled.
+(states flow, torque is off); `~/enable` switches torque on and off. Whatever ends the process, the arm is first stopped
+and lowered, and torque goes off. The topic `estop` stops it, too, and so does a second publisher of `joint_commands`.
+`~/clear_fault` leaves a fault whose cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a
+cable again that was pulled.
 """
 
 import time
@@ -165,6 +166,7 @@ class HardwareNode(ManagedNode):
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
             disable_cpu_idle=bool(self.get_parameter("disable_cpu_idle").value),
+            aligned=True,
         )
         self._loop.start()
         if self._emergency.pressed:

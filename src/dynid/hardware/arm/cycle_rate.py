@@ -12,6 +12,7 @@ SLOW_POLL_S = 0.020  # one piece of slow data is read so often; it lengthens tha
 CYCLES, SLOW_POLLS = 50, 12
 # A loop that is late catches up, so it is the mean cycle that must fit. Of a host that is busy now and then, the lower
 # quarter tells what line and adapter take; what the host adds later is counted as missed.
+TICK_S = 0.0006  # a quick reply takes a quarter of it, behind a USB adapter almost twice as long
 TYPICAL_PERCENTILE, MARGIN = 25.0, 1.1
 
 
@@ -41,7 +42,7 @@ class CycleRate:
     def __str__(self) -> str:
         took = f"all servos take {self.round_trip_s * 1e3:.2f} ms, slow data {self.slow_s * 1e3:.2f} ms"
         if self.too_fast:
-            return f"{self.rate_hz} Hz as fixed, but {took}: at most {self.allowed_hz} Hz fit, so cycles will be missed"
+            return f"{self.rate_hz} Hz as fixed, but {took}: at most {self.allowed_hz} Hz fit, so cycles may be missed"
         return f"{self.rate_hz} Hz: {took}"
 
 
@@ -87,11 +88,13 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
             trips.append(clock.line_ns() - began_ns)
     if not trips:
         raise BusError(f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: check plugs and cable")
+    arm.cycle.ticking = False
     for _ in range(SLOW_POLLS):
         began_ns = clock.line_ns()
         arm.slow_poll()
         slow.append(clock.line_ns() - began_ns)
     trip_s, slow_s = (float(np.percentile(ns, TYPICAL_PERCENTILE)) * 1e-9 for ns in (trips, slow))
+    arm.cycle.ticking = slow_s > TICK_S  # from now on slow data come with the states
     allowed_hz = choose_rate(trip_s, slow_s)
     if not allowed_hz and not fixed_hz:
         raise BusError(

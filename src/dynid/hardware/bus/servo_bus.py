@@ -259,16 +259,19 @@ class ServoBus:
         reply_size: int,
         meanwhile: Callable[[], None] | None = None,
         margin_s: float | None = None,
+        keep_input: bool = False,
     ) -> Iterator[list[protocol.Packet]]:
         """Drop what lies unread, send a request, and hand out the packets of each arrival; within `line`, on its port.
 
+        With `keep_input`, what lies unread is handed out, too.
         `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
         Ends when the time for `reply_size` bytes and the margin (None is the bus') are over; the caller stops earlier
         when it has all.
         """
-        self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
-        port.discard_input()
-        self.parser.reset()
+        if not keep_input:
+            self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
+            port.discard_input()
+            self.parser.reset()
         duration_s = self.wire_s(len(request), reply_size) + (self.reply_margin_s if margin_s is None else margin_s)
         deadline_ns = self.clock.monotonic_ns() + int(duration_s * 1e9)
         port.send(request)

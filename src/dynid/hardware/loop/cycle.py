@@ -42,6 +42,7 @@ class ControlLoop:
             loop that is late leaves it for later, up to `LONGEST_SLOW_POLL_DELAY` times as long.
         feedback_timeout_s: reads that miss a servo for so long are a fault, while torque is on.
         rest_after_failure: bring the arm to rest, as after a fault, when an exception ends the loop.
+        aligned: begin when a reply arrives: behind an adapter with ticks, requests then have a whole tick.
 
     Attributes:
         error: what ended the loop, None while it runs or if it was stopped.
@@ -63,6 +64,7 @@ class ControlLoop:
         slow_poll_every: int | None = None,
         feedback_timeout_s: float = 0.05,
         rest_after_failure: bool = True,
+        aligned: bool = False,
     ) -> None:
         self.arm, self.guard, self._clock = arm, guard, arm.bus.clock
         self.error: BaseException | None = None
@@ -78,7 +80,7 @@ class ControlLoop:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
         self._cycle = ArmCycle(arm, guard, self._meter, on_cycle, on_waiting, slow_poll_every, feedback_timeout_s)
         self._requests = RequestQueue()
-        self._stop_requested = False
+        self._stop_requested, self._aligned = False, aligned
         self._thread: threading.Thread | None = None
         self._torque_off_waiters: list[Future[None]] = []
 
@@ -223,6 +225,8 @@ class ControlLoop:
 
     def _loop(self) -> None:
         self.arm.begin_slow_polls()
+        if self._aligned:
+            self.arm.read()
         self._meter.started_ns = next_ns = self._clock.monotonic_ns()
         while True:
             self._clock.wait_until(next_ns, self._awaits_command)

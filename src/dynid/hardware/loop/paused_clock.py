@@ -40,7 +40,7 @@ _CYCLE = struct.Struct("<qqq")
 # The present cycle's number (0: none began yet), places for even and odd ones, and what the arm says (see `arm_ticks`)
 _ARM, _TICK_AT, _UNTIL_AT = struct.Struct("<q"), 56, 64
 _SIZE = _UNTIL_AT + _ARM.size
-ARM_TICK_SHARE = 0.25  # of an adapter's tick: a driver needs no longer for its part of a cycle
+ARM_TICK_SHARE = 0.15  # of an adapter's tick: a driver needs no longer for its part of a cycle
 LAST_NUMBER = 254  # even, so that the number behind it is odd
 
 

@@ -103,7 +103,7 @@ class EmulatedServoBus:
         self.skipped_time_s = 0.0
         self.dropped_bytes = 0
         self._parser = PacketParser()
-        self._last_arrival_s = self._wire_free_s = 0.0
+        self._last_arrival_s = self._wire_free_s = self._wall_free_s = 0.0
         self._late: list[tuple[float, bytes]] = []  # what goes out later: (when, bytes)
         self._trace = plant if isinstance(plant, TracedArm) else None
         self._terminal = ServoTerminal(link)
@@ -133,8 +133,8 @@ class EmulatedServoBus:
                 self._follow_cable()
                 while self._late and self._late[0][0] <= arrival_s:
                     self._transmit(heapq.heappop(self._late)[1])
-                if self._adapter is not None and (data := self._adapter.hand_over(round(arrival_s * 1e9))):
-                    self._write(data)
+                if self._adapter is not None and time.monotonic() >= self._wall_free_s:
+                    self._write(self._adapter.hand_over(round(arrival_s * 1e9)))
                 if self._terminal.descriptor in ready:
                     self._receive(arrival_s)
                 self._leave_time()
@@ -165,7 +165,10 @@ class EmulatedServoBus:
     def _patience_s(self) -> float:
         """How long to wait for instructions [s]."""
         due_s = self._due_s()
-        return IDLE_POLL_S if due_s is None else max(0.0, min(IDLE_POLL_S, due_s - self._line_s() - SLEEP_OVERSHOOT_S))
+        if due_s is None:
+            return IDLE_POLL_S
+        left_s = max(due_s - self._line_s(), self._wall_free_s - time.monotonic())
+        return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
         """When something goes out next, by the line's time [s]; None if nothing is to."""
@@ -247,6 +250,8 @@ class EmulatedServoBus:
         if self._adapter is not None:
             begin_ns = round(max(self._wire_free_s, now_s) * 1e9)
             byte_ns = self._byte_s * 1e9 if self.wire_time else 0.0
+            # held time may jump to a tick; but a reply that is quicker than the wire would pass for a stale one
+            self._wall_free_s = max(self._wall_free_s, time.monotonic()) + len(data) * byte_ns * 1e-9
             self._wire_free_s = self._adapter.receive(data, begin_ns, byte_ns) * 1e-9
             return
         self._wire_free_s = max(self._wire_free_s, now_s) if not self.wire_time else self._wire_free_s
@@ -259,4 +264,6 @@ class EmulatedServoBus:
         self._write(data)
 
     def _write(self, data: bytes) -> None:
+        if not data:
+            return
         self.dropped_bytes += len(data) - self._terminal.write(data)
