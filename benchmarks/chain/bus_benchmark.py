@@ -31,7 +31,7 @@ class BusFigures:
 
     Attributes:
         rate_hz: states published and recorded per second.
-        chosen_rate_hz: the cycle rate that the driver chose for this line, or was told.
+        chosen_rate_hz: the cycle rate that the driver chose for this line, or that was fixed.
         missed_share: planned states that were missed, of all.
         drift_ms: by how much later, at the end, states came than that rate plans; what the driver caught up does not
             count.

@@ -107,8 +107,8 @@ def test_time_that_is_held_goes_on_to_the_tick(robot: Robot, tmp_path: Path, sha
     clock = PausedClock(ClockPage(page.path), 0.001)
     handler = open_port(bus.port, 3_000_000)
     with running_bus(bus):
-        begin = clock.monotonic_ns() // MS * MS + 100 * MS
-        clock.wait_until(begin - MS, lambda: False)  # from now on time is held
+        clock.wait_until(clock.monotonic_ns(), lambda: False)  # from now on time is held
+        begin = clock.monotonic_ns() // MS * MS + 2 * MS
         for k in range(20):
             clock.wait_until(begin + k * MS, lambda: False)
             time.sleep(share * 0.01)  # the host is late by several cycles

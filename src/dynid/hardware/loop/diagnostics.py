@@ -80,7 +80,7 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
 
 
 def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
-    """Rate; errors of the line by kind, and by servo where one is to blame; what tells stale ones; real-time care."""
+    """Rate; errors of the line by kind, and by servo where one is to blame; stale replies; real-time care."""
     arm, parser = loop.arm, loop.arm.bus.parser
     counters = dataclasses.asdict(arm.counters)
     by_servo = {name: values for name, values in counters.items() if isinstance(values, np.ndarray)}
