@@ -316,7 +316,7 @@ class HardwareNode(ManagedNode):
         else:
             statuses = [loop_status(loop, *self._sent, self._commander.count)]
             if self._reports % DETAILS_EVERY == 0:
-                statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard.settings)]
+                statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard)]
             self._reports += 1
             self._reported = statuses[0].message
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), statuses))

@@ -17,6 +17,7 @@ Handed = Callable[[ArmSample, FloatArray], None]
 STALLED_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
 CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
 DIFFERENT_SHARE = 0.02  # of the torque limit
+OVERLOAD_ADVICE = "it would soon switch itself off; let it rest, and give it less to carry"
 SUSPECTED_S = 0.004
 LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
 ANSWERED_CYCLES = 1.5  # one answer may be on its way
@@ -68,6 +69,7 @@ class ArmCycle:
         self._stalled_ns = int(STALLED_SHARE * arm.watchdog_s * 1e9)
         self._began_ns = self.answered_ns = 0
         self._step_s = 0.0
+        self._applied_a = np.zeros(arm.robot.size)
 
     @property
     def complete(self) -> bool:
@@ -120,6 +122,7 @@ class ArmCycle:
         now_ns = self._clock.monotonic_ns()
         self._notice_stall(now_ns)
         self.watch.note(sample.valid, began_ns)
+        self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
         self._find_faults(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
@@ -128,6 +131,7 @@ class ArmCycle:
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
+        self._applied_a = applied
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
         self._last, self._to_hand_over = (sample, applied), True
@@ -226,6 +230,8 @@ class ArmCycle:
         if not text and np.count_nonzero(sample.alert):
             self.arm.poll_torque(sample.alert)  # which error it is
             text = self.watch.alerts(sample.alert, self.arm.slow)
+        if not text and (loaded := self.guard.overloaded()).any():  # holding it would trip the servo: let down at once
+            self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
             # also where nobody answers: writes may still arrive, and an arm that is held by its last known load falls
             # less often, and less fast, than one without current
