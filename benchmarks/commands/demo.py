@@ -25,6 +25,7 @@ def demo(
     seed: opt.SeedOption = 0,
     adapter: opt.AdapterOption = "uart",
     rate: opt.RateOption = 0,
+    motor: opt.MotorOption = None,
     gain: Annotated[
         bool, typer.Option(help="Repeat the validation motion with computed torque and compare the tracking errors.")
     ] = True,
@@ -58,6 +59,7 @@ def demo(
         friction=friction,
         adapter=adapter,
         rate_hz=rate,
+        motor=tuple(motor or ()),
     )
     began = time.monotonic()
     console = stderr() if as_json else stdout()

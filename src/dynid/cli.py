@@ -52,6 +52,7 @@ def simulated_arm(
     latency_timer: Annotated[int, typer.Option(min=1, max=255, help="Latency timer of the u2d2 [ms].")] = 1,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
+    motor: opt.MotorOption = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for the true motion of the arm (.npz).")] = None,
     lock_step: Annotated[bool, typer.Option("--lock-step", help="Advance time only with goal-current writes.")] = False,
@@ -64,10 +65,12 @@ def simulated_arm(
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
+    from dynid.simulation.plant.motor import Motors
 
     prefer_latency()
     loaded = load_robot(robot)
-    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction)
+    motors = Motors(loaded, motor, seed) if motor else None
+    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction, motors=motors)
     with traced(plant, trace) as arm:
         serve(
             loaded,

@@ -34,6 +34,10 @@ AdapterOption = Annotated[
     Literal["u2d2", "uart"],
     typer.Option(help="Adapter of the simulated servos: u2d2 hands replies over on its 1 ms tick, uart at once."),
 ]
+MotorOption = Annotated[
+    list[str] | None,
+    typer.Option("--motor", help="Simulate an effect of the motors, such as lag, or all of them; repeatable."),
+]
 RateOption = Annotated[
     int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that the line allows.")
 ]

@@ -61,6 +61,7 @@ class ChainOptions:
             it, the arm moves on, as a real one.
         adapter: between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; with u2d2 the line
             takes its time.
+        motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
         rate_hz: of the control cycle; 0 lets the driver find the highest that the line allows.
     """
 
@@ -79,6 +80,7 @@ class ChainOptions:
     friction: str | None = None
     adapter: str = "uart"
     rate_hz: int = 0
+    motor: tuple[str, ...] = ()
 
 
 def private_domain() -> str:
@@ -172,6 +174,7 @@ class Chain:
         named |= {"--friction": options.friction}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
+        arguments += [text for name in options.motor for text in ("--motor", name)]
         return arguments + [text for name in options.switched_off for text in ("--without", name)]
 
     def _simulated_baudrate(self) -> str:
