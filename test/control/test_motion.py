@@ -437,3 +437,26 @@ def test_demo_motions_keep_the_real_limits() -> None:
     excitation = load_excitation(ROBOT)
     for name in ("demo_identification", "demo_validation"):
         excitation.trajectory(name).check_limits(ROBOT.lower, ROBOT.upper, ROBOT.velocity_limits)
+
+
+def held_torque(sag_rad: float, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    """(torque, reference minus rest posture) of joint 4, which friction keeps below its reference, cycle by cycle."""
+    motion, q = MotionExecutor(ROBOT, FeedforwardPd(load_controller(ROBOT))), np.array(ROBOT.rest_posture)
+    motion.hold(q, 0)
+    q[3] -= sag_rad
+    steps = [motion.update(k * MS, q) for k in range(1, round(seconds * 1000) + 1)]
+    assert all(step is not None for step in steps)
+    return np.array([step.tau[3] for step in steps]), np.array([motion._parts[0].path.posture - ROBOT.rest_posture])
+
+
+def test_a_held_arm_pushes_no_harder_than_a_servo_can_for_ever() -> None:
+    bearable = 0.7 * 0.75 * ROBOT.torque_constants[3]
+    torque, moved = held_torque(0.15, 3.0)
+    assert torque[50] > 1.5 * bearable and torque[-1] == pytest.approx(bearable, rel=0.02)
+    assert -0.1 < moved[0, 3] < 0.0 and not np.delete(moved[0], 3).any()
+
+
+def test_a_held_arm_that_a_servo_can_bear_stays_where_it_is() -> None:
+    torque, moved = held_torque(0.02, 1.0)
+    assert 0.0 < torque[-1] < 0.7 * 0.75 * ROBOT.torque_constants[3]
+    assert np.abs(moved).max() < 0.001  # what the step into the sag moved

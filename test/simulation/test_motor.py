@@ -121,7 +121,7 @@ class JammedArm:
 
 
 def drive(robot: Robot, guard: SafetyGuard, current_a: float, seconds: float) -> tuple[ServoChain, float]:
-    """Command a current of servo 5 on a jammed arm for so long; the servos, and how near one of them came to tripping."""
+    """Command a current of servo 5 on a jammed arm; the servos, and how near one of them came to tripping."""
     peak = 0.0
     motors = Motors(robot, ["all"], seed=2)
     chain = ServoChain(robot, JammedArm(robot, motors))
@@ -146,7 +146,7 @@ def drive(robot: Robot, guard: SafetyGuard, current_a: float, seconds: float) ->
 @pytest.mark.parametrize("current_a", [0.941, 2.3])
 def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None:
     guard = SafetyGuard(robot)
-    chain, peak = drive(robot, guard, current_a, 8.0)
+    chain, peak = drive(robot, guard, current_a, 12.0)
     assert "overload ahead at servo 5" in guard.fault_text
     assert 0.8 < peak < 1.0
     assert not any(servo.get(table.HARDWARE_ERROR_STATUS) for servo in chain.servos.values())

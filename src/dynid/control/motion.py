@@ -15,6 +15,7 @@ from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.trajectory import approach
@@ -26,6 +27,9 @@ LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so
 GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
+# A held arm is relieved of what friction carries: a servo that pushes against it for ever would switch itself off.
+RELIEVED_SHARE = 0.7  # of the servos' nominal currents
+RELIEF_TIME_S, LARGEST_RELIEF_RAD = 0.3, 0.1
 LARGEST_SAG_RAD = 0.2  # a held arm is nearer than this to its reference, with gears that stick under load
 MAX_TRACKING_ERROR_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -72,6 +76,11 @@ class MotionExecutor:
         self._began_ns = self._last_ns = 0
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
+        overload = OverloadModel.of(robot)
+        self._bearable: FloatArray | None = None  # torque that a servo can hold for ever, (n,) [N m]
+        if overload is not None:
+            self._bearable = RELIEVED_SHARE * np.sqrt(overload.nominal) * robot.torque_constants
+        self._relief = np.zeros(robot.size)
         self._q = np.zeros(robot.size)
 
     @property
@@ -207,7 +216,9 @@ class MotionExecutor:
         self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
-        return MotionStep(self.controller.update(dt, q, *self._reference), *self._reference)
+        tau = self.controller.update(dt, q, *self._reference)
+        self._relieve(tau, error, step)
+        return MotionStep(tau, *self._reference)
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 
@@ -242,6 +253,17 @@ class MotionExecutor:
             self._enter(stamp_ns)
             dq_ref[:], ddq_ref[:] = 0.0, 0.0
         self._scaling.scale(slope, dq_ref, ddq_ref)
+
+    def _relieve(self, tau: FloatArray, error: FloatArray, step: float) -> None:
+        """Let the reference of a held arm come to where it stands, joint by joint, until its torque can be borne."""
+        path = self._parts[0].path
+        if self._bearable is None or not isinstance(path, HoldPath) or not self.controller.law.follows_reference:
+            self._relief[:] = 0.0
+            return
+        pushed = (np.abs(tau) > self._bearable) & (self._relief < LARGEST_RELIEF_RAD) & (tau * error < 0.0)
+        moved = np.where(pushed, error * min(1.0, step / RELIEF_TIME_S), 0.0)
+        path.posture += moved
+        self._relief += np.abs(moved)
 
     def _guide_by_hand(self, q: FloatArray) -> None:
         """The law follows no reference: the reference follows the arm."""

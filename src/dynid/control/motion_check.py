@@ -8,7 +8,7 @@ import numpy as np
 from dynid.codegen.compile import compile_inverse_dynamics
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
-from dynid.hardware.safety.overload import STOP, OverloadModel
+from dynid.hardware.safety.overload import LIMITED, OverloadModel
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -146,13 +146,13 @@ class MotionCheck:
             times = np.append(times, times[-1] + step_s * np.arange(1, round(HELD_S / step_s) + 1))
             current = np.vstack([current, np.repeat(current[-1:], len(times) - len(current), axis=0)])
         loads = self._overload.along(load, current, step_s)
-        beyond = ~(loads < STOP)
+        beyond = ~(loads < LIMITED)
         if beyond.any():
             row, joint = (int(k) for k in np.argwhere(beyond)[0])
             raise SafetyError(
                 f"motion '{part.name}' refused: {self._names[joint]} carries {abs(current[row, joint]):.3f} A at "
                 f"{times[row]:.3f} s and would have used up {loads[row, joint]:.0%} of what makes its servo switch "
-                f"itself off; allowed is less than {STOP:.0%}: make it slower, or let the joint carry less"
+                f"itself off; allowed is less than {LIMITED:.0%}: make it slower, or let the joint carry less"
             )
         return np.asarray(loads[-1])
 

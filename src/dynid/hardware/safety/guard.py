@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
 from dynid.hardware.safety.hold import Hold, StopSequence
-from dynid.hardware.safety.overload import STOP, OverloadModel
+from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot, read_only
 
@@ -60,6 +60,7 @@ class SafetyGuard:
         self._caps, self._derated = self._full_caps, False
         self._warm_caps = self._full_caps
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
+        self._limited_s = np.zeros(robot.size)
         self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
         self._velocity_limits = robot.velocity_limits
         self._soft_lower = robot.lower + self.settings.soft_zone_rad
@@ -131,9 +132,10 @@ class SafetyGuard:
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
         """Motor currents (n,) [A] that flowed for so long [s]: lower the limits of servos that are about to trip."""
         if self._overload is not None:
-            loaded = self.load.max() > STOP
+            loaded = self.load.max() > LIMITED
             self.load = self._overload.step(self.load, current_a, step_s)
-            if loaded or self.load.max() > STOP:
+            if loaded or self.load.max() > LIMITED:
+                self._limited_s = np.where(self.load > LIMITED, self._limited_s + step_s, 0.0)
                 self._lower_caps()
 
     def _lower_caps(self) -> None:
@@ -142,8 +144,8 @@ class SafetyGuard:
         self._caps = caps if self._derated else self._full_caps
 
     def overloaded(self) -> NDArray[np.bool_]:
-        """Which servos, (n,), are so near to tripping that the arm must be stopped."""
-        return np.asarray(self.load >= STOP)
+        """Which servos, (n,), have been near tripping for so long that the arm must be stopped."""
+        return np.asarray(self._limited_s > LIMITED_S)
 
     def check_posture(self, q: FloatArray) -> None:
         """Refuse joint angles, (n,) [rad], that the joints cannot have: a servo's zero is wrong.

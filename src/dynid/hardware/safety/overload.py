@@ -14,8 +14,9 @@ from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_only
 
-WARNING, STOP = 0.75, 0.85  # of what trips: a warning, and the arm is stopped and let down
-LOWERED_FULLY = 0.98  # from `STOP` to here the current limit falls to the nominal current, which never trips
+WARNING, LIMITED = 0.75, 0.85  # of what trips: a warning, and the current limit begins to fall
+LOWERED_FULLY, FLOOR = 0.95, 0.97  # there it is this part of the nominal current, which never trips
+LIMITED_S = 5.0  # an arm that needs more for so long is stopped and let down
 
 
 class OverloadLimit(Strict):
@@ -125,6 +126,6 @@ class OverloadModel:
         return shares
 
     def cap(self, share: FloatArray, full_a: FloatArray) -> FloatArray:
-        """Current limits (n,) [A] with which no servo trips: from `STOP` on they fall to the nominal current."""
-        lowered = np.clip((share - STOP) / (LOWERED_FULLY - STOP), 0.0, 1.0)
-        return np.minimum(full_a, full_a + lowered * (np.sqrt(self.nominal) - full_a))
+        """Current limits (n,) [A] with which no servo trips: from `LIMITED` on they fall below the nominal current."""
+        lowered = np.clip((share - LIMITED) / (LOWERED_FULLY - LIMITED), 0.0, 1.0)
+        return np.minimum(full_a, full_a + lowered * (FLOOR * np.sqrt(self.nominal) - full_a))
