@@ -24,19 +24,31 @@ ON_THE_BUS = [
     TEST / "benchmarks" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),
 ]
-# The whole chain needs no second try: its arm waits for the host. But it wants all processors.
+# The whole chain needs no second try: its arm waits for the host.
 CHAIN = [TEST / "test_chain.py"]
+# Commands that come too late are taken for none, so what sends them to a node must have a processor.
+ALONE = [TEST / "nodes" / "test_hardware_node.py"]
 RERUNS = 2
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what an expression of markers leaves out as a whole file."""
+    for marker, files in (("alone", ALONE), ("real_time", [*ON_THE_BUS, *CHAIN])):
+        if config.getoption("markexpr").startswith(marker) and collection_path.suffix == ".py":
+            return True if collection_path not in files else None
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain."""
-    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN))
+    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE))
     for item in items:
         if item.path in ON_THE_BUS:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
         if item.path in ON_THE_BUS or item.path in CHAIN:
             item.add_marker(pytest.mark.real_time)
+        if item.path in ALONE:
+            item.add_marker(pytest.mark.alone)
         if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 

@@ -118,7 +118,8 @@ def truth(mount: str | None = None) -> np.ndarray:
 def test_with_all_nuisances_the_model_is_accepted(usual: Identification) -> None:
     assert usual.verdict.accepted, [check.sentence() for check in usual.verdict.failed]
     assert len(usual.base.names) == 39 and usual.estimate.rank == 39
-    assert 0.01 < usual.validations[0].errors.relative <= 0.10
+    # what Coulomb and viscous friction fitted to all samples had reached, with a fifth of this play at the encoders
+    assert 0.01 < usual.validations[0].errors.relative <= 0.043 and usual.fit.relative <= 0.056
     assert usual.audit.lambda_min >= 1e-4
 
 

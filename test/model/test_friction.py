@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError, UnknownNameError
-from dynid.model.friction import MODELS, SYMBOLS, TERMS, FrictionLaw
+from dynid.model.friction import MODELS, SYMBOLS, TERMS, FrictionLaw, direction, fading
 from dynid.robot import FloatArray
 
 MX64 = {
@@ -159,6 +159,26 @@ def test_gradient_by_the_shape_agrees_with_complex_steps() -> None:
     for term, (velocity, exponent) in ((11, (law["ws"] + 1j * h, law["a"])), (12, (law["ws"], law["a"] + 1j * h))):
         slope = np.exp(-((np.abs(dq) / velocity) ** exponent)).imag / h
         np.testing.assert_allclose(law.gradient(dq, tm, te)[..., term], np.sign(dq) * fading * slope, atol=1e-13)
+
+
+def test_while_a_joint_sticks_its_friction_passes_from_one_direction_to_the_other() -> None:
+    law = FrictionLaw.of(2, {"fb": 0.1}, 0.02)
+    dq = np.zeros((9, 2))
+    dq[2:4, 0], dq[7:, 0] = 3.0, -3.0  # rests, moves up, sticks for three instants, moves down; the other joint rests
+    expected = [0.0, 0.0, 1.0, 1.0, 0.5, 0.0, -0.5, -1.0, -1.0]
+    np.testing.assert_allclose(law.directions_in_time(dq), np.column_stack([expected, np.zeros(9)]), atol=1e-12)
+    dq[7:, 0] = 0.0  # it stops and stays: its friction holds what it held
+    np.testing.assert_allclose(law.directions_in_time(dq)[:, 0], [0.0, 0.0, *[1.0] * 7])
+    np.testing.assert_array_equal(law.directions(dq)[4:], 0.0)
+
+
+def test_all_states_at_once_have_the_shape_of_single_ones() -> None:
+    dq = np.array([[-1.5, 0.0, 0.3], [0.01, -0.2, 2.0]])
+    for law in (FrictionLaw.of(3, MX64, 0.02), FrictionLaw.of(3, MX64), FrictionLaw.of(3, {"fb": 0.1}, 0.02)):
+        one_by_one = [[fading(v, w, a) for v, w, a in zip(row, law["ws"], law["a"], strict=True)] for row in dq]
+        np.testing.assert_allclose(law.fadings(dq), one_by_one, rtol=1e-14)
+        one_by_one = [[direction(v, law.transition_rad_s) for v in row] for row in dq]
+        np.testing.assert_allclose(law.directions(dq), one_by_one, rtol=1e-14)
 
 
 def test_warm_gears_rub_less_at_any_load() -> None:

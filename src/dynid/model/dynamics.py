@@ -19,7 +19,7 @@ from dynid.model.drive import SMOOTH, DriveTerms, DryTerms, kind_and_number
 from dynid.model.link_limits import ArmLimits, Box, arm_limits, robot_shapes
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
-from dynid.model.regressor import link_columns, link_motions, standard_regressor
+from dynid.model.regressor import fill_columns, link_motions, standard_regressor
 from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure, read_only
 
 
@@ -174,8 +174,7 @@ class ArmModel:
         W = np.zeros((len(q), self.chain_size, len(representatives)))
         for j, motion in enumerate(link_motions(self.mdh, q, dq, ddq, gravity)):
             mine = np.flatnonzero(representatives // 10 == j)
-            if len(mine):
-                W[:, : j + 1, mine] = link_columns(motion)[..., representatives[mine] % 10]
+            fill_columns(motion, representatives[mine] % 10, W, mine)
         return W
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:

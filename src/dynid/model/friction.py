@@ -379,6 +379,29 @@ class FrictionLaw:
         budgets(self.values, rates, motor, load, out)
         return out.reshape(np.shape(dq))
 
+    def directions(self, dq: FloatArray) -> FloatArray:
+        """`direction` of all velocities (..., n) [rad/s]."""
+        return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
+
+    def directions_in_time(self, dq: FloatArray) -> FloatArray:
+        """Directions of a motion at successive instants (M, n) [rad/s], also where a joint sticks.
+
+        Below the transition speed the velocity says nothing: there friction passes, linearly in time, from what it was
+        to what it is once the joint slides again. Before the first motion it is 0, after the last it stays.
+        """
+        x, instants = self.directions(dq), np.arange(len(dq))
+        for i, slides in enumerate((np.abs(dq) > self.transition_rad_s).T):
+            if slides.any():
+                x[:, i] = np.interp(instants, instants[slides], x[slides, i], left=0.0)
+        return x
+
+    def fadings(self, dq: FloatArray) -> FloatArray:
+        """`fading` of all velocities (..., n) [rad/s]."""
+        velocity, exponent = self.values[WS], self.values[AS]
+        given = velocity > 0.0
+        s = np.exp(-((np.abs(dq) / np.where(given, velocity, 1.0)) ** exponent))
+        return np.where(dq == 0.0, 1.0, np.where(given, s, 0.0))
+
     def torque(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
         """What friction costs in motion.
 

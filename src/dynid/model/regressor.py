@@ -11,11 +11,14 @@ standard parameters of link j.
 
 from dataclasses import dataclass
 
+import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.model.mdh import MdhChain
 from dynid.robot import FloatArray
 
+Vector = FloatArray | tuple[float, float, float]
 LINK_PARAMETERS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 
 
@@ -55,38 +58,119 @@ def link_motions(
     """Outward recursion over the links for N samples; q, dq, ddq are (N, n), gravity (3,) in the URDF base [m/s^2]."""
     count = len(q)
     rotations, positions, along = mdh.relative_rotations(q), mdh.relative_positions(), mdh.prismatic_axes()
-    w, dw = np.zeros((count, 3)), np.zeros((count, 3))
-    a = np.tile(-mdh.base[:3, :3].T @ gravity, (count, 1))
-    Jw, Jv = np.zeros((count, 0, 3)), np.zeros((count, 0, 3))
-    z = np.array([0.0, 0.0, 1.0])
+    link = LinkMotion(
+        np.zeros((count, 3)),
+        np.zeros((count, 3)),
+        np.tile(-mdh.base[:3, :3].T @ gravity, (count, 1)),
+        np.zeros((count, 0, 3)),
+        np.zeros((count, 0, 3)),
+    )
     motions = []
     for j in range(mdh.size):
-        R = rotations[:, j]  # maps frame j to frame j-1, so v @ R maps back
-        p = positions[j] + q[:, j, None] * along[j] if mdh.prismatic[j] else positions[j]
-        a = np.einsum("na,nab->nb", a + np.cross(dw, p) + np.cross(w, np.cross(w, p)), R)
-        w, dw = np.einsum("na,nab->nb", w, R), np.einsum("na,nab->nb", dw, R)
-        Jv = np.einsum("nia,nab->nib", Jv + np.cross(Jw, p[..., None, :]), R)
-        Jw = np.einsum("nia,nab->nib", Jw, R)
-        rate, own, none = dq[:, j, None] * z, np.tile(z, (count, 1, 1)), np.zeros((count, 1, 3))
-        if mdh.prismatic[j]:
-            a = a + ddq[:, j, None] * z + 2.0 * np.cross(w, rate)
-            Jw, Jv = np.concatenate([Jw, none], axis=1), np.concatenate([Jv, own], axis=1)
-        else:
-            dw = dw + ddq[:, j, None] * z + np.cross(w, rate)
-            w = w + rate
-            Jw, Jv = np.concatenate([Jw, own], axis=1), np.concatenate([Jv, none], axis=1)
-        motions.append(LinkMotion(w, dw, a, Jw, Jv))
+        p = positions[j] + q[:, j, None] * (along[j] if mdh.prismatic[j] else np.zeros(3))
+        before = (link.w, link.dw, link.a, link.Jw, link.Jv)
+        link = LinkMotion(*(np.empty((count, 3)) for _ in range(3)), *(np.zeros((count, j + 1, 3)) for _ in range(2)))
+        after = (link.w, link.dw, link.a, link.Jw, link.Jv)
+        # R maps frame j to frame j-1
+        _next_link(rotations[:, j], p, dq[:, j], ddq[:, j], mdh.prismatic[j], before, after)
+        motions.append(link)
     return motions
+
+
+@numba.njit(cache=True)
+def _cross(a: Vector, b: Vector) -> Vector:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
+@numba.njit(cache=True)
+def _plus(a: FloatArray, b: Vector) -> Vector:
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+@numba.njit(cache=True)
+def _rotate_back(v: Vector, R: FloatArray, out: FloatArray) -> None:
+    """v R, so R' v, into `out` (3,)."""
+    for b in range(3):
+        out[b] = v[0] * R[0, b] + v[1] * R[1, b] + v[2] * R[2, b]
+
+
+@numba.njit(cache=True)
+def _next_link(
+    R: FloatArray,
+    p: FloatArray,
+    dq: FloatArray,
+    ddq: FloatArray,
+    prismatic: bool,
+    before: tuple[FloatArray, ...],
+    after: tuple[FloatArray, ...],
+) -> None:
+    """One step of the recursion: rotations (N, 3, 3), positions (N, 3), rates and accelerations (N,) of the joint.
+
+    `before` and `after`, the result, are w, dw, a, Jw, Jv of a `LinkMotion`.
+    """
+    w, dw, a, Jw, Jv = before
+    w1, dw1, a1, Jw1, Jv1 = after
+    own = Jw.shape[1]
+    for k in range(len(R)):
+        centripetal = _cross(w[k], _cross(w[k], p[k]))
+        _rotate_back(_plus(a[k], _plus(centripetal, _cross(dw[k], p[k]))), R[k], a1[k])
+        _rotate_back(w[k], R[k], w1[k])
+        _rotate_back(dw[k], R[k], dw1[k])
+        for i in range(own):
+            _rotate_back(_plus(Jv[k, i], _cross(Jw[k, i], p[k])), R[k], Jv1[k, i])
+            _rotate_back(Jw[k, i], R[k], Jw1[k, i])
+        turning = w1[k, 1] * dq[k], -w1[k, 0] * dq[k]  # w x rate, the rate being dq z
+        if prismatic:
+            a1[k, 0] += 2.0 * turning[0]
+            a1[k, 1] += 2.0 * turning[1]
+            a1[k, 2] += ddq[k]
+            Jv1[k, own, 2] = 1.0
+        else:
+            dw1[k, 0] += turning[0]
+            dw1[k, 1] += turning[1]
+            dw1[k, 2] += ddq[k]
+            w1[k, 2] += dq[k]
+            Jw1[k, own, 2] = 1.0
 
 
 def link_columns(motion: LinkMotion) -> FloatArray:
     """Torques [N m] of joints 1..j per SI unit of link j's parameters, (N, j, 10), columns as in LINK_PARAMETERS."""
+    columns = np.empty((*motion.Jw.shape[:2], 10))
+    fill_columns(motion, np.arange(10), columns, np.arange(10))
+    return columns
+
+
+def fill_columns(motion: LinkMotion, which: NDArray[np.int64], W: FloatArray, places: NDArray[np.int64]) -> None:
+    """Put those `which` (k,) of `link_columns` at the places (k,) of the last axis of W (N, n, p)."""
     w, dw, a = motion.w, motion.dw, motion.a
-    tensor = inertia_product(dw) + skew(w) @ inertia_product(w)
-    first = skew(dw) + skew(w) @ skew(w)
-    return np.concatenate(
-        [motion.Jw @ tensor, motion.Jv @ first - motion.Jw @ skew(a), motion.Jv @ a[..., None]], axis=-1
-    )
+    # moments [A(dw) + w x A(w), -a x, 0] and forces [0, dw x + w x w x, a] per parameter, (N, 3, 10) each
+    moments, forces = np.zeros((len(w), 3, 10)), np.zeros((len(w), 3, 10))
+    spin = skew(w)
+    moments[..., :6] = inertia_product(dw) + spin @ inertia_product(w)
+    moments[..., 6:9] = -skew(a)
+    forces[..., 6:9] = skew(dw) + spin @ spin
+    forces[..., 9] = a
+    _onto_joints(motion.Jw, motion.Jv, moments, forces, which, W, places)
+
+
+@numba.njit(cache=True)
+def _onto_joints(
+    Jw: FloatArray,
+    Jv: FloatArray,
+    moments: FloatArray,
+    forces: FloatArray,
+    which: NDArray[np.int64],
+    W: FloatArray,
+    places: NDArray[np.int64],
+) -> None:
+    """Jw' moments + Jv' forces of the joints (N, j, 3)."""
+    for k in range(len(Jw)):
+        for i in range(Jw.shape[1]):
+            for one in range(len(which)):
+                c, total = which[one], 0.0
+                for b in range(3):
+                    total += Jw[k, i, b] * moments[k, b, c] + Jv[k, i, b] * forces[k, b, c]
+                W[k, i, places[one]] = total
 
 
 def standard_regressor(
@@ -100,5 +184,5 @@ def standard_regressor(
     n = mdh.size
     W = np.zeros((len(q), n, 10 * n))
     for j, motion in enumerate(link_motions(mdh, q, dq, ddq, gravity)):
-        W[:, : j + 1, 10 * j : 10 * (j + 1)] = link_columns(motion)
+        fill_columns(motion, np.arange(10), W, 10 * j + np.arange(10))
     return W

@@ -225,13 +225,14 @@ class GearFitter:
         p = rows.W.shape[2]
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
 
-    def fit(self, structure: Structure, start: Point | None = None, steps: int = STEPS) -> GearFit:
+    def fit(self, structure: Structure, start: Point | None = None, steps: int = STEPS, enough: float = 0.0) -> GearFit:
         """The fit of a structure by Gauss-Newton.
 
         Args:
             structure: of friction.
             start: from where; None begins from the measured torques.
             steps: at most.
+            enough: once a step takes less than this share off the squared error, no other follows.
         """
         parameters = structure.parameters(self.gears)
         point, guess, tau = start or self.begin(structure), None, self.rows.target
@@ -242,15 +243,19 @@ class GearFitter:
         for _ in range(steps):
             rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
             left = tau - rows.tau
-            if weights is not None and float(np.sum((left * weights) ** 2)) > best:
+            squares = np.inf if weights is None else float(np.sum((left * weights) ** 2))
+            if weights is not None and squares > (1.0 + WORSE) * best:
                 point = halfway(before, point)  # the step was too long for its straight line
                 continue
+            slow = weights is not None and squares > (1.0 - enough) * best
             before, sigma = point, self.sigma(left)
             weights = self.trust / sigma
-            best = (1.0 + WORSE) * float(np.sum((left * weights) ** 2))
+            best = float(np.sum((left * weights) ** 2))
             columns, theta = stacked(rows, parameters, structure.drift), values_of(point, parameters, structure.drift)
             target = left + columns @ theta
             fit = GearFit(structure, parameters, point, rows, columns, theta, target)
+            if enough and slow:
+                return fit
             lower, upper = self._bounds(parameters, structure.drift, theta[p:])
             held = 1.0 / np.maximum(sigma, self.standing_sigma(point.phi))
             found = self._solve(columns, target, lower, upper, weights, held)

@@ -6,14 +6,14 @@ that grows with |tm| answers to every jump. So a state's friction is the mean ov
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.model.friction import (
-    AS,
-    WS,
+    KEQ,
+    KM,
+    FrictionLaw,
     add_gradient,
     add_shape_gradient,
-    direction,
-    fading,
     load_budget,
     plain_torque,
     slope_by_load,
@@ -26,9 +26,16 @@ CLOSE = 1e-8  # N m
 
 
 @numba.njit(cache=True)
+def loaded_axes(p: FloatArray) -> NDArray[np.bool_]:
+    """Whose friction knows the load, of parameters p (terms, n), (n,)."""
+    return np.array([p[KM : KEQ + 1, i].any() for i in range(p.shape[1])])
+
+
+@numba.njit(cache=True)
 def settle(
     p: FloatArray,
-    transition: float,
+    x: FloatArray,
+    s: FloatArray,
     warmth: FloatArray,
     dq: FloatArray,
     te: FloatArray,
@@ -40,25 +47,27 @@ def settle(
 
     Args:
         p: parameters of friction, (terms, n).
-        transition: speed of the sign of dq [rad/s].
+        x, s: directions of dq and what is left of fading friction, (M, n).
         warmth: what friction is multiplied by, (M,).
         dq, te: velocities [rad/s] and loads [N m], (M, n).
         wanted: what the links take, (M, n) [N m].
         ripple: (M, R, n) [N m].
         tm: motor torques, (M, n) [N m].
     """
-    count = ripple.shape[1]
+    count, loaded = ripple.shape[1], loaded_axes(p)
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
-            x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
-            plain = plain_torque(p, i, x, s, dq[k, i])
-            base, part = wanted[k, i] + warmth[k] * plain, warmth[k] * x / count
+            base = wanted[k, i] + warmth[k] * plain_torque(p, i, x[k, i], s[k, i], dq[k, i])
+            part = warmth[k] * x[k, i] / count
+            if not loaded[i]:
+                tm[k, i] = base
+                continue
             for _ in range(ROUNDS):
                 excess, slope = tm[k, i] - base, 1.0
                 for r in range(count):
                     now = tm[k, i] + ripple[k, r, i]
-                    excess -= part * load_budget(p, i, s, now, te[k, i])
-                    slope -= part * slope_by_motor(p, i, s, now, te[k, i])
+                    excess -= part * load_budget(p, i, s[k, i], now, te[k, i])
+                    slope -= part * slope_by_motor(p, i, s[k, i], now, te[k, i])
                 tm[k, i] -= excess / slope
                 if abs(excess) < CLOSE:
                     break
@@ -67,12 +76,14 @@ def settle(
 @numba.njit(cache=True)
 def differentiate(
     p: FloatArray,
-    transition: float,
+    x: FloatArray,
+    s: FloatArray,
     warmth: FloatArray,
     dq: FloatArray,
     te: FloatArray,
     ripple: FloatArray,
     tm: FloatArray,
+    by_loads: bool,
     gain: FloatArray,
     by_load: FloatArray,
     gradient: FloatArray,
@@ -80,30 +91,60 @@ def differentiate(
     """Derivatives of the tm that `settle` has found.
 
     Args:
-        p, transition, warmth, dq, te, ripple, tm: as of `settle`.
+        p, x, s, warmth, dq, te, ripple, tm: as of `settle`.
+        by_loads: whether those by the terms of load are wanted of axes that have none.
         gain: result, by what is wanted, (M, n).
         by_load: result, of mean friction by te, (M, n).
         gradient: result, of mean friction by the parameters of its axis, (M, n, terms); zero on entry.
     """
-    count = ripple.shape[1]
+    loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
-            x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
+            count = ripple.shape[1] if by_loads or loaded[i] else 1
             share, by_motor, load = warmth[k] / count, 0.0, te[k, i]
             for r in range(count):
                 now = tm[k, i] + ripple[k, r, i]
-                by_motor += share * x * slope_by_motor(p, i, s, now, load)
-                by_load[k, i] += share * x * slope_by_load(p, i, s, now, load)
-                add_gradient(p, i, x, s, dq[k, i], now, load, share, gradient[k, i])
+                by_motor += share * x[k, i] * slope_by_motor(p, i, s[k, i], now, load)
+                by_load[k, i] += share * x[k, i] * slope_by_load(p, i, s[k, i], now, load)
+                add_gradient(p, i, x[k, i], s[k, i], dq[k, i], now, load, share, gradient[k, i])
             add_shape_gradient(p, i, dq[k, i], gradient[k, i])
             gain[k, i] = 1.0 / (1.0 - by_motor)
 
 
-def mean_gradient(
-    p: FloatArray, transition: float, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray
-) -> FloatArray:
+@numba.njit(cache=True)
+def add_by_links(
+    W: FloatArray,
+    G: FloatArray,
+    joints: FloatArray,
+    columns: FloatArray,
+    warmed: FloatArray,
+    warmth: FloatArray,
+    gain: FloatArray,
+    by_load: FloatArray,
+    out: FloatArray,
+) -> None:
+    """What the derivatives of the tm that `settle` has found, by the base parameters, have beyond W.
+
+    Args:
+        W, G: columns of joints, (M, kept), of what is wanted and of the load.
+        joints: whose columns they are, (kept,).
+        columns: which of them are looked at, (c,).
+        warmed: whether they grow with warmth, (kept,).
+        warmth: as of `settle`.
+        gain, by_load: of `differentiate`.
+        out: result, (M, c).
+    """
+    for k in range(len(W)):
+        for place in range(len(columns)):
+            c = columns[place]
+            j, own = joints[c], W[k, c]
+            out[k, place] = gain[k, j] * ((warmth[k] if warmed[c] else 1.0) * own - by_load[k, j] * G[k, c]) - own
+
+
+def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
     """Derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms)."""
-    found = np.zeros((*dq.shape, len(p)))
+    found = np.zeros((*dq.shape, len(law.values)))
     gain, by_load = np.empty_like(dq), np.zeros_like(dq)
-    differentiate(p, transition, np.ones(len(dq)), dq, te, ripple, tm, gain, by_load, found)
+    x, s, warmth = law.directions(dq), law.fadings(dq), np.ones(len(dq))
+    differentiate(law.values, x, s, warmth, dq, te, ripple, tm, True, gain, by_load, found)
     return found

@@ -21,6 +21,7 @@ from dynid.robot import FloatArray
 BLOCK_S, FOLDS = 1.0, 6  # every sixth block of a second is held out at once
 OPEN = 0.01  # of its column: what a fold shows less of stays as all data have it
 RUNG_STEPS, REFIT_STEPS = 8, 4  # at most
+ENOUGH = 2e-3  # of the squared error: what a step gains less than changes no comparison
 NO_ERROR = 5e-3  # of the torque: a smaller error is none; sensors and filters leave more
 AS_GOOD = 0.02  # of the squared error: what is no more than this is no difference
 _STRIBECK = ("fb", "fs", "ws", "a")
@@ -119,13 +120,13 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
         smaller = [fit for fit in fits if fit.structure.terms and set(fit.structure.terms) < set(structure.terms)]
         start = smaller[-1].point if smaller else None
         wanted = replace(structure, drift=bool(structure.terms))
-        fits.append(fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1))
+        fits.append(fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1, ENOUGH))
     judge = BlockJudge(fitter, _sigma(fitter, fits[-1]))
     found = [(fit, judge.errors(fit)) for fit in fits]
     best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
     fit = _smallest(found, best, judge.least)
     for change in (_alike, _constant, _with_offset) if fit.structure.terms else ():
-        other = fitter.fit(change(fit.structure), fit.point, REFIT_STEPS)
+        other = fitter.fit(change(fit.structure), fit.point, REFIT_STEPS, ENOUGH)
         found.append((other, judge.errors(other)))
         best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
         fit = _smallest(found, best, judge.least)

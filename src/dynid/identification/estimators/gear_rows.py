@@ -9,7 +9,8 @@ are made on the fine grid and pass the torques' low-pass.
 A joint that sticks obeys no law of its velocity, and the low-pass would carry what it does then into its neighbours in
 time. So states near standstill are cut out of torques and derivatives alike, before the low-pass. What is cut makes
 rows of its own without friction: of the links they say what sticking lets through, and the fit weighs them by their own
-deviation. A prediction is judged by all states.
+deviation. A prediction is judged by all states; what friction does in those that were cut out is guessed from the
+motion before and after them, see `FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +19,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_kernels import differentiate, mean_gradient, settle
+from dynid.identification.estimators.gear_kernels import add_by_links, differentiate, mean_gradient, settle
 from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
-from dynid.model.friction import TERMS, FrictionLaw
+from dynid.model.friction import KEQ, KM, TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
@@ -64,9 +64,10 @@ class _Stretch:
         low_pass: Callable[[FloatArray], FloatArray],
         sharp: Callable[[FloatArray], FloatArray],
         slides: FloatArray,
+        is_series: bool,
     ) -> None:
         self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, np.ascontiguousarray(states.ripple)
-        self.slides = slides
+        self.slides, self.is_series = slides, is_series
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
@@ -82,36 +83,35 @@ class _Stretch:
         self.W, self.G = W[:, self.there], G[:, self.there]
         rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
         self.rubs = rubs[self.parameters]
-        self.onto = sparse.csr_array(
-            (np.ones(len(self.joints)), (np.arange(len(self.joints)), self.joints)), (len(self.joints), len(self.there))
-        )
+
+    def _torques(self, columns: FloatArray, values: FloatArray) -> FloatArray:
+        """Kept columns (M, kept) times values of their parameters (kept,), summed by joint, (M, n)."""
+        onto = np.zeros((len(self.joints), self.dq.shape[1]))
+        onto[np.arange(len(self.joints)), self.joints] = values
+        return np.asarray(columns @ onto)
 
     def linearise(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
     ) -> Linearised:
         """See `GearRows.linearise`."""
-        te, wanted = (
-            np.ascontiguousarray((columns * phi[self.parameters]) @ self.onto) for columns in (-self.G, self.W)
-        )
-        tm = guess.copy()
-        warmth, v = 1.0 + drift * self.minutes, law.transition_rad_s
-        dq = np.ascontiguousarray(self.dq)
+        own = phi[self.parameters]
+        te, links = self._torques(self.G, -own), self._torques(self.W, own)
         # friction among the base parameters changes in the course of time like that beside them
-        rubbing = (self.W * np.where(self.rubs, phi[self.parameters], 0.0)) @ self.onto
-        links = wanted
-        wanted = np.ascontiguousarray(links + (drift * self.minutes)[:, None] * rubbing)
-        settle(law.values, v, warmth, dq, te, wanted, self.ripple, tm)
+        rubbing = self._torques(self.W, np.where(self.rubs, own, 0.0))
+        wanted = links + (drift * self.minutes)[:, None] * rubbing
+        tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
+        shape = (law.directions_in_time if self.is_series else law.directions)(dq), law.fadings(dq)
+        settle(law.values, *shape, warmth, dq, te, wanted, self.ripple, tm)
         gain, by_load = np.empty_like(dq), np.zeros_like(dq)
         gradient = np.zeros((*dq.shape, len(TERMS)))
-        differentiate(law.values, v, warmth, dq, te, self.ripple, tm, gain, by_load, gradient)
+        loads = any(KM <= term <= KEQ for term in terms)
+        differentiate(law.values, *shape, warmth, dq, te, self.ripple, tm, loads, gain, by_load, gradient)
         by_drift = gain * ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
         gradient *= gain[..., None]
-        more = None
-        if law.depends_on_load or drift:
-            own = gain[:, self.joints]
-            warm = np.where(self.rubs, warmth[:, None], 1.0) * self.W
-            more = own * (warm - by_load[:, self.joints] * self.G) - self.W
-        seen = self._seen(tm - links, more, gradient, by_drift, tm, terms, sticking)
+        changed = np.flatnonzero(self.rubs & (drift != 0.0) | law.depends_on_load)
+        more = np.empty((len(dq), len(changed)))
+        add_by_links(self.W, self.G, self.joints, changed, self.rubs, warmth, gain, by_load, more)
+        seen = self._seen(tm - links, more, changed, gradient, by_drift, tm, terms, sticking)
         return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
 
     @cached_property
@@ -138,37 +138,37 @@ class _Stretch:
         """What the measured torques make of it, to begin with: loads are those of the motors, against them."""
         dq = np.ascontiguousarray(self.dq)
         tau = np.ascontiguousarray(self.tau)
-        gradient = mean_gradient(law.values, law.transition_rad_s, dq, -tau, self.ripple, tau)
-        return self._seen(np.zeros_like(dq), None, gradient, np.zeros_like(dq), tau, terms, False)
+        gradient = mean_gradient(law, dq, -tau, self.ripple, tau)
+        none, nowhere = np.zeros((len(dq), 0)), np.zeros(0, dtype=int)
+        return self._seen(np.zeros_like(dq), none, nowhere, gradient, np.zeros_like(dq), tau, terms, False)
 
     def _seen(
         self,
         friction: FloatArray,
-        more: FloatArray | None,
+        more: FloatArray,
+        changed: NDArray[np.int64],
         gradient: FloatArray,
         drift: FloatArray,
         tm: FloatArray,
         terms: Sequence[int],
         sticking: bool,
     ) -> Linearised:
-        """Friction, its derivatives, and those by phi (M, kept) that it has `more` than W, behind the low-pass.
+        """Friction, its derivatives, and those by phi that it has more than W, all behind the low-pass.
 
-        Terms that nobody asks for need not pass it.
+        `more` is (M, c), of the kept columns `changed` (c,). Terms that nobody asks for need not pass the filter.
         """
         n = friction.shape[1]
-        blocks = [friction, drift, gradient[..., terms].reshape(len(friction), -1)]
-        blocks += [] if more is None else [more]
+        blocks = [friction, drift, gradient[..., terms].reshape(len(friction), -1), more]
         values = np.concatenate(blocks, axis=1)
         if not sticking:
-            own = np.concatenate([np.tile(np.arange(n), 2), np.repeat(np.arange(n), len(terms))])
-            values *= self.slides[:, np.concatenate([own, [] if more is None else self.joints]).astype(int)]
+            own = [np.tile(np.arange(n), 2), np.repeat(np.arange(n), len(terms)), self.joints[changed]]
+            values *= self.slides[:, np.concatenate(own)]
         # torques that are cut have not passed the states' filter
         seen = self.sharp(values) if sticking else self.low_pass(values)
         ends = np.cumsum([block.shape[1] for block in blocks[:3]])
         torque, drift, asked, packed = np.split(seen, ends, axis=1)
         whole, columns = (self._whole_W if sticking else self._sliding_W).copy(), np.zeros((len(seen), n, len(TERMS)))
-        if more is not None:
-            whole[:, self.there] += packed
+        whole[:, self.joints[changed], self.parameters[changed]] += packed
         columns[..., terms] = asked.reshape(len(seen), n, -1)
         return Linearised(torque, whole, columns, drift, (tm,))
 
@@ -194,7 +194,9 @@ class GearRows:
             step = samples.settings.interval_s / _stride(samples.fine[0].nodes)
             width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
             self._stretches = [
-                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, sliding_states(one.dq, slow_rad_s, width))
+                _Stretch(
+                    model, one, step, one.low_pass, one.low_pass_sharp, sliding_states(one.dq, slow_rad_s, width), True
+                )
                 for one in samples.fine
             ]
         else:
@@ -203,7 +205,7 @@ class GearRows:
             plain = FineStates(samples.q, samples.dq, samples.ddq, np.zeros((0, 6)), every, samples.tau, ripple)
             same: Callable[[FloatArray], FloatArray] = lambda values: values  # noqa: E731
             everywhere = np.ones_like(samples.dq)
-            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere)]
+            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere, False)]
 
     def linearise(
         self,
@@ -293,12 +295,14 @@ def solved_torques(
 ) -> tuple[FloatArray, FloatArray]:
     """What links and friction take in given states, (M, n) [N m] each; from a guess of the motor torques."""
     q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)
-    if not friction.depends_on_load:
-        return model.inverse_dynamics(q, dq, states.ddq, phi), friction.torque(dq)
-    te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
-    wanted, tm = model.inverse_dynamics(q, dq, states.ddq, phi), np.array(guess)
     ones, rates = np.ones(len(q)), np.ascontiguousarray(dq)
-    settle(friction.values, friction.transition_rad_s, ones, rates, te, wanted, np.ascontiguousarray(ripple), tm)
+    is_series = isinstance(states, FineStates)
+    shape = (friction.directions_in_time if is_series else friction.directions)(rates), friction.fadings(rates)
+    te = still
+    if friction.depends_on_load:
+        te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
+    wanted, tm = model.inverse_dynamics(q, dq, states.ddq, phi), np.array(guess)
+    settle(friction.values, *shape, ones, rates, te, wanted, np.ascontiguousarray(ripple), tm)
     return wanted, tm - wanted
 
 

@@ -127,14 +127,20 @@ class _Problem:
             self.constraints += [shape, G @ ten >= h + room]
         total = sum(self.pi[index[f"M{j + 1}"]] for j in range(model.chain_size))
         self.constraints.append((limits.total_mass - total) / MASS_UNIT_KG >= room)
+        least: dict[int, float] = {}
+        absent: list[int] = []
         for name, k in index.items():
             kind = name.rstrip("0123456789")
             if kind == "IA":
-                self.constraints.append(self.x[k] >= MINIMUM_ROTOR_INERTIA / self.units[k] + room)
+                least[k] = MINIMUM_ROTOR_INERTIA / self.units[k]
             elif kind in FRICTION and name in model.drive.modelled_names:
-                self.constraints.append(self.x[k] >= room)
+                least[k] = 0.0
             elif kind in FRICTION or (kind in PRODUCTS and not model.structure.products_of_inertia):
-                self.constraints.append(self.x[k] == 0)
+                absent.append(k)
+        if least:
+            self.constraints.append(self.x[list(least)] >= np.array(list(least.values())) + room)
+        if absent:
+            self.constraints.append(self.x[absent] == 0)
 
     def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
         minimise(
