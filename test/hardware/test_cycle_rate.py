@@ -94,3 +94,12 @@ def test_a_latency_timer_of_16_ms_is_refused_by_name(robot: Robot) -> None:
         with pytest.raises(BusError, match="too long for even 250 Hz: set the adapter's latency timer to 1 ms"):
             find_rate(arm)
         arm.close()
+
+
+def test_what_was_asked_before_torque_came_on_is_forgotten(ticking: DynamixelArm) -> None:
+    ticking.cycle.ticking = True
+    ticking.slow_poll()  # asks servo 2 whether its torque is on
+    ticking.read()
+    ticking.enable()
+    ticking.slow_poll()
+    assert ticking.slow.torque_enable[0] != 0

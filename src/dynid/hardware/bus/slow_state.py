@@ -134,6 +134,7 @@ class SlowPoll:
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
 
     def forget_torque(self) -> None:
-        """What was read of torque, errors and watchdog before says nothing now."""
+        """What was read of torque, errors and watchdog before says nothing now, nor what was asked and is to come."""
+        self._asked = None
         for values in (self.state.torque_enable, self.state.hardware_error, self.state.watchdog):
             values[:] = UNKNOWN
