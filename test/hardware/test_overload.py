@@ -5,7 +5,7 @@ import pytest
 
 from dynid.control.motion_check import MotionCheck, robot_limits
 from dynid.errors import ConfigurationError, SafetyError
-from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.guard import SafetyGuard, SafetySettings, load_safety
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety.overload import LIMITED, OverloadLimit, OverloadModel, load_motors
 from dynid.robot import Robot
@@ -49,8 +49,19 @@ def test_under_the_lowered_limit_no_current_trips(robot: Robot, law: OverloadMod
     assert law.cap(np.full(8, LIMITED), full) == pytest.approx(full)
 
 
+def limiting(robot: Robot) -> SafetySettings:
+    return load_safety(robot).model_copy(update={"overload_limits": True})
+
+
+def test_a_guard_that_shall_not_limit_only_knows_the_load(robot: Robot) -> None:
+    guard = SafetyGuard(robot)
+    for _ in range(20_000):
+        guard.set_load(constant(robot, 0.941), 0.001)
+    assert guard.load[JOINT] > 1.0 and not guard.overloaded().any()
+
+
 def test_the_guard_lowers_limits_and_names_what_must_stop(robot: Robot) -> None:
-    guard, none = SafetyGuard(robot), np.zeros(8)
+    guard, none = SafetyGuard(robot, limiting(robot)), np.zeros(8)
     for _ in range(4200):
         guard.set_load(constant(robot, 0.941), 0.001)
     assert not guard.overloaded().any()

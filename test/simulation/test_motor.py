@@ -10,7 +10,7 @@ from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.loop.cycle import ControlLoop
-from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.guard import SafetyGuard, load_safety
 from dynid.hardware.safety.guard_states import GuardEvent
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.arm import ArmPlant
@@ -145,7 +145,7 @@ def drive(robot: Robot, guard: SafetyGuard, current_a: float, seconds: float) ->
 
 @pytest.mark.parametrize("current_a", [0.941, 2.3])
 def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None:
-    guard = SafetyGuard(robot)
+    guard = SafetyGuard(robot, load_safety(robot).model_copy(update={"overload_limits": True}))
     chain, peak = drive(robot, guard, current_a, 12.0)
     assert "overload ahead at servo 5" in guard.fault_text
     assert 0.8 < peak < 1.0
@@ -154,7 +154,6 @@ def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None
 
 def test_without_the_guard_it_would_have(robot: Robot) -> None:
     guard = SafetyGuard(robot)
-    guard._overload = None
     chain, _ = drive(robot, guard, 0.941, 7.0)
     assert chain.servos[5].get(table.HARDWARE_ERROR_STATUS) == 1 << 5 and not chain.servos[5].torque_enabled
     assert "overload" in guard.fault_text and "servo 5" in guard.fault_text

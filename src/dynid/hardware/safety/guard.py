@@ -130,16 +130,17 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
-        """Motor currents (n,) [A] that flowed for so long [s]: lower the limits of servos that are about to trip."""
+        """Motor currents (n,) [A] that flowed for so long [s]: how near that brings servos to their overload."""
         if self._overload is not None:
             loaded = self.load.max() > LIMITED
             self.load = self._overload.step(self.load, current_a, step_s)
-            if loaded or self.load.max() > LIMITED:
+            if self.settings.overload_limits and (loaded or self.load.max() > LIMITED):
                 self._limited_s = np.where(self.load > LIMITED, self._limited_s + step_s, 0.0)
                 self._lower_caps()
 
     def _lower_caps(self) -> None:
-        caps = self._warm_caps if self._overload is None else self._overload.cap(self.load, self._warm_caps)
+        limits = self._overload if self.settings.overload_limits else None
+        caps = self._warm_caps if limits is None else limits.cap(self.load, self._warm_caps)
         self._derated = bool((caps < self._full_caps).any())
         self._caps = caps if self._derated else self._full_caps
 
