@@ -1,16 +1,18 @@
 """Opening ports, and set-up through the SDK, against the emulated bus."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dynamixel_sdk import Protocol2PacketHandler
 
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.port import _sentence, close_port, is_pseudo_terminal, open_port
-from dynid.hardware.bus.protocol import build_status
+from dynid.hardware.bus.protocol import build_status, build_write
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
@@ -45,6 +47,41 @@ def test_refused_writes_say_which_servo_register_and_why(line: ServoBus) -> None
     line.write(4, table.TORQUE_ENABLE, 1)
     with pytest.raises(BusError, match=r"return delay time: access error"):
         line.write(4, table.RETURN_DELAY_TIME, 0)
+
+
+def test_frames_go_out_as_built_whatever_the_sdk_stuffs(
+    line: ServoBus, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `addStuffing` discards its result today; what is stuffed here would be stuffed twice once that is mended."""
+    monkeypatch.delattr(Protocol2PacketHandler, "txPacket")
+    sent: list[bytes] = []
+    with line.line() as port:
+        send = port.send
+        port.send = lambda frame: (sent.append(frame), send(frame))[1]  # type: ignore[method-assign]
+    line.write(3, table.HOMING_OFFSET, -131_073)  # FF FF FD FF
+    assert sent == [build_write(3, 20, b"\xff\xff\xfd\xff")] and sent[0].count(b"\xff\xff\xfd\xfd\xff") == 1
+    assert bus.chain.servos[3].get(table.HOMING_OFFSET) == line.read(3, table.HOMING_OFFSET) == -131_073
+
+
+@pytest.mark.parametrize(("times", "works"), [(2, True), (3, False)])
+def test_an_instruction_that_arrived_damaged_is_sent_again(
+    line: ServoBus, bus: EmulatedServoBus, times: int, works: bool
+) -> None:
+    """Status 03 in any set-up instruction: twice is made good, three times says what it was."""
+    for action in (lambda: line.write(3, table.RETURN_DELAY_TIME, 0), lambda: line.reboot(3)):
+        left = iter(range(times))
+        bus.line_fault = lambda frames, left=left: [build_status(3, 3)] if next(left, None) is not None else frames
+        with contextlib.nullcontext() if works else pytest.raises(BusError, match="3 times: CRC error"):
+            action()
+
+
+def test_a_read_that_arrived_damaged_says_nothing_of_the_servo(line: ServoBus, bus: EmulatedServoBus) -> None:
+    """Status 03 is no refusal to read across unlisted addresses: the next read asks for the whole block again."""
+    answered: list[int] = []
+    bus.line_fault = lambda frames: (answered.append(len(frames[0])), [build_status(2, 3)])[1]
+    assert line.read_block(2, 64, 7) is None
+    bus.line_fault = lambda frames: (answered.append(len(frames[0])), frames)[1]
+    assert line.read_block(2, 64, 7) == b"\0\0\0\0\2\0\0" and answered == [18, 18]
 
 
 def test_a_servo_that_is_not_there(line: ServoBus) -> None:

@@ -1,6 +1,7 @@
 """Handshake, torque and currents of the arm against the emulated bus."""
 
 import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from dynid.hardware.loop.diagnostics import OK, OLD_S, WARN, servo_status
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.servo.unstated import RANGE_ERROR, Unstated
 
 
 def test_a_real_port_is_refused_unless_allowed(robot: Robot) -> None:
@@ -210,3 +212,24 @@ def test_no_torque_and_no_current_is_written_before_enable(
             size = data[0]
             assert all(not any(data[i + 1 : i + 1 + size]) for i in range(2, len(data), size + 1))
     assert len(seen) > 50
+
+
+@pytest.mark.parametrize("switch", [one.name for one in fields(Unstated)])
+def test_the_arm_is_driven_whatever_the_manual_leaves_open(robot: Robot, bus: EmulatedServoBus, switch: str) -> None:
+    """From delivery to torque off, with a tripped watchdog between: no current that was not asked for flows."""
+    chain = bus.chain
+    other = RANGE_ERROR if switch == "unlisted_error" else not getattr(chain.unstated, switch)
+    setattr(chain.unstated, switch, other)
+    with DynamixelArm(robot, bus.port) as arm:
+        arm.enable()
+        arm.write_currents(np.full(8, 0.1))
+        arm.read()
+        chain.advance(0.2)
+        assert arm.tripped_watchdogs().all() and not any(chain.summary()["drive_current_a"])
+        chain.max_abs_current_a[:] = 0.0
+        arm.disable()
+        arm.enable()
+        assert arm.read().complete and arm.slow_poll() is False
+        assert not chain.max_abs_current_a.any() and not any(chain.summary()["goal_current_a"])
+        arm.disable()
+    assert not any(chain.summary()["torque_enabled"])

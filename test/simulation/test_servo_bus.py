@@ -154,7 +154,7 @@ def test_eeprom_is_locked_while_torque_is_on(chain: ServoChain) -> None:
         (98, b"\x80", 4),
         (102, b"\1", 5),
         (102, (2000).to_bytes(2, "little"), 6),
-        (140, bytes(20), 4),
+        (140, bytes(20), 7),
     ],
 )
 def test_refused_writes_change_nothing(chain: ServoChain, address: int, data: bytes, error: int) -> None:
@@ -164,7 +164,7 @@ def test_refused_writes_change_nothing(chain: ServoChain, address: int, data: by
 
 
 def test_reads_beyond_the_table_and_unknown_instructions_are_errors(chain: ServoChain) -> None:
-    assert ask(chain, build_read(2, 146, 2)) == (4, b"")
+    assert ask(chain, build_read(2, 661, 2)) == (7, b"")
     assert ask(chain, build_read(2, 64, 0)) == (4, b"")
     assert ask(chain, build_packet(2, 0x77)) == (2, b"")
     assert ask(chain, build_packet(2, 2, b"\0")) == (5, b"")

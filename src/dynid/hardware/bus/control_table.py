@@ -1,11 +1,14 @@
-"""The control table of the DYNAMIXEL X series as data: addresses, units, error texts.
+"""The control table of the DYNAMIXEL X series: registers, units, error texts, and each model's ranges and defaults.
 
-Source: ROBOTIS e-manual, "Control Table of the X series" (XM430-W350, XM540-W270, Protocol 2.0). Nothing here
-does I/O. Raw register values are called counts; the conversions to and from SI are at the end.
+Source: ROBOTIS e-manual, pages of the models that `control_table.csv` names, Protocol 2.0. Nothing here talks to a
+servo. Raw register values are called counts; the conversions to and from SI are at the end.
 """
 
+import csv
 import math
+from collections.abc import Container
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +16,23 @@ from numpy.typing import NDArray
 from dynid.robot import FloatArray
 
 IntArray = NDArray[np.int64]
+EEPROM_END = 64
 
 
 @dataclass(frozen=True)
 class Register:
-    """One entry of the control table: `address` and `size` in bytes, little-endian."""
+    """One entry of the control table: `address` and `size` in bytes, little-endian.
+
+    `limit` names the register that bounds this one's magnitude, '' for none; `unit` is that of one count.
+    """
 
     name: str
     address: int
     size: int
     signed: bool = False
     writable: bool = True
+    unit: str = ""
+    limit: str = ""
 
     @property
     def in_eeprom(self) -> bool:
@@ -44,40 +53,99 @@ class Register:
         return int.from_bytes(data, "little", signed=self.signed)
 
 
-EEPROM_END = 64
-TABLE_SIZE = 147
+@dataclass(frozen=True)
+class Entry:
+    """A register in one model: its raw value as delivered or after power-on, and which values may be written."""
 
-MODEL_NUMBER = Register("model number", 0, 2, writable=False)
-FIRMWARE_VERSION = Register("firmware version", 6, 1, writable=False)
-ID = Register("ID", 7, 1)
-BAUD_RATE = Register("baud rate", 8, 1)
-RETURN_DELAY_TIME = Register("return delay time", 9, 1)
-DRIVE_MODE = Register("drive mode", 10, 1)
-OPERATING_MODE = Register("operating mode", 11, 1)
-HOMING_OFFSET = Register("homing offset", 20, 4, signed=True)
-TEMPERATURE_LIMIT = Register("temperature limit", 31, 1)
-MAX_VOLTAGE_LIMIT = Register("max voltage limit", 32, 2)
-MIN_VOLTAGE_LIMIT = Register("min voltage limit", 34, 2)
-PWM_LIMIT = Register("PWM limit", 36, 2)
-CURRENT_LIMIT = Register("current limit", 38, 2)
-VELOCITY_LIMIT = Register("velocity limit", 44, 4)
-MAX_POSITION_LIMIT = Register("max position limit", 48, 4)
-MIN_POSITION_LIMIT = Register("min position limit", 52, 4)
-SHUTDOWN = Register("shutdown", 63, 1)
-TORQUE_ENABLE = Register("torque enable", 64, 1)
-STATUS_RETURN_LEVEL = Register("status return level", 68, 1)
-HARDWARE_ERROR_STATUS = Register("hardware error status", 70, 1, writable=False)
-BUS_WATCHDOG = Register("bus watchdog", 98, 1, signed=True)
-GOAL_CURRENT = Register("goal current", 102, 2, signed=True)
-REALTIME_TICK = Register("realtime tick", 120, 2, writable=False)
-PRESENT_PWM = Register("present PWM", 124, 2, signed=True, writable=False)
-PRESENT_CURRENT = Register("present current", 126, 2, signed=True, writable=False)
-PRESENT_VELOCITY = Register("present velocity", 128, 4, signed=True, writable=False)
-PRESENT_POSITION = Register("present position", 132, 4, signed=True, writable=False)
-PRESENT_INPUT_VOLTAGE = Register("present input voltage", 144, 2, writable=False)
-PRESENT_TEMPERATURE = Register("present temperature", 146, 1, writable=False)
+    register: Register
+    default: int
+    allowed: Container[int]
 
-REGISTERS: tuple[Register, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Register))
+
+def _read_table() -> tuple[dict[str, Register], dict[int, dict[int, Entry]]]:
+    """The registers by name, and the entries of each model by model number and address."""
+    with (Path(__file__).parent / "control_table.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    registers: dict[str, Register] = {}
+    models: dict[int, dict[int, Entry]] = {}
+    for row in rows:
+        address, size, signed = int(row["address"]), int(row["size"]), row["signed"] == "yes"
+        shape = (row["name"], address, size, signed, "W" in row["access"], row["unit"], row["limit"])
+        registers[row["name"]] = Register(*shape)
+    for model in (column.removesuffix(" default") for column in rows[0] if column.endswith(" default")):
+        entries = {}
+        for row in rows:
+            if row[f"{model} default"]:
+                register, default = registers[row["name"]], int(row[f"{model} default"])
+                entries[register.address] = Entry(register, default, _allowed(register, row[f"{model} range"]))
+        models[entries[0].default] = entries  # at address 0 is the model number
+    return registers, models
+
+
+def _allowed(register: Register, text: str) -> Container[int]:
+    """What may be written: `least..greatest`, values with | between them, or nothing for all that fit."""
+    if not text:
+        half = 1 << 8 * register.size - 1
+        return range(-half, half) if register.signed else range(2 * half)
+    if ".." in text:
+        least, greatest = map(int, text.split(".."))
+        return range(least, greatest + 1)
+    return frozenset(map(int, text.split("|")))
+
+
+_REGISTERS, MODELS = _read_table()
+REGISTERS = tuple(_REGISTERS.values())
+TABLE_SIZE = max(register.end for register in REGISTERS)
+_LISTED = {  # addresses that every model has
+    at
+    for register in REGISTERS
+    if all(register.address in one for one in MODELS.values())
+    for at in range(register.address, register.end)
+}
+
+MODEL_NUMBER = _REGISTERS["model number"]
+FIRMWARE_VERSION = _REGISTERS["firmware version"]
+ID = _REGISTERS["ID"]
+BAUD_RATE = _REGISTERS["baud rate"]
+RETURN_DELAY_TIME = _REGISTERS["return delay time"]
+DRIVE_MODE = _REGISTERS["drive mode"]
+OPERATING_MODE = _REGISTERS["operating mode"]
+SECONDARY_ID = _REGISTERS["secondary ID"]
+HOMING_OFFSET = _REGISTERS["homing offset"]
+MOVING_THRESHOLD = _REGISTERS["moving threshold"]
+TEMPERATURE_LIMIT = _REGISTERS["temperature limit"]
+MAX_VOLTAGE_LIMIT = _REGISTERS["max voltage limit"]
+MIN_VOLTAGE_LIMIT = _REGISTERS["min voltage limit"]
+PWM_LIMIT = _REGISTERS["PWM limit"]
+CURRENT_LIMIT = _REGISTERS["current limit"]
+VELOCITY_LIMIT = _REGISTERS["velocity limit"]
+MAX_POSITION_LIMIT = _REGISTERS["max position limit"]
+MIN_POSITION_LIMIT = _REGISTERS["min position limit"]
+STARTUP_CONFIGURATION = _REGISTERS["startup configuration"]
+SHUTDOWN = _REGISTERS["shutdown"]
+TORQUE_ENABLE = _REGISTERS["torque enable"]
+STATUS_RETURN_LEVEL = _REGISTERS["status return level"]
+REGISTERED_INSTRUCTION = _REGISTERS["registered instruction"]
+HARDWARE_ERROR_STATUS = _REGISTERS["hardware error status"]
+BUS_WATCHDOG = _REGISTERS["bus watchdog"]
+GOAL_PWM = _REGISTERS["goal PWM"]
+GOAL_CURRENT = _REGISTERS["goal current"]
+GOAL_VELOCITY = _REGISTERS["goal velocity"]
+PROFILE_ACCELERATION = _REGISTERS["profile acceleration"]
+PROFILE_VELOCITY = _REGISTERS["profile velocity"]
+GOAL_POSITION = _REGISTERS["goal position"]
+REALTIME_TICK = _REGISTERS["realtime tick"]
+MOVING = _REGISTERS["moving"]
+PRESENT_PWM = _REGISTERS["present PWM"]
+PRESENT_CURRENT = _REGISTERS["present current"]
+PRESENT_VELOCITY = _REGISTERS["present velocity"]
+PRESENT_POSITION = _REGISTERS["present position"]
+PRESENT_INPUT_VOLTAGE = _REGISTERS["present input voltage"]
+PRESENT_TEMPERATURE = _REGISTERS["present temperature"]
+BACKUP_READY = _REGISTERS["backup ready"]
+
+# (address of the first indirect data, one after the last, address of the first indirect address)
+INDIRECT = ((224, 252, 168), (634, 662, 578))
 
 # Current, velocity and position lie side by side, so one 10-byte block is an axis' whole state.
 STATE_ADDRESS = PRESENT_CURRENT.address
@@ -98,6 +166,7 @@ STATUS_RETURN_ALL = 2
 BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
 
 ALERT_BIT = 0x80
+CRC_ERROR = 3
 STATUS_ERRORS = {
     1: "result fail: the servo could not execute the instruction",
     2: "instruction error: unknown instruction",
@@ -117,6 +186,13 @@ CENTRE_COUNT = 2048
 WATCHDOG_S_PER_COUNT = 0.020
 RETURN_DELAY_S_PER_COUNT = 2e-6
 VOLTAGE_V_PER_COUNT = 0.1
+
+
+def listed_parts(address: int, size: int) -> list[tuple[int, int]]:
+    """(address, size) of the parts of a block without addresses that a model does not list."""
+    starts = [at for at in range(address, address + size) if at in _LISTED and (at == address or at - 1 not in _LISTED)]
+    ends = [at for at in range(address + 1, address + size) if at not in _LISTED and at - 1 in _LISTED]
+    return [(at, min((end for end in ends if end > at), default=address + size) - at) for at in starts]
 
 
 def status_error_text(error: int) -> str:

@@ -7,7 +7,6 @@ import os
 import select
 import stat
 import termios
-import time
 from pathlib import Path
 
 import serial
@@ -20,7 +19,7 @@ REPLY_LATENCY_MS = 20.0
 
 
 class WaitingPortHandler(PortHandler):
-    """The SDK's port handler, but waiting in poll() instead of spinning, on a clock that never steps, exclusively."""
+    """The SDK's port handler, which opens and sets the line, exclusively; frames go past it, waiting in poll()."""
 
     is_open: bool
 
@@ -36,20 +35,9 @@ class WaitingPortHandler(PortHandler):
         self.is_open = True
         self.is_using = False
         self.ser.reset_input_buffer()
-        self.tx_time_per_byte = 10_000.0 / self.baudrate
         self._poll = select.poll()
         self._poll.register(self.ser.fd, select.POLLIN)
         return True
-
-    def readPort(self, length: int) -> bytes:
-        """At most `length` bytes, waiting for the first until the packet's time is over."""
-        remaining_ms = self.packet_timeout - self.getTimeSinceStart()
-        if remaining_ms > 0 and not self._poll.poll(remaining_ms):
-            return b""
-        data: bytes = self.ser.read(length)
-        return data
-
-    # -- for frames of our own, past the SDK -------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
         """Write a whole frame; OSError if the line does not take it."""
@@ -68,14 +56,6 @@ class WaitingPortHandler(PortHandler):
     def discard_input(self) -> None:
         """Forget what has arrived and was not read; termios.error when the line is gone."""
         termios.tcflush(self.ser.fd, termios.TCIFLUSH)
-
-    def setPacketTimeout(self, packet_length: int) -> None:
-        """Wait for a reply of `packet_length` bytes."""
-        self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + REPLY_LATENCY_MS)
-
-    def getCurrentTime(self) -> float:
-        """Monotonic time [ms]."""
-        return time.monotonic() * 1000.0
 
 
 def is_pseudo_terminal(port: str | Path) -> bool:

@@ -26,16 +26,24 @@ _STUFFED = _PATTERN + b"\xfd"
 
 
 class Instruction(IntEnum):
-    """The instructions that dynid uses, and the mark of a status packet."""
+    """The instructions of Protocol 2.0 that the X series knows, and the mark of a status packet."""
 
     PING = 0x01
     READ = 0x02
     WRITE = 0x03
+    REG_WRITE = 0x04
+    ACTION = 0x05
+    FACTORY_RESET = 0x06
     REBOOT = 0x08
+    CLEAR = 0x10
+    BACKUP = 0x20
     STATUS = 0x55
     SYNC_READ = 0x82
     SYNC_WRITE = 0x83
     FAST_SYNC_READ = 0x8A
+    BULK_READ = 0x92
+    BULK_WRITE = 0x93
+    FAST_BULK_READ = 0x9A
 
 
 @dataclass(frozen=True, slots=True)

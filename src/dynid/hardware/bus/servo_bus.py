@@ -1,8 +1,8 @@
 """The servo bus as the driver uses it.
 
-Set-up (ping, single reads and writes, reboot) goes through the DYNAMIXEL SDK. Group reads and writes are frames of
-our own on the descriptor that the SDK opened, parsed here: the SDK's group reads return stale values after a late
-reply, zeros after a failed read, and hide the servos' error bytes. The 1 kHz cycle is in `state_cycle`.
+All frames are built and parsed here, on the descriptor that the DYNAMIXEL SDK opened: the SDK's group reads return
+stale values after a late reply, zeros after a failed read, and hide the servos' error bytes, and whether its `txPacket`
+stuffs what it is handed depends on its version. The 1 kHz cycle is in `state_cycle`.
 """
 
 import termios
@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import serial
-from dynamixel_sdk import COMM_RX_CORRUPT, COMM_RX_TIMEOUT, COMM_SUCCESS, Protocol2PacketHandler
 
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.control_table import Register
-from dynid.hardware.bus.port import WaitingPortHandler, close_port, open_port
+from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler, close_port, open_port
 
 BITS_PER_BYTE = 10
 STATUS_OVERHEAD = 11
-STATUS_PREFIX = 7
+ID_AT = 4
 PING_PARAMETERS = 3
 ATTEMPTS = 3
 EMPTY_READS = 3  # one after the other that nobody answers: there is nobody
@@ -39,7 +38,7 @@ class ServoBus:
         opener: opens the port; `open_port` but for a simulated line without a device.
 
     Attributes:
-        parser: of the replies that do not go through the SDK, with counters of its own.
+        parser: of the replies, with counters of its own.
         retries: how often something was asked once more because its answer was lost or damaged.
         surplus: how many packets came beside those that were asked for, outside of the reads of states.
         realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
@@ -61,7 +60,7 @@ class ServoBus:
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
         self.parser = protocol.PacketParser()
         self.realtime_offset_ns = self.retries = self.surplus = 0
-        self._sdk = Protocol2PacketHandler()
+        self._gaps_refused = False
         self._handler: WaitingPortHandler | None = None
 
     # -- the port ----------------------------------------------------------------------------------------------
@@ -101,7 +100,7 @@ class ServoBus:
             self.close()
             raise BusError(f"port {self.port} was lost ({error}): is the cable still plugged in?") from error
 
-    # -- set-up through the SDK --------------------------------------------------------------------------------
+    # -- set-up, one servo at a time ---------------------------------------------------------------------------
 
     def ping(self, servo_id: int, attempts: int = ATTEMPTS) -> int:
         """The model number of one servo.
@@ -113,10 +112,10 @@ class ServoBus:
         garbled = False
         for attempt in range(attempts):
             self.retries += attempt > 0
-            result, _error, parameters = self._transact(protocol.build_ping(servo_id))
-            if result == COMM_SUCCESS and len(parameters) == PING_PARAMETERS:
-                return table.MODEL_NUMBER.from_bytes(parameters[: table.MODEL_NUMBER.size])
-            garbled = garbled or result != COMM_RX_TIMEOUT
+            answer, damaged = self._transact(protocol.build_ping(servo_id), PING_PARAMETERS)
+            if answer is not None and len(answer.parameters) == PING_PARAMETERS:
+                return table.MODEL_NUMBER.from_bytes(answer.parameters[: table.MODEL_NUMBER.size])
+            garbled = garbled or damaged or answer is not None
         if garbled:
             raise BusError(f"servo {servo_id} on {self.port} sends corrupted packets")
         raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
@@ -168,49 +167,46 @@ class ServoBus:
             BusError: a damaged answer in three attempts, or the servo refused.
         """
         frame = protocol.build_read(servo_id, register.address, register.size)
-        return register.from_bytes(self._insist("read", servo_id, register, frame, register.size))
+        return register.from_bytes(self._insist(f"read {register.name}", servo_id, frame, register.size))
 
     def write(self, servo_id: int, register: Register, count: int) -> None:
         """Set a register of one servo to a raw value; errors as of `read`."""
         frame = protocol.build_write(servo_id, register.address, register.to_bytes(count))
-        self._insist(f"write {count}", servo_id, register, frame)
-
-    def _insist(self, action: str, servo_id: int, register: Register, frame: bytes, size: int | None = None) -> bytes:
-        """What one servo answers, so many bytes of it unless any are good; errors as of `read`."""
-        result = COMM_RX_CORRUPT
-        for attempt in range(ATTEMPTS):
-            self.retries += attempt > 0
-            result, error, data = self._transact(frame)
-            if result == COMM_SUCCESS:
-                if error & ~table.ALERT_BIT:
-                    text = table.status_error_text(error)
-                    raise BusError(f"servo {servo_id}: {action} {register.name}: {text}")
-                if size in (None, len(data)):
-                    return data
-                result = COMM_RX_CORRUPT
-        kind = BusTimeoutError if result == COMM_RX_TIMEOUT else BusError
-        text = self._sdk.getTxRxResult(result)
-        raise kind(f"servo {servo_id} on {self.port}: {action} {register.name} failed {ATTEMPTS} times: {text}")
+        self._insist(f"write {count} {register.name}", servo_id, frame)
 
     def reboot(self, servo_id: int) -> None:
-        """Restart one servo: torque off, errors cleared; it answers again after some 100 ms."""
-        result, _, _ = self._transact(protocol.build_reboot(servo_id))
-        if result != COMM_SUCCESS:
-            raise BusTimeoutError(f"servo {servo_id} on {self.port} did not confirm the reboot")
+        """Restart one servo: torque off, errors cleared; it answers again after some 100 ms; errors as of `read`."""
+        self._insist("reboot", servo_id, protocol.build_reboot(servo_id))
 
-    def _transact(self, frame: bytes) -> tuple[int, int, bytes]:
-        """(SDK result, error byte, parameters) of one instruction.
+    def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
+        """What one servo answers, `size` bytes of it unless any are good; errors as of `read`.
 
-        Through the SDK's packet level: its named reads and pings take CRC bytes for data when a servo sends none.
+        An instruction that reached the servo damaged, which it may report, is sent once more like one that it lost.
         """
-        with self.line() as handler:
-            packet, result, error = self._sdk.txRxPacket(handler, list(frame))
-        if result != COMM_SUCCESS:
-            return result, 0, b""
-        end = STATUS_PREFIX + (packet[5] | packet[6] << 8) - 2
-        return result, error, bytes(packet[STATUS_PREFIX + 2 : end])
+        reason, kind = "", BusError
+        for attempt in range(ATTEMPTS):
+            self.retries += attempt > 0
+            answer, damaged = self._transact(frame, size)
+            number = 0 if answer is None else answer.error & ~table.ALERT_BIT
+            if number not in (0, table.CRC_ERROR):
+                raise BusError(f"servo {servo_id}: {action}: {table.status_error_text(number)}")
+            if answer is not None and not number and size in (0, len(answer.parameters)):
+                return answer.parameters
+            kind = BusTimeoutError if answer is None and not damaged else BusError
+            reason = "no answer" if kind is BusTimeoutError else table.status_error_text(number) or "a damaged answer"
+        raise kind(f"servo {servo_id} on {self.port}: {action} failed {ATTEMPTS} times: {reason}")
 
-    # -- frames of our own -------------------------------------------------------------------------------------
+    def _transact(self, frame: bytes, size: int) -> tuple[protocol.Packet | None, bool]:
+        """(a servo's answer to one instruction, whether a damaged one came instead); `size` bytes are asked for."""
+        before = self.parser.crc_errors + self.parser.malformed
+        with self.line() as port:
+            for arrived in self.ask(port, frame, STATUS_OVERHEAD + size, margin_s=REPLY_LATENCY_MS * 1e-3):
+                for packet in arrived:
+                    if packet.packet_id == frame[ID_AT] and packet.instruction == protocol.Instruction.STATUS:
+                        return packet, False
+        return None, self.parser.crc_errors + self.parser.malformed > before or self.parser.pending > 0
+
+    # -- all servos at once ------------------------------------------------------------------------------------
 
     def sync_write(self, register: Register, counts: Sequence[int]) -> None:
         """Set a register of all servos at once, (n,) raw values; the servos do not confirm it."""
@@ -240,13 +236,25 @@ class ServoBus:
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
-        """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed."""
-        request = protocol.build_read(servo_id, address, size)
-        for packet in self._answers(request, STATUS_OVERHEAD + size, 1, margin_s):
-            good = packet.packet_id == servo_id and not packet.error & ~table.ALERT_BIT
-            if good and len(packet.parameters) == size:
-                return packet.parameters
-        return None
+        """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed.
+
+        Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
+        """
+        data = bytearray(size)
+        for at, length in table.listed_parts(address, size) if self._gaps_refused else [(address, size)]:
+            request = protocol.build_read(servo_id, at, length)
+            answers = self._answers(request, STATUS_OVERHEAD + length, 1, margin_s)
+            own = [packet for packet in answers if packet.packet_id == servo_id]
+            errors = {packet.error & ~table.ALERT_BIT for packet in own}
+            good = [packet.parameters for packet in own if len(packet.parameters) == length and errors == {0}]
+            refused = errors - {0, table.CRC_ERROR}
+            if refused and not self._gaps_refused and len(table.listed_parts(address, size)) > 1:
+                self._gaps_refused = True
+                return self.read_block(servo_id, address, size, margin_s)
+            if not good:
+                return None
+            data[at - address : at - address + length] = good[0]
+        return bytes(data)
 
     def wire_s(self, *byte_counts: int) -> float:
         """How long so many bytes take on the wire [s]."""

@@ -82,10 +82,12 @@ class SlowPoll:
         if self._asked is not None:
             axis, block, asked_ns = self._asked
             data, self._asked = cycle.beside_reply(), None
-            answered = data is not None
             if data is not None:
                 self._take(axis, block, asked_ns, data)
                 temperature = block == CLIMATE
+            else:  # lost, or a servo that does not answer such a read: once more, in its parts
+                answered = self.poll(axis, block)
+                temperature = answered and block == CLIMATE
         axis, block = self._next()
         asked_ns = self._bus.clock.monotonic_ns()
         if cycle.ask_beside(self._bus.servo_ids[axis], *_BLOCKS[block]):

@@ -182,10 +182,13 @@ class StateCycle:
         return reply
 
     def _is_beside(self, packet: protocol.Packet) -> bool:
-        """Whether a packet answers `ask_beside`; its bytes are kept."""
-        if self._beside != (packet.packet_id, len(packet.parameters)) or packet.error & ~table.ALERT_BIT:
+        """Whether a packet answers `ask_beside`; its bytes are kept unless it refuses."""
+        refused = bool(packet.error & ~table.ALERT_BIT)
+        if self._beside is None or packet.packet_id != self._beside[0]:
             return False
-        self._beside, self._beside_reply = None, packet.parameters
+        if not refused and len(packet.parameters) != self._beside[1]:
+            return False
+        self._beside, self._beside_reply = None, None if refused else packet.parameters
         return True
 
     def _wait_out_quarantine(self) -> None:
@@ -307,7 +310,7 @@ class StateCycle:
         last, keep = False, self._beside is not None
         for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile, margin_s, keep):
             for packet in packets:
-                if self._beside is not None and self._is_beside(packet):
+                if self._is_beside(packet):
                     continue
                 own = self._accept(packet, fast, seen)
                 last = last or (own and not fast and packet.packet_id == self._last_id)

@@ -226,12 +226,15 @@ class EmulatedServoBus:
         self._last_arrival_s = arrival_s
         self._wire_free_s = max(self._wire_free_s, arrival_s) + len(data) * self._byte_s
         for packet in self._parser.feed(data):
-            frames = self.chain.execute(packet)
-            if frames:
-                self._wire_free_s += sum(map(self.chain.reply_delay_s, frames))
-                self._reply(frames)
+            self._reply(self.chain.execute(packet))
+        damaged = self._parser.crc_errors_by_id
+        while damaged:
+            self._reply(self.chain.answer_damaged(damaged.popitem()[0]))
 
     def _reply(self, frames: list[bytes]) -> None:
+        if not frames:
+            return
+        self._wire_free_s += sum(map(self.chain.reply_delay_s, frames))
         if self.line_fault is None:
             self._transmit(b"".join(frames))
             return

@@ -1,16 +1,18 @@
 """All emulated servos of one arm on one line, with the plant behind them and their common clock; no I/O."""
 
-import itertools
 import struct
+from collections.abc import Iterable
 
 import numpy as np
 
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.bus.protocol import BROADCAST_ID, Instruction, Packet, build_fast_reply, build_status
+from dynid.hardware.bus.protocol import BROADCAST_ID, MAX_SERVO_ID, Instruction, Packet, build_fast_reply, build_status
 from dynid.robot import Robot
 from dynid.simulation.plant.interface import Plant
 from dynid.simulation.plant.motor import Motors
-from dynid.simulation.servo.servo import INSTRUCTION_ERROR, LENGTH_ERROR, Servo
+from dynid.simulation.servo.instructions import GROUP_READS, RESET_ALL, bulk_writes, carry_out, sync_writes
+from dynid.simulation.servo.servo import Servo
+from dynid.simulation.servo.unstated import Unstated
 
 LONGEST_STEP_S = 0.001
 OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
@@ -32,8 +34,9 @@ class ServoChain:
         line_code: the baud rate register's value at which the host speaks; servos set to another receive nothing. None
             is whatever they are set to.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
-        replies_chained: whether a servo answers a sync read only after it has seen the reply of the one before it, as a
-            logic analyser showed (DynamixelSDK issues 331 and 364): behind one that is silent, all others are.
+        replies_chained: whether a servo answers a sync or bulk read only after it has seen the reply of the one before
+            it, as a logic analyser showed (DynamixelSDK issues 331 and 364): behind one that is silent, all others are.
+        unstated: what the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """
@@ -42,12 +45,14 @@ class ServoChain:
         if plant.size != robot.size:
             raise ValueError(f"the plant has {plant.size} axes, robot {robot.name} has {robot.size}")
         self.robot, self.plant, self.lock_step = robot, plant, lock_step
+        self.unstated = Unstated()
         self.servos = {
             servo_id: Servo(
                 servo_id,
                 model.model_number,
                 round(model.factory_current_limit_a / table.CURRENT_A_PER_COUNT),
                 baud_code,
+                self.unstated,
             )
             for servo_id, model in zip(robot.servo_ids, robot.servo_models, strict=True)
         }
@@ -58,7 +63,7 @@ class ServoChain:
         self.time_s = 0.0
         self._absent_until_s: dict[int, float] = {}
         self.max_abs_current_a = np.zeros(robot.size)
-        self._axis = {servo_id: axis for axis, servo_id in enumerate(robot.servo_ids)}
+        self._followers: dict[int, list[Servo]] = {}  # by secondary id
         self._axis_servos = [self.servos[servo_id] for servo_id in robot.servo_ids]
         self._drive_counts: list[int] = []
         self._last_instruction_s = 0.0
@@ -90,14 +95,26 @@ class ServoChain:
         """Carry out one instruction; the status frames that the servos send back, in their order on the wire."""
         self._last_instruction_s = self.time_s
         instruction, payload = packet.instruction, packet.payload
-        if packet.packet_id == BROADCAST_ID and instruction in _GROUP:
-            return self._execute_group(instruction, payload)
-        if packet.packet_id == BROADCAST_ID:
-            replies = [self._execute_one(servo_id, instruction, payload) for servo_id in list(self.servos)]
-            return [frame for frames in replies for frame in frames] if instruction == Instruction.PING else []
-        if instruction == Instruction.STATUS:
+        if packet.packet_id != BROADCAST_ID:
+            return (
+                [] if instruction == Instruction.STATUS else self._execute_one(packet.packet_id, instruction, payload)
+            )
+        if instruction in GROUP_READS:
+            return self._read_group(GROUP_READS[instruction](payload), fast=instruction in _FAST)
+        if instruction in (Instruction.SYNC_WRITE, Instruction.BULK_WRITE):
+            self._write_group(instruction, payload)
             return []
-        return self._execute_one(packet.packet_id, instruction, payload)
+        if instruction == Instruction.FACTORY_RESET and payload == RESET_ALL:
+            return []  # it would leave all servos with one id
+        replies = [self._execute_one(servo_id, instruction, payload) for servo_id in sorted(self.servos)]
+        return [frame for frames in replies for frame in frames] if instruction == Instruction.PING else []
+
+    def answer_damaged(self, servo_id: int) -> list[bytes]:
+        """What a servo answers when an instruction for it has arrived with a wrong CRC."""
+        servo = self.servo_at(servo_id)
+        if servo is None or not self.unstated.crc_error_answered or _level(servo) < table.STATUS_RETURN_ALL:
+            return []
+        return [build_status(servo_id, table.CRC_ERROR | servo.alert)]
 
     def reply_delay_s(self, frame: bytes) -> float:
         """How long the servo that sends `frame` waits before it does [s]."""
@@ -142,62 +159,95 @@ class ServoChain:
             "time_s": round(self.time_s, 6),
         }
 
-    def _execute_group(self, instruction: int, payload: bytes) -> list[bytes]:
-        if len(payload) < 5:
-            return []
-        address, size = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:4], "little")
-        if instruction == Instruction.SYNC_WRITE:
-            self._sync_write(address, size, payload[4:])
-            return []
-        present = [self.servo_at(servo_id) for servo_id in payload[4:]]
-        if instruction == Instruction.SYNC_READ and self.replies_chained:
-            present = list(itertools.takewhile(_answers, present))
-        asked = [servo for servo in present if servo is not None and _answers(servo)]
+    def _read_group(self, blocks: list[tuple[int, int, int]], *, fast: bool) -> list[bytes]:
+        """The replies to a read of (id, address, size) blocks; of a fast one all in one frame, or none."""
+        asked = []
+        for servo_id, address, size in blocks:
+            servo = self.servo_at(servo_id)
+            if servo is not None and _level(servo) > 0:
+                asked.append((servo, address, size))
+            elif fast or self.replies_chained:
+                break
         self._refresh()
-        if instruction == Instruction.SYNC_READ:
-            frames = []
-            for servo in asked:
-                error, data = servo.read(address, size)
-                frames.append(build_status(servo.servo_id, error | servo.alert, data))
-            return [self._collided(frame, (address, size)) for frame in frames] if self.twins else frames
-        replies = [servo.read(address, size) for servo in asked]
+        replies = [(servo, *servo.read(address, size)) for servo, address, size in asked]
+        if not fast:
+            frames = [build_status(servo.servo_id, error | servo.alert, data) for servo, error, data in replies]
+            if not self.twins:
+                return frames
+            return [self._collided(frame, block[1:]) for frame, block in zip(frames, asked, strict=True)]
         # Each servo waits for the block of the one before it, so one that is missing costs the whole reply.
-        incomplete = len(asked) < len(payload) - 4 or any(error for error, _ in replies)
-        if incomplete or self.twins or not self.knows_fast_read:
+        incomplete = len(asked) < len(blocks) or any(error for _, error, _ in replies)
+        if not blocks or incomplete or self.twins or not self.knows_fast_read:
             return []
-        ids = [servo.servo_id for servo in asked]
-        return [build_fast_reply(ids, [servo.alert for servo in asked], [data for _, data in replies])]
+        ids = [servo.servo_id for servo, _, _ in replies]
+        return [build_fast_reply(ids, [servo.alert for servo, _, _ in replies], [data for _, _, data in replies])]
 
-    def _sync_write(self, address: int, size: int, blocks: bytes) -> None:
-        if size == 0 or len(blocks) % (size + 1):
-            return
-        if address == table.GOAL_CURRENT.address and size == table.GOAL_CURRENT.size:
-            for servo_id, count in _GOAL_BLOCK.iter_unpack(blocks):
-                for servo in (self.servo_at(servo_id), self.twins.get(servo_id)):
-                    if servo is not None:
-                        servo.write_goal_current(count)
-            self._after_write(address)
-            return
-        for start in range(0, len(blocks), size + 1):
-            for servo in (self.servo_at(blocks[start]), self.twins.get(blocks[start])):
-                if servo is not None:
-                    servo.write(address, blocks[start + 1 : start + 1 + size])
-        self._after_write(address)
+    def _write_group(self, instruction: int, payload: bytes) -> None:
+        if instruction == Instruction.BULK_WRITE:
+            self._write_blocks(bulk_writes(payload))
+        elif payload[:4] != _GOAL_CURRENT_BLOCK:
+            self._write_blocks(sync_writes(payload))
+        elif len(payload) % _GOAL_BLOCK.size == 4 % _GOAL_BLOCK.size:
+            for servo_id, count in _GOAL_BLOCK.iter_unpack(payload[4:]):
+                for servo in self._receivers(servo_id):
+                    servo.write_goal_current(count)
+            self._update_drive()
+            if self.lock_step:
+                self.advance(self.robot.file.bus.cycle_s)
 
-    def _after_write(self, address: int) -> None:
-        self._update_drive()
-        if self.lock_step and address == table.GOAL_CURRENT.address:
-            self.advance(self.robot.file.bus.cycle_s)
+    def _write_blocks(self, blocks: list[tuple[int, int, bytes]]) -> None:
+        for servo_id, address, data in blocks:
+            for servo in self._receivers(servo_id):
+                if address >= table.EEPROM_END or servo.servo_id == servo_id:
+                    servo.write(address, data)
+        self._settle()
+
+    def _receivers(self, servo_id: int) -> Iterable[Servo]:
+        """The servos that carry out what is written to an id, those included that have it as their secondary one."""
+        servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
+        found = () if servo is None else (servo,)
+        if twin is None and not self._followers:
+            return found
+        return [*found, *([twin] if twin else []), *self._followers.get(servo_id, ())]
 
     def _execute_one(self, servo_id: int, instruction: int, payload: bytes) -> list[bytes]:
         """The reply of the servo with this id, or of two at once, which only a receiver that is lucky understands."""
+        if instruction in (Instruction.READ, Instruction.CLEAR):
+            self._refresh()
         servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
-        if servo is None:
-            return []
-        replies = self._carry_out(servo, instruction, payload)
-        if twin is None:
-            return replies
-        return [superposed(*both) for both in zip(replies, self._carry_out(twin, instruction, payload), strict=False)]
+        own = [] if servo is None else [servo, *([twin] if twin else [])]
+        replies = [self._reply(one, instruction, payload) for one in own]
+        in_eeprom = int.from_bytes(payload[:2], "little") < table.EEPROM_END
+        if instruction not in _EEPROM_WRITES and not (instruction in _WRITES and in_eeprom):
+            for follower in self._followers.get(servo_id, ()):
+                carry_out(follower, instruction, payload)
+        if instruction not in (Instruction.PING, Instruction.READ):
+            self._settle()
+        frames = [frame for frame in replies if frame]
+        return [superposed(*frames)] if len(frames) > 1 else frames
+
+    def _reply(self, servo: Servo, instruction: int, payload: bytes) -> bytes:
+        """Have a servo carry out an instruction; its status packet, nothing if it is set not to confirm."""
+        level, servo_id = _level(servo), servo.servo_id
+        error, data = carry_out(servo, instruction, payload)
+        if level < _ANSWERED_FROM.get(instruction, table.STATUS_RETURN_ALL):
+            return b""
+        return build_status(servo.servo_id if self.unstated.new_id_answers else servo_id, error | servo.alert, data)
+
+    def _settle(self) -> None:
+        """After a write: who listens to which id, and what the motors do."""
+        every = [*self.servos.values(), *self.twins.values()]
+        if any(servo.servo_id != servo_id for servo_id, servo in [*self.servos.items(), *self.twins.items()]):
+            self.servos.clear()
+            self.twins.clear()
+            for servo in every:
+                (self.twins if servo.servo_id in self.servos else self.servos)[servo.servo_id] = servo
+        self._followers = {}
+        for servo in every:
+            secondary = servo.bytes[table.SECONDARY_ID.address]
+            if secondary <= MAX_SERVO_ID and secondary != servo.servo_id:
+                self._followers.setdefault(secondary, []).append(servo)
+        self._update_drive()
 
     def _collided(self, frame: bytes, block: tuple[int, int]) -> bytes:
         """What arrives when a second servo with the sender's id answers the same sync read."""
@@ -206,28 +256,6 @@ class ServoChain:
             return frame
         error, data = twin.read(*block)
         return superposed(frame, build_status(frame[4], error | twin.alert, data))
-
-    def _carry_out(self, servo: Servo, instruction: int, payload: bytes) -> list[bytes]:
-        level = servo.get(table.STATUS_RETURN_LEVEL)
-        data, error, answered = b"", 0, level == table.STATUS_RETURN_ALL
-        if instruction == Instruction.PING:
-            data, answered = servo.read(0, 2)[1] + servo.read(6, 1)[1], True
-        elif instruction == Instruction.READ:
-            answered = level > 0
-            error, data = LENGTH_ERROR, b""
-            if len(payload) == 4:
-                self._refresh()
-                error, data = servo.read(int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:], "little"))
-        elif instruction == Instruction.WRITE:
-            address = int.from_bytes(payload[:2], "little")
-            error = servo.write(address, payload[2:]) if len(payload) > 2 else LENGTH_ERROR
-            self._update_drive()
-        elif instruction == Instruction.REBOOT:
-            servo.reboot()
-            self._update_drive()
-        else:
-            error = INSTRUCTION_ERROR
-        return [build_status(servo.servo_id, error | servo.alert, data)] if answered else []
 
     def _refresh(self) -> None:
         """Put the plant's present state into the servos' registers."""
@@ -265,9 +293,9 @@ class ServoChain:
         self._update_drive()
 
 
-def _answers(servo: Servo | None) -> bool:
-    """Whether a servo is there, and set to reply to reads."""
-    return servo is not None and servo.get(table.STATUS_RETURN_LEVEL) > 0
+def _level(servo: Servo) -> int:
+    """What a servo answers: 0 pings, 1 reads as well, 2 everything."""
+    return servo.bytes[table.STATUS_RETURN_LEVEL.address]
 
 
 def superposed(first: bytes, second: bytes) -> bytes:
@@ -278,4 +306,8 @@ def superposed(first: bytes, second: bytes) -> bytes:
 
 
 _GOAL_BLOCK = struct.Struct("<Bh")
-_GROUP = (Instruction.SYNC_READ, Instruction.FAST_SYNC_READ, Instruction.SYNC_WRITE)
+_GOAL_CURRENT_BLOCK = struct.pack("<HH", table.GOAL_CURRENT.address, table.GOAL_CURRENT.size)
+_FAST = (Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ)
+_ANSWERED_FROM: dict[int, int] = {Instruction.PING: 0, Instruction.READ: 1}
+_WRITES = (Instruction.WRITE, Instruction.REG_WRITE)
+_EEPROM_WRITES = (Instruction.FACTORY_RESET, Instruction.BACKUP)

@@ -1,36 +1,37 @@
 """One emulated X-series servo: its control table and the rules for reading and writing it.
 
-Source of the rules: ROBOTIS e-manual, "XM430-W350" control table. Only current mode drives the motor; in any other
-mode the emulated motor carries no current.
+Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; what they leave open is a switch
+of `Unstated`. Only current mode drives the motor; in any other mode the emulated motor carries no current.
 """
 
 import struct
+from collections.abc import Sequence
 
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.bus.control_table import Register
+from dynid.hardware.bus.control_table import Entry, Register
+from dynid.simulation.servo.unstated import ACCESS_ERROR, LENGTH_ERROR, LIMIT_ERROR, RANGE_ERROR, RESULT_FAIL, Unstated
 
-RESULT_FAIL, INSTRUCTION_ERROR, RANGE_ERROR, LENGTH_ERROR, LIMIT_ERROR, ACCESS_ERROR = 1, 2, 4, 5, 6, 7
+XM430_W350 = 1020
 
-_ALLOWED = {
-    table.OPERATING_MODE: frozenset(table.OPERATING_MODES),
-    table.BAUD_RATE: frozenset(table.BAUD_RATES),
-    table.RETURN_DELAY_TIME: frozenset(range(255)),
-    table.DRIVE_MODE: frozenset((0, 1, 4, 5, 8, 9, 12, 13)),
-    table.TORQUE_ENABLE: frozenset((0, 1)),
-    table.STATUS_RETURN_LEVEL: frozenset((0, 1, 2)),
-    table.BUS_WATCHDOG: frozenset(range(128)),
-}
-_BY_ADDRESS = {register.address: register for register in table.REGISTERS}
-_GOALS = range(100, 120)
+_GOALS = (table.GOAL_PWM, table.GOAL_CURRENT, table.GOAL_VELOCITY, table.GOAL_POSITION)
+_PROFILE = (table.PROFILE_ACCELERATION, table.PROFILE_VELOCITY)
+_SHIFTING = (table.HOMING_OFFSET, table.DRIVE_MODE, table.OPERATING_MODE)
+_BY_NAME = {register.name: register for register in table.REGISTERS}
 _STATE = struct.Struct("<hii")
 _INT16 = struct.Struct("<h")
 # What every cycle needs, at its place in the table: the general way takes longer than the arm's own mechanics.
-_TORQUE_AT, _MODE_AT, _WATCHDOG_AT = (
-    register.address for register in (table.TORQUE_ENABLE, table.OPERATING_MODE, table.BUS_WATCHDOG)
+_TORQUE_AT, _MODE_AT, _WATCHDOG_AT, _DRIVE_MODE_AT = (
+    register.address for register in (table.TORQUE_ENABLE, table.OPERATING_MODE, table.BUS_WATCHDOG, table.DRIVE_MODE)
 )
 _GOAL_CURRENT_AT, _CURRENT_LIMIT_AT = table.GOAL_CURRENT.address, table.CURRENT_LIMIT.address
 _TICK_AT = table.REALTIME_TICK.address
 _TRIPPED_BYTE = table.WATCHDOG_TRIPPED & 0xFF
+_REVERSED, _TORQUE_BY_GOAL = 1 << 0, 1 << 3  # of the drive mode
+_TORQUE_AT_START, _RESTORE_RAM = 1 << 0, 1 << 1  # of the startup configuration
+_LARGEST_OFFSET_IN_POSITION_MODE = 1024
+_GAINS = range(76, 92)
+# What a backup holds beside the EEPROM: gains, profile acceleration and velocity, indirect addresses.
+_BACKED_UP = (_GAINS, range(108, 116), range(168, 224), range(578, 634))
 
 
 class Servo:
@@ -38,41 +39,81 @@ class Servo:
 
     Args:
         servo_id: id on the bus.
-        model_number: as answered to a ping.
-        current_limit_count: the factory value of the current limit register.
+        model_number: as answered to a ping; a model without a column in `control_table.csv` gets the XM430-W350's.
+        current_limit_count: of such a model, the factory value of the current limit register.
         baud_code: value of the baud rate register.
+        unstated: what the e-manual leaves open; shared by the servos of a chain.
+
+    Attributes:
+        bytes: the control table.
+        torque_was_enabled: whether torque was ever on.
+        shut_down: an error of the shutdown register has occurred; torque stays off until a reboot.
+        registered: (address, data) of a reg write that waits for its action.
     """
 
-    def __init__(self, servo_id: int, model_number: int, current_limit_count: int, baud_code: int = 5) -> None:
+    def __init__(
+        self,
+        servo_id: int,
+        model_number: int,
+        current_limit_count: int,
+        baud_code: int = 5,
+        unstated: Unstated | None = None,
+    ) -> None:
+        self.unstated = unstated or Unstated()
+        self._entries = dict(table.MODELS.get(model_number) or table.MODELS[XM430_W350])
+        if model_number not in table.MODELS:
+            for register, value in ((table.MODEL_NUMBER, model_number), (table.CURRENT_LIMIT, current_limit_count)):
+                self._entries[register.address] = Entry(register, value, range(value + 1))
+        registers = [entry.register for entry in self._entries.values()]
+        self._listed = {at for register in registers for at in range(register.address, register.end)}
+        self._plain: set[tuple[int, int]] = set()  # blocks that are read as they lie there
+        self._backup: bytes | None = None
         self.bytes = bytearray(table.TABLE_SIZE)
-        self.torque_was_enabled = False
-        factory = {
-            table.MODEL_NUMBER: model_number,
-            table.FIRMWARE_VERSION: 48,
-            table.ID: servo_id,
-            table.BAUD_RATE: baud_code,
-            table.RETURN_DELAY_TIME: 250,
-            table.OPERATING_MODE: table.POSITION_MODE,
-            table.TEMPERATURE_LIMIT: 80,
-            table.MAX_VOLTAGE_LIMIT: 160,
-            table.MIN_VOLTAGE_LIMIT: 95,
-            table.PWM_LIMIT: 885,
-            table.CURRENT_LIMIT: current_limit_count,
-            table.VELOCITY_LIMIT: 200,
-            table.MAX_POSITION_LIMIT: 4095,
-            table.SHUTDOWN: 0b110100,
-        }
-        for register, value in factory.items():
+        self.torque_was_enabled = self.shut_down = False
+        self.registered: tuple[int, bytes] | None = None
+        self._turns: int | None = None
+        self._offset = 0
+        self._shifted = True  # whether present values differ from the shaft's
+        self.factory_reset(())
+        self.set(table.ID, servo_id)
+        self.set(table.BAUD_RATE, baud_code)
+
+    def factory_reset(self, kept: Sequence[Register]) -> None:
+        """Registers as delivered but for those to keep, and a reboot."""
+        values = [(register, self.get(register)) for register in kept]
+        for entry in self._entries.values():
+            self.set(entry.register, entry.default)
+        for register, value in values:
             self.set(register, value)
         self.reboot()
 
     def reboot(self) -> None:
         """Start: RAM registers as after power-on, torque off, errors cleared, EEPROM kept."""
-        self.bytes[table.EEPROM_END :] = bytes(table.TABLE_SIZE - table.EEPROM_END)
-        self.set(table.STATUS_RETURN_LEVEL, table.STATUS_RETURN_ALL)
-        self.set(table.GOAL_CURRENT, self.get(table.CURRENT_LIMIT))
-        self.set(table.PRESENT_INPUT_VOLTAGE, 120)
-        self.set(table.PRESENT_TEMPERATURE, 35)
+        for address, entry in self._entries.items():
+            if address >= table.EEPROM_END:
+                self.set(entry.register, entry.default)
+        self.set(table.BACKUP_READY, self._backup is not None)
+        startup = self.get(table.STARTUP_CONFIGURATION)
+        if startup & _RESTORE_RAM and self._backup is not None:
+            for block in _BACKED_UP:
+                self.bytes[block.start : block.stop] = self._backup[block.start : block.stop]
+        self.shut_down, self.registered = False, None
+        self._reset_goals()
+        self.forget_turns()
+        self.set(table.TORQUE_ENABLE, startup & _TORQUE_AT_START)
+        self.torque_was_enabled |= self.torque_enabled
+
+    def store_backup(self) -> None:
+        """Keep a copy of the control table."""
+        self._backup = bytes(self.bytes)
+        self.set(table.BACKUP_READY, 1)
+
+    def restore_backup(self) -> bool:
+        """Take the EEPROM from the backup and reboot; whether there is one."""
+        if self._backup is not None:
+            self.bytes[: table.EEPROM_END] = self._backup[: table.EEPROM_END]
+            self.reboot()
+        return self._backup is not None
 
     def get(self, register: Register) -> int:
         """A register's raw value."""
@@ -81,6 +122,11 @@ class Servo:
     def set(self, register: Register, count: int) -> None:
         """Set a register's raw value past all rules, as the servo itself does."""
         self.bytes[register.address : register.end] = register.to_bytes(count)
+        if register in _SHIFTING:
+            self._offset = self.get(table.HOMING_OFFSET)
+            if self.bytes[_MODE_AT] == table.POSITION_MODE and abs(self._offset) > _LARGEST_OFFSET_IN_POSITION_MODE:
+                self._offset = 0
+            self._shifted = True
 
     @property
     def servo_id(self) -> int:
@@ -90,7 +136,7 @@ class Servo:
     @property
     def torque_enabled(self) -> bool:
         """Whether the motor may carry current."""
-        return bool(self.bytes[table.TORQUE_ENABLE.address])
+        return bool(self.bytes[_TORQUE_AT])
 
     @property
     def alert(self) -> int:
@@ -103,7 +149,13 @@ class Servo:
         found = self.bytes
         if not found[_TORQUE_AT] or found[_MODE_AT] != table.CURRENT_MODE or found[_WATCHDOG_AT] == _TRIPPED_BYTE:
             return 0
-        return int(_INT16.unpack_from(found, _GOAL_CURRENT_AT)[0])
+        count = int(_INT16.unpack_from(found, _GOAL_CURRENT_AT)[0])
+        return -count if found[_DRIVE_MODE_AT] & _REVERSED else count
+
+    @property
+    def moving(self) -> bool:
+        """Whether the shaft turns faster than the moving threshold."""
+        return abs(self.get(table.PRESENT_VELOCITY)) > self.get(table.MOVING_THRESHOLD)
 
     @property
     def watchdog_tripped(self) -> bool:
@@ -112,75 +164,139 @@ class Servo:
 
     @property
     def watchdog_s(self) -> float:
-        """The armed watchdog time [s]; infinity when off or tripped."""
+        """The armed watchdog time [s]; infinity when off, tripped, or torque is off."""
         count = self.bytes[_WATCHDOG_AT]
-        return count * table.WATCHDOG_S_PER_COUNT if 0 < count != _TRIPPED_BYTE else float("inf")
+        armed = 0 < count != _TRIPPED_BYTE and self.bytes[_TORQUE_AT]
+        return count * table.WATCHDOG_S_PER_COUNT if armed else float("inf")
 
     def trip_watchdog(self) -> None:
         """What the servo does when the bus was silent for longer than the watchdog time."""
         self.set(table.BUS_WATCHDOG, table.WATCHDOG_TRIPPED)
+        for register in (*_PROFILE, *(() if self.unstated.goals_survive_trip else _GOALS[1:3])):
+            self.set(register, 0)
 
     def raise_hardware_error(self, bits: int) -> None:
         """Set bits of the hardware error status; those in the shutdown register switch the torque off."""
         self.bytes[table.HARDWARE_ERROR_STATUS.address] |= bits
         if bits & self.bytes[table.SHUTDOWN.address]:
+            self.shut_down = True
             self.set(table.TORQUE_ENABLE, 0)
 
     def set_state(self, current_count: int, velocity_count: int, position_count: int, tick_ms: int) -> None:
-        """What the sensors read now."""
+        """What the sensors read now, of the shaft; the registers count as drive mode and homing offset say."""
+        if self._shifted:
+            sign = -1 if self.bytes[_DRIVE_MODE_AT] & _REVERSED else 1
+            current_count, velocity_count = sign * current_count, sign * velocity_count
+            shaft = sign * position_count
+            if self._turns is None:
+                self._turns = shaft - shaft % table.COUNTS_PER_TURN
+            position_count = shaft - self._turns + self._offset
+            self._shifted = bool(sign < 0 or self._turns or self._offset)
         _STATE.pack_into(self.bytes, table.STATE_ADDRESS, current_count, velocity_count, position_count)
         _INT16.pack_into(self.bytes, _TICK_AT, tick_ms)
 
+    def forget_turns(self) -> None:
+        """From the next reading on, the present position is the absolute one, within one turn, plus the offset."""
+        self._turns, self._shifted = None, True
+
+    # -- reading and writing -----------------------------------------------------------------------------------
+
     def read(self, address: int, size: int) -> tuple[int, bytes]:
         """(status error, data) for a read instruction."""
-        if size == 0 or address + size > table.TABLE_SIZE:
+        if (address, size) in self._plain:
+            return 0, bytes(self.bytes[address : address + size])
+        if size == 0:
             return RANGE_ERROR, b""
-        return 0, bytes(self.bytes[address : address + size])
+        block = range(address, address + size)
+        listed = [at in self._listed for at in block]
+        if not any(listed) or block.stop > table.TABLE_SIZE or not (all(listed) or self.unstated.gaps_readable):
+            return self.unstated.unlisted_error, b""
+        targets = self._targets(block)
+        if targets == list(block) and all(listed) and table.MOVING.address not in block:
+            self._plain.add((address, size))
+        self.set(table.MOVING, self.moving)
+        return 0, bytes(self.bytes[at] for at in targets)
+
+    def refusal(self, address: int, data: bytes) -> int:
+        """The status error that a write would be answered with now, 0 for none."""
+        return self._checked(address, data)[1]
 
     def write(self, address: int, data: bytes) -> int:
         """Carry out a write instruction; the status error, 0 if it succeeded. A refused write changes nothing."""
-        if not data or address + len(data) > table.TABLE_SIZE:
-            return RANGE_ERROR
-        writes, error = self._split(address, data)
-        for register, value in writes:
-            error = error or self._refusal(register, value)
+        writes, error = self._checked(address, data)
         if error:
             return error
-        mode_before = self.get(table.OPERATING_MODE)
-        self.bytes[address : address + len(data)] = data
+        mode_before, torque_before = self.get(table.OPERATING_MODE), self.torque_enabled
+        for register, value in writes:
+            self.set(register, value)
         if self.get(table.OPERATING_MODE) != mode_before:
-            self.set(table.GOAL_CURRENT, self.get(table.CURRENT_LIMIT))
+            self._change_mode()
+        by_goal = self.bytes[_DRIVE_MODE_AT] & _TORQUE_BY_GOAL and not self.shut_down
+        if by_goal and any(register in _GOALS for register, _ in writes):
+            self.set(table.TORQUE_ENABLE, 1)
+        if self.torque_enabled and not torque_before and self.bytes[_MODE_AT] == table.POSITION_MODE:
+            self.forget_turns()
         self.torque_was_enabled |= self.torque_enabled
         return 0
 
     def write_goal_current(self, count: int) -> None:
         """What `write` does with a goal current, quickly and without a status."""
-        if abs(count) <= _INT16.unpack_from(self.bytes, _CURRENT_LIMIT_AT)[0] and not self.watchdog_tripped:
+        if self.bytes[_DRIVE_MODE_AT] & _TORQUE_BY_GOAL:
+            self.write(_GOAL_CURRENT_AT, _INT16.pack(count))
+        elif abs(count) <= _INT16.unpack_from(self.bytes, _CURRENT_LIMIT_AT)[0] and not self.watchdog_tripped:
             _INT16.pack_into(self.bytes, _GOAL_CURRENT_AT, count)
 
-    def _split(self, address: int, data: bytes) -> tuple[list[tuple[Register, int]], int]:
-        writes = []
-        position = address
-        while position < address + len(data):
-            register = _BY_ADDRESS.get(position)
-            if register is None:
-                position += 1
-                continue
-            piece = data[position - address : register.end - address]
-            if len(piece) < register.size:
+    def _targets(self, block: range) -> list[int]:
+        """The addresses at which the bytes of a block really are: indirect data stand for others."""
+        targets = list(block)
+        for first, end, pointers in table.INDIRECT:
+            for at in range(max(first, block.start), min(end, block.stop)):
+                pointer = pointers + 2 * (at - first)
+                targets[at - block.start] = int.from_bytes(self.bytes[pointer : pointer + 2], "little")
+        return targets
+
+    def _checked(self, address: int, data: bytes) -> tuple[list[tuple[Register, int]], int]:
+        """Which registers a write sets to which values, and the first reason not to."""
+        targets = self._targets(range(address, address + len(data)))
+        writes: list[tuple[Register, int]] = []
+        place = 0
+        while place < len(targets):
+            entry = self._entries.get(targets[place])
+            if entry is None:
+                return [], LENGTH_ERROR if targets[place] in self._listed else self.unstated.unlisted_error
+            register = entry.register
+            after = place + register.size
+            if targets[place:after] != list(range(register.address, register.end)):
                 return [], LENGTH_ERROR
-            writes.append((register, register.from_bytes(piece)))
-            position = register.end
-        return writes, 0
+            writes.append((register, register.from_bytes(data[place:after])))
+            place = after
+        return writes, next(filter(None, (self._refusal(*one) for one in writes)), 0)
 
     def _refusal(self, register: Register, value: int) -> int:
-        locked = register.in_eeprom and self.torque_enabled
-        if locked or not register.writable:
+        if not register.writable or (register.in_eeprom and self.torque_enabled):
             return ACCESS_ERROR
-        if value not in _ALLOWED.get(register, (value,)) or (register.address in _GOALS and self.watchdog_tripped):
+        rearms = register is table.BUS_WATCHDOG and value and not self.unstated.rearms_while_tripped
+        read_only = self.watchdog_tripped and (register in _GOALS or rearms)
+        if value not in self._entries[register.address].allowed or read_only:
             return RANGE_ERROR
-        if register is table.GOAL_CURRENT and abs(value) > self.get(table.CURRENT_LIMIT):
+        if register.limit and abs(value) > self.get(_BY_NAME[register.limit]):
             return LIMIT_ERROR
-        if register is table.TORQUE_ENABLE and value and self.alert:
-            return RESULT_FAIL
-        return 0
+        if register is table.GOAL_POSITION and self.bytes[_MODE_AT] == table.POSITION_MODE:
+            within = self.get(table.MIN_POSITION_LIMIT) <= value <= self.get(table.MAX_POSITION_LIMIT)
+            return 0 if within else LIMIT_ERROR
+        return RESULT_FAIL if register is table.TORQUE_ENABLE and value and self.shut_down else 0
+
+    def _change_mode(self) -> None:
+        """What another operating mode resets: gains, profile, goal PWM and current; in position mode the turns."""
+        for address in _GAINS:
+            if address in self._entries:
+                self.set(self._entries[address].register, self._entries[address].default)
+        for register in _PROFILE:
+            self.set(register, 0)
+        self._reset_goals()
+        if self.bytes[_MODE_AT] == table.POSITION_MODE:
+            self.forget_turns()
+
+    def _reset_goals(self) -> None:
+        self.set(table.GOAL_PWM, self.get(table.PWM_LIMIT))
+        self.set(table.GOAL_CURRENT, self.get(table.CURRENT_LIMIT))
