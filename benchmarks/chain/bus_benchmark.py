@@ -15,8 +15,9 @@ from dynid.nodes.collect import begin_recording
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import DRIVER, completeness
 from dynid.recording.messages import decode_diagnostics
-from dynid.recording.series import joint_series
-from dynid.recording.topics import DIAGNOSTICS, JOINT_STATES, find_topics
+from dynid.recording.series import joint_series, strings
+from dynid.recording.settings import HardwareSettings, parse_settings
+from dynid.recording.topics import DIAGNOSTICS, HARDWARE_SETTINGS, JOINT_STATES, find_topics
 from dynid.robot import Robot, load_robot
 
 MOTION, PROFILE = "demo_identification", "limited"
@@ -30,6 +31,10 @@ class BusFigures:
 
     Attributes:
         rate_hz: states published and recorded per second.
+        chosen_rate_hz: the cycle rate that the driver chose for this line, or that was fixed.
+        missed_share: planned states that were missed, of all.
+        drift_ms: by how much later, at the end, states came than that rate plans; what the driver caught up does not
+            count.
         cycle_p50_us: median duration of a control cycle (read, guard, write, publish) since the driver's start.
         cycle_p99_us: 99th percentile of the same.
         cycle_p999_us: 99.9th percentile.
@@ -40,6 +45,9 @@ class BusFigures:
     """
 
     rate_hz: float
+    chosen_rate_hz: float
+    missed_share: float
+    drift_ms: float
     cycle_p50_us: float
     cycle_p99_us: float
     cycle_p999_us: float
@@ -52,12 +60,20 @@ class BusFigures:
 class _BusChain(Chain):
     """The chain, with the simulated servos at the robot's own baud rate instead of the simulation's."""
 
-    def __init__(self, robot_name: str, logs: Path, realtime: bool) -> None:
+    def __init__(self, robot_name: str, logs: Path, realtime: bool, adapter: str, rate_hz: int) -> None:
         robot = load_robot(robot_name)
         rate = {"baudrate": robot.file.bus.baudrate}
         file = robot.file.model_copy(update={"simulation": robot.file.simulation.model_copy(update=rate)})
         self.layout = RealtimeLayout() if realtime else None
-        options = ChainOptions(robot_name, identification=False, layout=self.layout, wire_time=True, paused_clock=False)
+        options = ChainOptions(
+            robot_name,
+            identification=False,
+            layout=self.layout,
+            wire_time=True,
+            paused_clock=False,
+            adapter=adapter,
+            rate_hz=rate_hz,
+        )
         super().__init__(Robot(file, robot.folder), options, logs)
 
     def __enter__(self) -> "_BusChain":
@@ -66,7 +82,14 @@ class _BusChain(Chain):
 
 
 def measure(
-    robot: str, seconds: float, output: Path | None, progress: Progress, *, realtime: bool = True
+    robot: str,
+    seconds: float,
+    output: Path | None,
+    progress: Progress,
+    *,
+    realtime: bool = True,
+    adapter: str = "uart",
+    rate_hz: int = 0,
 ) -> BusFigures:
     """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
 
@@ -76,13 +99,14 @@ def measure(
         output: new folder for logs and bag; None keeps neither.
         progress: called now and then.
         realtime: take the real-time settings that this machine permits.
+        adapter, rate_hz: see `ChainOptions`.
 
     Raises:
         NodeError: a node refused, ended, or gave the motion up.
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = output or Path(temporary)
-        with _BusChain(robot, folder / "logs", realtime) as chain, _punctual(chain) as stay_punctual:
+        with _BusChain(robot, folder / "logs", realtime, adapter, rate_hz) as chain, _punctual(chain) as stay_punctual:
             chain.bring_up()
 
             def tick(elapsed_s: float) -> None:
@@ -94,7 +118,7 @@ def measure(
             values = {pair.key: pair.value for pair in chain.supervisor.reports[DRIVER].values}
             settings = _realtime_settings(chain)
             chain.supervisor.set_enabled("hardware", False)
-        return _figures(chain.robot, folder / "bag", values, settings)
+        return _figures(folder / "bag", values, settings)
 
 
 def _punctual(chain: _BusChain) -> contextlib.AbstractContextManager[Callable[[], None]]:
@@ -133,16 +157,20 @@ def _realtime_settings(chain: _BusChain) -> dict[str, bool]:
     return chain.layout.in_force | {name: chain.supervisor.reported(LINE, name) == IN_FORCE for name in driver}
 
 
-def _figures(robot: Robot, bag: Path, driver: Mapping[str, str], realtime: dict[str, bool]) -> BusFigures:
+def _figures(bag: Path, driver: Mapping[str, str], realtime: dict[str, bool]) -> BusFigures:
     found = completeness(bag)
-    topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS))
+    topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS, HARDWARE_SETTINGS))
+    cycle_s = parse_settings(HARDWARE_SETTINGS, strings(topics[HARDWARE_SETTINGS])[-1], HardwareSettings).cycle_s
     stamps = joint_series(topics[JOINT_STATES]).stamp_ns
     recorded_s = float(stamps[-1] - stamps[0]) * 1e-9
     reported_s, behind = _between_reports(topics[DIAGNOSTICS].messages)
-    planned = round(reported_s / robot.file.bus.cycle_s)
-    uncounted = max(0, planned - found.published - found.missed - behind - ROUNDING_CYCLES)
+    planned = reported_s / cycle_s
+    uncounted = max(0, round(planned) - found.published - found.missed - behind - ROUNDING_CYCLES)
     return BusFigures(
         rate_hz=round((len(stamps) - 1) / recorded_s, 3),
+        chosen_rate_hz=round(1.0 / cycle_s, 1),
+        missed_share=found.missed / max(1, found.published + found.missed),
+        drift_ms=round(1e3 * cycle_s * (planned - found.published - found.missed), 3),
         cycle_p50_us=float(driver["run_p50_us"]),
         cycle_p99_us=float(driver["run_p99_us"]),
         cycle_p999_us=float(driver["run_p999_us"]),

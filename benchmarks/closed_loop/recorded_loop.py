@@ -73,7 +73,7 @@ def closed_loop_data(
     if recording.reference is None or recording.commands is None:
         lacking = "reference" if recording.reference is None else "joint_commands"
         raise DataError(f"{recording.source} holds no topic '{lacking}', which closed-loop refinement needs")
-    interval, cycle = interval_s or settings.sampling_interval_s, robot.file.bus.cycle_s
+    interval, cycle = interval_s or settings.sampling_interval_s, recording.hardware.cycle_s
     columns = [recording.joint_names.index(name) for name in robot.joint_names]
     low_pass = LowPass(settings.filter, interval, cycle)
     begin, end = recording.trajectory_span()
@@ -118,7 +118,7 @@ def closed_loop_data(
         external=external,
         weights=weights,
         load_deviation=deviation,
-        delay_cycles=delay_cycles(recording, robot, settings.goal_delay(robot)),
+        delay_cycles=delay_cycles(recording, robot, settings.goal_delay(cycle)),
     )
 
 
@@ -172,7 +172,7 @@ def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int
     answered = np.maximum(newest - ages, 0)
     state = np.maximum(np.searchsorted(recording.time, commands.time[answered], side="right") - 1, 0)
     late = float(np.median(applied.time[inside] - recording.time[state]))
-    cycle = robot.file.bus.cycle_s
+    cycle = recording.hardware.cycle_s
     if goal_delay_s < 0.5 * cycle:
         raise ConfigurationError(
             f"goal_delay_s is {goal_delay_s:g} s, less than half of the control cycle of {cycle:g} s"

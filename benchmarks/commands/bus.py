@@ -1,4 +1,4 @@
-"""`dynid benchmark bus`: does the control cycle keep 1 kHz, alone with the chain, and with a bad line?"""
+"""`dynid benchmark bus`: does the control cycle keep its rate, alone with the chain, and with a bad line?"""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.options import DEFAULT_ROBOT, AdapterOption, JsonOption, RateOption, RobotOption
 from dynid.commands.terminal import stderr, stdout
 
 CHAIN_S, SOAK_S = 600.0, 60.0
@@ -30,6 +30,8 @@ def bus(
     realtime: Annotated[
         bool, typer.Option("--realtime/--no-realtime", help="Apply the real-time settings that this user is permitted.")
     ] = True,
+    adapter: AdapterOption = "uart",
+    rate: RateOption = 0,
     out: Annotated[Path | None, typer.Option(help="New folder to keep logs and bag in.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,7 +62,7 @@ def bus(
             raise typer.BadParameter(
                 f"--seconds {duration_s:g}: a run of the chain takes at least {SHORTEST_CHAIN_S:g}"
             )
-        figures = _with_bar("the chain", duration_s, partial(_chain, robot, duration_s, out, realtime))
+        figures = _with_bar("the chain", duration_s, partial(_chain, robot, duration_s, out, realtime, adapter, rate))
     found = asdict(figures)
     if as_json:
         print(json.dumps(found))
@@ -69,7 +71,15 @@ def bus(
         stdout().print(f"{name:24} {value}", highlight=False)
 
 
-def _chain(robot: str, seconds: float, out: Path | None, realtime: bool, progress: Callable[[float], None]) -> Any:
+def _chain(
+    robot: str,
+    seconds: float,
+    out: Path | None,
+    realtime: bool,
+    adapter: str,
+    rate_hz: int,
+    progress: Callable[[float], None],
+) -> Any:
     from dynid.errors import DynidError
 
     try:
@@ -78,7 +88,7 @@ def _chain(robot: str, seconds: float, out: Path | None, realtime: bool, progres
         raise DynidError(
             f"this benchmark needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or take --soak"
         ) from error
-    return measure(robot, seconds, out, progress, realtime=realtime)
+    return measure(robot, seconds, out, progress, realtime=realtime, adapter=adapter, rate_hz=rate_hz)
 
 
 def _with_bar(text: str, seconds: float, run: Callable[[Callable[[float], None]], Any]) -> Any:

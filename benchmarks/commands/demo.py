@@ -23,6 +23,9 @@ def demo(
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
     seed: opt.SeedOption = 0,
+    adapter: opt.AdapterOption = "uart",
+    rate: opt.RateOption = 0,
+    motor: opt.MotorOption = None,
     gain: Annotated[
         bool, typer.Option(help="Repeat the validation motion with computed torque and compare the tracking errors.")
     ] = True,
@@ -47,7 +50,16 @@ def demo(
         from dynid.nodes.chain import ChainOptions
     output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     chain = ChainOptions(
-        robot, real_arm, mount, tuple(without or ()), seed, paused_clock=not wall_clock, friction=friction
+        robot,
+        real_arm,
+        mount,
+        tuple(without or ()),
+        seed,
+        paused_clock=not wall_clock,
+        friction=friction,
+        adapter=adapter,
+        rate_hz=rate,
+        motor=tuple(motor or ()),
     )
     began = time.monotonic()
     console = stderr() if as_json else stdout()

@@ -56,8 +56,11 @@ def simulated_arm(
         Path | None,
         typer.Option(help="New file for the paused clock, which stops while the driver is late; see clock_file."),
     ] = None,
+    adapter: opt.AdapterOption = "uart",
+    latency_timer: Annotated[int, typer.Option(min=1, max=255, help="Latency timer of the u2d2 [ms].")] = 1,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
+    motor: opt.MotorOption = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for the true motion of the arm (.npz).")] = None,
     lock_step: Annotated[bool, typer.Option("--lock-step", help="Advance time only with goal-current writes.")] = False,
@@ -66,13 +69,16 @@ def simulated_arm(
     """Serve a simulated arm behind a serial port: print the port, then run until SIGINT or SIGTERM."""
     from dynid.hardware.loop.realtime import prefer_latency
     from dynid.robot import load_robot
+    from dynid.simulation.bus.adapter import adapter_of
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
+    from dynid.simulation.plant.motor import Motors
 
     prefer_latency()
     loaded = load_robot(robot)
-    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction)
+    motors = Motors(loaded, motor, seed) if motor else None
+    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction, motors=motors)
     with traced(plant, trace) as arm:
         serve(
             loaded,
@@ -84,6 +90,7 @@ def simulated_arm(
             link=link,
             faults=None if faults is None else load_faults(faults),
             ignore_interrupt=ignore_interrupt,
+            adapter=adapter_of(adapter, latency_timer),
         )
 
 

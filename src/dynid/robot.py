@@ -54,6 +54,11 @@ class Robot:
         self.file = file
         self.folder = folder
 
+    def at_cycle(self, cycle_s: float) -> "Robot":
+        """The same robot driven with another control cycle [s]."""
+        bus = self.file.bus.model_copy(update={"cycle_s": cycle_s})
+        return Robot(self.file.model_copy(update={"bus": bus}), self.folder)
+
     @property
     def name(self) -> str:
         """The robot's name, as in robot.yaml."""

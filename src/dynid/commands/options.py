@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -29,6 +29,17 @@ FrictionOption = Annotated[
         "--friction",
         help="Friction of the simulated arm's gears: viscous, or a model such as M6; default: from robot.yaml.",
     ),
+]
+AdapterOption = Annotated[
+    Literal["u2d2", "uart"],
+    typer.Option(help="Adapter of the simulated servos: u2d2 hands replies over on its 1 ms tick, uart at once."),
+]
+MotorOption = Annotated[
+    list[str] | None,
+    typer.Option("--motor", help="Simulate an effect of the motors, such as lag, or all of them; repeatable."),
+]
+RateOption = Annotated[
+    int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that the line allows.")
 ]
 MappingOption = Annotated[
     Path | None, typer.Option("--mapping", help="Mapping that describes the columns of CSV files; see README.")

@@ -8,6 +8,7 @@ import numpy as np
 from dynid.codegen.compile import compile_inverse_dynamics
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import LIMITED, OverloadModel
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -18,6 +19,7 @@ from dynid.trajectory.motion import Motion
 
 STEP_S = 0.002
 TOLERANCE = 1e-6  # relative, of a limit: what rounding may cost
+HELD_S = 10.0  # so long the end of a motion counts as held
 CURRENT_SHARE = 0.9  # of the current limit; the rest is the feedback's
 Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -83,6 +85,8 @@ class MotionCheck:
         self, robot: Robot, limits: MotionLimits, torques: Torques | None = None, collision: SelfCollision | None = None
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
+        self._overload = None if torques is None else OverloadModel.of(robot)
+        self._constants = None if torques is None else robot.torque_constants
 
     def check(self, parts: Sequence[Motion]) -> None:
         """Refuse a sequence of motions where one of them leaves a limit.
@@ -90,7 +94,8 @@ class MotionCheck:
         Raises:
             SafetyError: names motion, joint or links, time since the start of that motion, value and limit.
         """
-        for part in parts:
+        load = np.zeros(len(self._names))
+        for number, part in enumerate(parts, 1):
             count = int(np.ceil(part.duration / STEP_S))
             times = np.linspace(0.0, part.duration, count + 1)
             q, dq, ddq = part.sample_all(times)
@@ -101,7 +106,9 @@ class MotionCheck:
             self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
             if self.torques is not None:
                 bound = (-limits.torque, limits.torque)
-                self._within(part, times, self.torques(q, dq, ddq), bound, "needs {:.3f} N m")
+                tau = self.torques(q, dq, ddq)
+                self._within(part, times, tau, bound, "needs {:.3f} N m")
+                load = self._no_overload(part, times, tau, load, last=number == len(parts))
             self._no_contact(part, times, q)
 
     def _within(
@@ -124,6 +131,30 @@ class MotionCheck:
                 f"motion '{part.name}' refused: {self._names[joint]} {what.format(value)} at {times[row]:.3f} s; "
                 f"allowed is {low:.3f} to {high:.3f}"
             )
+
+    def _no_overload(
+        self, part: Motion, times: FloatArray, tau: FloatArray, load: FloatArray, *, last: bool
+    ) -> FloatArray:
+        """Refuse torques tau (N, n) [N m] that would trip a servo, from `load` (n,) on; what they leave of it, (n,).
+
+        The last posture counts as held for a while.
+        """
+        if self._overload is None or self._constants is None:
+            return load
+        current, step_s = tau / self._constants, float(times[1] - times[0]) if len(times) > 1 else STEP_S
+        if last:
+            times = np.append(times, times[-1] + step_s * np.arange(1, round(HELD_S / step_s) + 1))
+            current = np.vstack([current, np.repeat(current[-1:], len(times) - len(current), axis=0)])
+        loads = self._overload.along(load, current, step_s)
+        beyond = ~(loads < LIMITED)
+        if beyond.any():
+            row, joint = (int(k) for k in np.argwhere(beyond)[0])
+            raise SafetyError(
+                f"motion '{part.name}' refused: {self._names[joint]} carries {abs(current[row, joint]):.3f} A at "
+                f"{times[row]:.3f} s and would have used up {loads[row, joint]:.0%} of what makes its servo switch "
+                f"itself off; allowed is less than {LIMITED:.0%}: make it slower, or let the joint carry less"
+            )
+        return np.asarray(loads[-1])
 
     def _no_contact(self, part: Motion, times: FloatArray, q: FloatArray) -> None:
         contact = None if self._collision is None else self._collision.first_contact(q)

@@ -149,9 +149,9 @@ class IdentificationSettings(Strict):
     projection: Projection = Projection()
     audit: Audit = Audit()
 
-    def goal_delay(self, robot: Robot) -> float:
-        """`goal_delay_s`, or what stands for it [s]."""
-        return 0.5 * robot.file.bus.cycle_s if self.goal_delay_s is None else self.goal_delay_s
+    def goal_delay(self, cycle_s: float) -> float:
+        """`goal_delay_s`, or what stands for it in a recording with this control cycle [s]."""
+        return 0.5 * cycle_s if self.goal_delay_s is None else self.goal_delay_s
 
 
 def load_identification(robot: Robot) -> IdentificationSettings:

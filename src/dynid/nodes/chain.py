@@ -59,6 +59,10 @@ class ChainOptions:
             processors, and both together may be too long for a cycle.
         paused_clock: a simulated arm's time is held while the host keeps the driver or the commander waiting; without
             it, the arm moves on, as a real one.
+        adapter: between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; with u2d2 the line
+            takes its time.
+        motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
+        rate_hz: of the control cycle; 0 lets the driver find the highest that the line allows.
     """
 
     robot: str
@@ -74,6 +78,9 @@ class ChainOptions:
     wire_time: bool = False
     paused_clock: bool = True
     friction: str | None = None
+    adapter: str = "uart"
+    rate_hz: int = 0
+    motor: tuple[str, ...] = ()
 
 
 def private_domain() -> str:
@@ -146,6 +153,8 @@ class Chain:
             parameters["allow_real_port"] = "true"
         if self._clock is not None:
             parameters["clock_file"] = str(self._clock)
+        if self.options.rate_hz:
+            parameters["rate_hz"] = str(self.options.rate_hz)
         if self.options.layout is not None:
             parameters |= self.options.layout.driver_parameters
         self.hardware = self._group.start_module(self.options.driver, "hardware", parameters)
@@ -155,14 +164,17 @@ class Chain:
         options = self.options
         arguments = ["-m", "dynid", "simulated-arm", "--robot", options.robot, "--seed", str(options.seed)]
         arguments += [
-            "--wire-time" if options.wire_time else "--no-wire-time",
+            "--wire-time" if options.wire_time or options.adapter != "uart" else "--no-wire-time",
             "--baudrate",
             self._simulated_baudrate(),
+            "--adapter",
+            options.adapter,
         ]
         named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
         named |= {"--friction": options.friction}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
+        arguments += [text for name in options.motor for text in ("--motor", name)]
         return arguments + [text for name in options.switched_off for text in ("--without", name)]
 
     def _simulated_baudrate(self) -> str:

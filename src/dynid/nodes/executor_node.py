@@ -39,7 +39,7 @@ from dynid.nodes.model_parameters import declare_model, from_parameters
 from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests
 from dynid.nodes.outputs import declare_output
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
-from dynid.recording.settings import reported_mount
+from dynid.recording.settings import reported_settings
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name
@@ -155,7 +155,9 @@ class ExecutorNode(Node):
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
         try:
-            mount = reported_mount(message.data, self.robot)
+            reported = reported_settings(message.data, self.robot)
+            mount = reported.mount
+            self._motion.robot = self.robot.at_cycle(reported.cycle_s)
             if mount != self._selection.mount:
                 if self._motion.active:
                     raise SafetyError(f"the mount changed to '{mount}' while the arm is commanded; release it first")

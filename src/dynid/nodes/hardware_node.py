@@ -1,9 +1,10 @@
-"""Lifecycle node that owns the servo bus: joint_states out and joint_commands in at 1 kHz, current mode.
+"""Lifecycle node that owns the servo bus: joint_states out and joint_commands in, current mode.
 
-configure opens the port and checks every servo; activate starts the cycle (states flow, torque is off); `~/enable`
-switches torque on and off. Whatever ends the process, the arm is first stopped and lowered, and torque goes off. The
-topic `estop` stops it, too, and so does a second publisher of `joint_commands`. `~/clear_fault` leaves a fault whose
-cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a cable again that was pulled.
+configure opens the port, checks every servo and finds the cycle rate that the line allows; activate starts the cycle
+(states flow, torque is off); `~/enable` switches torque on and off. Whatever ends the process, the arm is first stopped
+and lowered, and torque goes off. The topic `estop` stops it, too, and so does a second publisher of `joint_commands`.
+`~/clear_fault` leaves a fault whose cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a
+cable again that was pulled.
 """
 
 import time
@@ -18,6 +19,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from dynid.errors import DataError, DynidError, SafetyError
+from dynid.hardware.arm.cycle_rate import CycleRate, find_rate
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import is_pseudo_terminal
@@ -54,6 +56,7 @@ class HardwareNode(ManagedNode):
         declare(self, "write_eeprom", False, "allow writing settings that differ to a real arm's servos")
         declare(self, "take_over", False, "allow a start with torque on; torque goes off, so support the arm")
         declare(self, "reboot_servos", False, "allow rebooting servos that report a hardware error at startup")
+        declare(self, "rate_hz", 0, "cycle rate: 1000, 500, 333 or 250 Hz; 0 takes the highest that the line allows")
         declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 for none")
         declare(
             self,
@@ -65,6 +68,7 @@ class HardwareNode(ManagedNode):
         self._arm: DynamixelArm | None = None
         self._paused_clock: PausedClock | None = None
         self._loop: ControlLoop | None = None
+        self._rate: CycleRate | None = None
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
         self._encode_state = JointStateEncoder(self.robot.joint_names)
         self._encode_applied = JointStateEncoder(self.robot.joint_names, fields=("effort",))
@@ -104,15 +108,18 @@ class HardwareNode(ManagedNode):
                 clock=self._time_of(port),
                 start=self._start_options(port),
             )
+            self._arm = arm  # closed below if what follows fails
             arm.open()
+            self._rate = find_rate(arm, int(self.get_parameter("rate_hz").value))
         except DynidError as error:
             self._close_arm()
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
+        log = self.get_logger()
+        (log.warning if self._rate.too_fast else log.info)(f"cycle rate {self._rate}")
         for line in arm.changed:
             self.get_logger().info(f"servo set up: {line}")
-        self._arm = arm
-        self._settings.publish(String(data=driver_settings(self.robot, string(self, "mount"), port).model_dump_json()))
+        self._settings.publish(String(data=driver_settings(arm.robot, string(self, "mount"), port).model_dump_json()))
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -154,11 +161,12 @@ class HardwareNode(ManagedNode):
     def _start_loop(self, arm: DynamixelArm) -> None:
         self._loop = ControlLoop(
             arm,
-            SafetyGuard(self.robot),
+            SafetyGuard(arm.robot),
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
             disable_cpu_idle=bool(self.get_parameter("disable_cpu_idle").value),
+            aligned=True,
         )
         self._loop.start()
         if self._emergency.pressed:
@@ -308,7 +316,7 @@ class HardwareNode(ManagedNode):
         else:
             statuses = [loop_status(loop, *self._sent, self._commander.count)]
             if self._reports % DETAILS_EVERY == 0:
-                statuses += [line_status(loop), servo_status(loop.arm, loop.guard.settings)]
+                statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard)]
             self._reports += 1
             self._reported = statuses[0].message
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), statuses))

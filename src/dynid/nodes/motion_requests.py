@@ -61,7 +61,7 @@ class MotionRequests:
         self._prepare(build, start, done, to_rest)
 
     def _excite(self, name: str, start: FloatArray) -> MotionPlan:
-        robot, check = self._excitation.robot, self._motion.check
+        robot, check = self._motion.robot, self._motion.check  # with the cycle that the driver keeps
         if check.torques is None:
             raise ConfigurationError(
                 f"'{name}' needs a prediction of the arm's gravity torques, which is not available here"

@@ -99,8 +99,8 @@ class ExperimentSettings(Strict):
         return None
 
 
-def reported_mount(text: str, robot: Robot) -> str:
-    """The mount that a driver reports in `hardware_settings`.
+def reported_settings(text: str, robot: Robot) -> HardwareSettings:
+    """What a driver of this robot reports in `hardware_settings`.
 
     Raises:
         DataError: not valid, of another robot, or with a gravity that is not the mount's in robot.yaml.
@@ -110,7 +110,7 @@ def reported_mount(text: str, robot: Robot) -> str:
     if settings.robot != robot.name:
         raise DataError(f"hardware_settings are from robot '{settings.robot}', but this robot is '{robot.name}'")
     refuse_other_gravity(settings, robot, "the driver states")
-    return settings.mount
+    return settings
 
 
 def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> None:

@@ -252,7 +252,7 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost.
         """
-        answered, temperature = self._slow.turn()
+        answered, temperature = self._slow.turn_beside(self.cycle) if self.cycle.ticking else self._slow.turn()
         self.counters.timeouts += not answered
         return temperature
 

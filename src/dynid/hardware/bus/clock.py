@@ -33,6 +33,10 @@ class Clock:
         if ahead_ns > 0:
             self.sleep(ahead_ns * 1e-9)
 
+    def pace(self, period_ns: int) -> None:
+        """Cycles of this length are about to begin [ns], which matters to a time that is held within them."""
+        return
+
     def let_go(self) -> None:
         """No more cycles will begin, which matters to a time that waits for them."""
         return

@@ -235,21 +235,22 @@ class ServoBus:
             asked = [servo_id for servo_id in asked if not valid[self.index[servo_id]]][1:]
         return values, valid
 
-    def read_block(self, servo_id: int, address: int, size: int) -> bytes | None:
+    def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
         """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed.
 
         Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
         """
         data = bytearray(size)
         for at, length in table.listed_parts(address, size) if self._gaps_refused else [(address, size)]:
-            answers = self._answers(protocol.build_read(servo_id, at, length), STATUS_OVERHEAD + length, 1)
+            request = protocol.build_read(servo_id, at, length)
+            answers = self._answers(request, STATUS_OVERHEAD + length, 1, margin_s)
             own = [packet for packet in answers if packet.packet_id == servo_id]
             errors = {packet.error & ~table.ALERT_BIT for packet in own}
             good = [packet.parameters for packet in own if len(packet.parameters) == length and errors == {0}]
             refused = errors - {0, table.CRC_ERROR}
             if refused and not self._gaps_refused and len(table.listed_parts(address, size)) > 1:
                 self._gaps_refused = True
-                return self.read_block(servo_id, address, size)
+                return self.read_block(servo_id, address, size, margin_s)
             if not good:
                 return None
             data[at - address : at - address + length] = good[0]
@@ -266,16 +267,19 @@ class ServoBus:
         reply_size: int,
         meanwhile: Callable[[], None] | None = None,
         margin_s: float | None = None,
+        keep_input: bool = False,
     ) -> Iterator[list[protocol.Packet]]:
         """Drop what lies unread, send a request, and hand out the packets of each arrival; within `line`, on its port.
 
+        With `keep_input`, what lies unread is handed out, too.
         `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
         Ends when the time for `reply_size` bytes and the margin (None is the bus') are over; the caller stops earlier
         when it has all.
         """
-        self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
-        port.discard_input()
-        self.parser.reset()
+        if not keep_input:
+            self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
+            port.discard_input()
+            self.parser.reset()
         duration_s = self.wire_s(len(request), reply_size) + (self.reply_margin_s if margin_s is None else margin_s)
         deadline_ns = self.clock.monotonic_ns() + int(duration_s * 1e9)
         port.send(request)
@@ -285,10 +289,12 @@ class ServoBus:
             if data := port.receive(remaining_ns * 1e-6):
                 yield self.parser.feed(data)
 
-    def _answers(self, request: bytes, reply_size: int, replies: int) -> list[protocol.Packet]:
+    def _answers(
+        self, request: bytes, reply_size: int, replies: int, margin_s: float | None = None
+    ) -> list[protocol.Packet]:
         packets: list[protocol.Packet] = []
         with self.line() as port:
-            for arrived in self.ask(port, request, reply_size):
+            for arrived in self.ask(port, request, reply_size, margin_s=margin_s):
                 packets += arrived
                 if len(packets) >= replies:
                     break

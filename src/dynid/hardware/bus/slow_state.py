@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.robot import FloatArray
 
 UNKNOWN = -2
@@ -59,7 +60,8 @@ class SlowPoll:
     def __init__(self, bus: ServoBus) -> None:
         self._bus = bus
         self.state = SlowState.of(len(bus.servo_ids))
-        self._turn = 0
+        self._turn = self._block = 0
+        self._asked: tuple[int, int, int] | None = None  # axis, block and moment of what `turn_beside` asked
 
     def begin(self) -> None:
         """Polling begins, or goes on after a break: nothing is overdue yet."""
@@ -71,10 +73,34 @@ class SlowPoll:
         Raises:
             BusError: the port is lost.
         """
-        axis, block = divmod(self._turn, len(_BLOCKS))
+        answered = self.poll(*self._next())
+        return answered, answered and self._block == CLIMATE
+
+    def turn_beside(self, cycle: StateCycle) -> tuple[bool, bool]:
+        """The same, but the reply comes with the next read of states, and is taken up by the next turn."""
+        answered, temperature = True, False
+        if self._asked is not None:
+            axis, block, asked_ns = self._asked
+            data, self._asked = cycle.beside_reply(), None
+            if data is not None:
+                self._take(axis, block, asked_ns, data)
+                temperature = block == CLIMATE
+            else:  # lost, or a servo that does not answer such a read: once more, in its parts
+                answered = self.poll(axis, block)
+                temperature = answered and block == CLIMATE
+        axis, block = self._next()
+        asked_ns = self._bus.clock.monotonic_ns()
+        if cycle.ask_beside(self._bus.servo_ids[axis], *_BLOCKS[block]):
+            self._asked = (axis, block, asked_ns)
+            return answered, temperature
+        answered = self.poll(axis, block) and answered
+        return answered, temperature or (answered and block == CLIMATE)
+
+    def _next(self) -> tuple[int, int]:
+        """Whose turn it is, axis and block."""
+        axis, self._block = divmod(self._turn, len(_BLOCKS))
         self._turn = (self._turn + 1) % (len(self._bus.servo_ids) * len(_BLOCKS))
-        answered = self.poll(axis, block)
-        return answered, answered and block == CLIMATE
+        return axis, self._block
 
     def poll(self, axis: int, block: int) -> bool:
         """One block (`TORQUE`, `WATCHDOG` or `CLIMATE`) of one servo; no answer leaves the old value.
@@ -90,6 +116,11 @@ class SlowPoll:
         data = self._bus.read_block(self._bus.servo_ids[axis], address, size)
         if data is None:
             return False
+        self._take(axis, block, asked_ns, data)
+        return True
+
+    def _take(self, axis: int, block: int, asked_ns: int, data: bytes) -> None:
+        address = _BLOCKS[block][0]
         self.state.read_ns[axis, block] = asked_ns
 
         def value(register: table.Register) -> int:
@@ -103,9 +134,9 @@ class SlowPoll:
         else:
             self.state.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
-        return True
 
     def forget_torque(self) -> None:
-        """What was read of torque, errors and watchdog before says nothing now."""
+        """What was read of torque, errors and watchdog before says nothing now, nor what was asked and is to come."""
+        self._asked = None
         for values in (self.state.torque_enable, self.state.hardware_error, self.state.watchdog):
             values[:] = UNKNOWN

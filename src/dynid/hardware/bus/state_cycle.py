@@ -24,6 +24,7 @@ OLDEST_REPLY_S = 0.020  # what this process, stalled, finds later than that is o
 LEFT_OUT_AFTER = 2  # reads in which a servo was silent: one reply may be lost
 FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256
 ASKED_AGAIN_MARGIN_S = 0.003  # the first time: the others are not seen meanwhile, and may have to be braked
+BESIDE_MARGIN_S = 0.00005  # between the reply of a servo that was asked beside and the next request
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
@@ -48,13 +49,17 @@ class StateCycle:
             reply that is quicker than the wire allows belongs to an earlier request. Found out by `probe`, and taken
             back when replies are too quick again right after a quarantine, in which a late one would have arrived.
         counters: faults so far.
+        ticking: whether replies arrive on the ticks of an adapter, so that two requests may share one.
     """
 
     def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002) -> None:
         self.bus = bus
         self.quarantine_s = quarantine_s
         self.fast_read = False
-        self.wire_timed = False
+        self.wire_timed = self.ticking = False
+        self._beside: tuple[int, int] | None = None  # who was asked beside the states, and for how many bytes
+        self._beside_reply: bytes | None = None
+        self._beside_frame = b""
         size = len(bus.servo_ids)
         self._new_counters()
         self._misses, self._asked_again_at = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
@@ -149,6 +154,42 @@ class StateCycle:
         if failed:
             raise failed[0]
         return self._reading
+
+    def ask_beside(self, servo_id: int, address: int, size: int) -> bool:
+        """Have the next read ask one servo for less than a state first; False if not possible.
+
+        On a ticking line a request that is waited for costs a whole tick; these replies come together. It is not
+        possible on another line, or while a reply to an earlier request may still come.
+        """
+        if not self.ticking or size >= table.STATE_SIZE or self.bus.clock.monotonic_ns() < self._tagged_until_ns:
+            return False
+        self._beside_frame = protocol.build_read(servo_id, address, size)
+        self._beside, self._beside_reply = (servo_id, size), None
+        return True
+
+    def _send_beside(self, port: WaitingPortHandler) -> None:
+        """Send what `ask_beside` wants, and let its reply leave the wire before anything else is sent."""
+        assert self._beside is not None
+        port.discard_input()
+        self.bus.parser.reset()
+        port.send(self._beside_frame)
+        bytes_s = self.bus.wire_s(len(self._write_frame), len(self._beside_frame), STATUS_OVERHEAD + self._beside[1])
+        self.bus.clock.sleep(bytes_s + BESIDE_MARGIN_S)
+
+    def beside_reply(self) -> bytes | None:
+        """What came for the last `ask_beside`, once; None if nothing did."""
+        reply, self._beside_reply = self._beside_reply, None
+        return reply
+
+    def _is_beside(self, packet: protocol.Packet) -> bool:
+        """Whether a packet answers `ask_beside`; its bytes are kept unless it refuses."""
+        refused = bool(packet.error & ~table.ALERT_BIT)
+        if self._beside is None or packet.packet_id != self._beside[0]:
+            return False
+        if not refused and len(packet.parameters) != self._beside[1]:
+            return False
+        self._beside, self._beside_reply = None, None if refused else packet.parameters
+        return True
 
     def _wait_out_quarantine(self) -> None:
         quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
@@ -261,16 +302,21 @@ class StateCycle:
         seen: set[int] = set()
         self._seen = seen
         duplicates = self.counters.duplicates
+        if self._beside is not None:
+            self._send_beside(port)
         started_ns, sent_ns = self.bus.clock.monotonic_ns(), self.bus.clock.line_ns()
         self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
         request = self._requests.get(fast, self._size)
-        last = False
-        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile, margin_s):
+        last, keep = False, self._beside is not None
+        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile, margin_s, keep):
             for packet in packets:
+                if self._is_beside(packet):
+                    continue
                 own = self._accept(packet, fast, seen)
                 last = last or (own and not fast and packet.packet_id == self._last_id)
             if len(seen) == self._asked_count or last:
                 break  # servos answer in order: after the last one nothing comes
+        self._beside = None  # it was before these, or does not come
         self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
         self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
         if self.counters.duplicates > duplicates:  # the line may be a reply behind

@@ -17,7 +17,8 @@ Handed = Callable[[ArmSample, FloatArray], None]
 STALLED_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
 CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
 DIFFERENT_SHARE = 0.02  # of the torque limit
-SUSPECTED_EVERY = 4
+OVERLOAD_ADVICE = "its current was limited for too long; let it rest, and give it less to carry"
+SUSPECTED_S = 0.004
 LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
 ANSWERED_CYCLES = 1.5  # one answer may be on its way
 LONGEST_ANSWER_CYCLES = 3.5  # a commander that is farther behind does not answer each state
@@ -64,9 +65,11 @@ class ArmCycle:
         self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
         self._command: tuple[FloatArray, float] | None = None
         self._contradicted, self._contradictions = False, 0
+        self._suspected_every = max(1, round(SUSPECTED_S / arm.robot.file.bus.cycle_s))
         self._stalled_ns = int(STALLED_SHARE * arm.watchdog_s * 1e9)
         self._began_ns = self.answered_ns = 0
         self._step_s = 0.0
+        self._applied_a = np.zeros(arm.robot.size)
 
     @property
     def complete(self) -> bool:
@@ -119,6 +122,7 @@ class ArmCycle:
         now_ns = self._clock.monotonic_ns()
         self._notice_stall(now_ns)
         self.watch.note(sample.valid, began_ns)
+        self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
         self._find_faults(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
@@ -127,6 +131,7 @@ class ArmCycle:
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
+        self._applied_a = applied
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
         self._last, self._to_hand_over = (sample, applied), True
@@ -225,11 +230,13 @@ class ArmCycle:
         if not text and np.count_nonzero(sample.alert):
             self.arm.poll_torque(sample.alert)  # which error it is
             text = self.watch.alerts(sample.alert, self.arm.slow)
+        if not text and (loaded := self.guard.overloaded()).any():  # holding it would trip the servo: let down at once
+            self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
             # also where nobody answers: writes may still arrive, and an arm that is held by its last known load falls
             # less often, and less fast, than one without current
             self.guard.fault(text)
-        elif self._last is not None and sample.complete and self._meter.cycles % SUSPECTED_EVERY == 0:
+        elif self._last is not None and sample.complete and self._meter.cycles % self._suspected_every == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:
                 self.arm.poll_torque(undriven)

@@ -1,4 +1,4 @@
-"""The 1 kHz loop: cycle after cycle in a thread of its own, paced by absolute deadlines.
+"""The control loop: cycle after cycle in a thread of its own, paced by absolute deadlines.
 
 A node starts the loop, gives it commands, and publishes what the callback receives.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from dynid.errors import BusError, SafetyError
+from dynid.hardware.arm.cycle_rate import SLOW_POLL_S
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.arm_cycle import ArmCycle
 from dynid.hardware.loop.cycle_meter import CycleMeter, LoopStatistics
@@ -37,10 +38,11 @@ class ControlLoop:
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
         realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
         disable_cpu_idle: keep processors out of idle states while the loop runs, where that is permitted.
-        slow_poll_every: one piece of slow data is read every so many cycles; 0 never. A loop that is late leaves it
-            for later, up to `LONGEST_SLOW_POLL_DELAY` times as long.
+        slow_poll_every: one piece of slow data is read every so many cycles; 0 never, None as `SLOW_POLL_S` says. A
+            loop that is late leaves it for later, up to `LONGEST_SLOW_POLL_DELAY` times as long.
         feedback_timeout_s: reads that miss a servo for so long are a fault, while torque is on.
         rest_after_failure: bring the arm to rest, as after a fault, when an exception ends the loop.
+        aligned: begin when a reply arrives: behind an adapter with ticks, requests then have a whole tick.
 
     Attributes:
         error: what ended the loop, None while it runs or if it was stopped.
@@ -59,9 +61,10 @@ class ControlLoop:
         on_end: Callable[[BaseException | None], None] | None = None,
         realtime_priority: int | None = None,
         disable_cpu_idle: bool = False,
-        slow_poll_every: int = 20,
+        slow_poll_every: int | None = None,
         feedback_timeout_s: float = 0.05,
         rest_after_failure: bool = True,
+        aligned: bool = False,
     ) -> None:
         self.arm, self.guard, self._clock = arm, guard, arm.bus.clock
         self.error: BaseException | None = None
@@ -72,9 +75,12 @@ class ControlLoop:
         self._realtime_priority, self._rest_after_failure = realtime_priority, rest_after_failure
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._meter = CycleMeter(self._period_ns)
+        self._clock.pace(self._period_ns)
+        if slow_poll_every is None:
+            slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
         self._cycle = ArmCycle(arm, guard, self._meter, on_cycle, on_waiting, slow_poll_every, feedback_timeout_s)
         self._requests = RequestQueue()
-        self._stop_requested = False
+        self._stop_requested, self._aligned = False, aligned
         self._thread: threading.Thread | None = None
         self._torque_off_waiters: list[Future[None]] = []
 
@@ -219,6 +225,8 @@ class ControlLoop:
 
     def _loop(self) -> None:
         self.arm.begin_slow_polls()
+        if self._aligned:
+            self.arm.read()
         self._meter.started_ns = next_ns = self._clock.monotonic_ns()
         while True:
             self._clock.wait_until(next_ns, self._awaits_command)

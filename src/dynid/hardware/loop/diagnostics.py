@@ -11,8 +11,9 @@ from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.state_cycle import OLDEST_REPLY_S
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.realtime import in_force
+from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardState, Reason
-from dynid.hardware.safety.settings import SafetySettings
+from dynid.hardware.safety.overload import WARNING
 from dynid.recording.messages import DiagnosticStatus
 from dynid.recording.settings import HardwareSettings
 from dynid.robot import Robot
@@ -79,8 +80,8 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
     return DiagnosticStatus(LOOP, level, state_text(loop), loop.arm.robot.name, values)
 
 
-def line_status(loop: ControlLoop) -> DiagnosticStatus:
-    """Errors of the line by kind, and by servo where one is to blame; detection of stale replies; real-time care."""
+def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
+    """Rate; errors of the line by kind, and by servo where one is to blame; stale replies; real-time care."""
     arm, parser = loop.arm, loop.arm.bus.parser
     counters = dataclasses.asdict(arm.counters)
     by_servo = {name: values for name, values in counters.items() if isinstance(values, np.ndarray)}
@@ -100,6 +101,7 @@ def line_status(loop: ControlLoop) -> DiagnosticStatus:
         if count := parser.crc_errors_by_id[servo_id]:
             values[f"crc_errors_by_servo: {servo_id}"] = str(count)
     values |= {
+        "cycle rate": rate,
         "read": "fast sync read" if arm.cycle.fast_read else "sync read",
         "stale replies are told by": ("wire time, " if arm.cycle.wire_timed else "") + TOLD_BY,
     }
@@ -110,16 +112,17 @@ def line_status(loop: ControlLoop) -> DiagnosticStatus:
     return DiagnosticStatus(LINE, WARN if faults else OK, text, arm.bus.port, values)
 
 
-def servo_status(arm: DynamixelArm, settings: SafetySettings) -> DiagnosticStatus:
+def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
     """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last, and how long ago."""
-    slow, values = arm.slow, {}
+    slow, settings, values = arm.slow, guard.settings, {}
     ages_s = slow.age_s(arm.bus.clock.monotonic_ns())
     for axis, joint in enumerate(arm.robot.file.joints):
         known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
         rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
         torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
         values[f"{joint.servo_id} ({joint.name})"] = (
-            f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old"
+            f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old; "
+            f"{guard.load[axis]:.0%} of overload"
         )
     warmest = np.nan_to_num(slow.temperature_deg_c).max()
     if np.isfinite(slow.temperature_deg_c).all():
@@ -129,4 +132,7 @@ def servo_status(arm: DynamixelArm, settings: SafetySettings) -> DiagnosticStatu
     silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > OLD_S]
     if silent:
         text += f"; no slow data for {OLD_S:.0f} s from servo {', '.join(silent)}"
-    return DiagnosticStatus(SERVOS, WARN if warm or silent else OK, text, arm.robot.name, values)
+    loaded = float(guard.load.max()) >= WARNING
+    if loaded:
+        text += f"; servo {arm.robot.servo_ids[int(guard.load.argmax())]} near overload ({guard.load.max():.0%})"
+    return DiagnosticStatus(SERVOS, WARN if warm or silent or loaded else OK, text, arm.robot.name, values)

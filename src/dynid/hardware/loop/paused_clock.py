@@ -37,7 +37,10 @@ LOOK_S = 0.0001
 UNHELD_NS = 2**62  # a cycle that is as long as this holds nothing
 # When a cycle began by the system's and by the held time, and how long that may go on [ns]
 _CYCLE = struct.Struct("<qqq")
-_SIZE = 1 + 2 * _CYCLE.size  # the present cycle's number (0: none began yet), and places for even and odd ones
+# The present cycle's number (0: none began yet), places for even and odd ones, and what the arm says (see `arm_ticks`)
+_ARM, _TICK_AT, _UNTIL_AT = struct.Struct("<q"), 56, 64
+_SIZE = _UNTIL_AT + _ARM.size
+ARM_TICK_SHARE = 0.15  # of an adapter's tick: a driver needs no longer for its part of a cycle
 LAST_NUMBER = 254  # even, so that the number behind it is odd
 
 
@@ -101,12 +104,30 @@ class ClockPage:
         if cycle is None:
             return now_ns, now_ns, False
         wall_ns, held_ns, cap_ns = cycle
+        cap_ns = max(cap_ns, self._arm_said(_UNTIL_AT) - held_ns)
         elapsed_ns = now_ns - wall_ns
         if elapsed_ns < cap_ns:
             return held_ns + elapsed_ns, now_ns, False
         if self._owned and elapsed_ns > cap_ns + int(DRIVER_GONE_S * 1e9):
             self._go_on_without_driver(now_ns, held_ns + cap_ns)
         return held_ns + cap_ns, now_ns, True
+
+    def arm_ticks(self, tick_ns: int) -> None:
+        """Said by the arm: its adapter hands replies over by ticks of its own, for which it leaves time itself [ns].
+
+        A cycle then ends soon, and goes on for as long as the arm says: a driver that is late on its host misses no
+        tick, and one whose requests do not fit between two ticks does.
+        """
+        _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
+
+    def leave_time_until(self, held_ns: int) -> None:
+        """Said by the arm: whatever the driver does, time goes on up to this moment of the held time [ns]."""
+        _ARM.pack_into(self._memory, _UNTIL_AT, held_ns)
+
+    @property
+    def tick_ns(self) -> int:
+        """See `arm_ticks`; 0 for a direct line."""
+        return self._arm_said(_TICK_AT)
 
     @property
     def pausing(self) -> bool:
@@ -158,6 +179,9 @@ class ClockPage:
                 return cycle
         return None
 
+    def _arm_said(self, offset: int) -> int:
+        return int(_ARM.unpack_from(self._memory, offset)[0])
+
     @staticmethod
     def _offset(number: int) -> int:
         return 1 + number % 2 * _CYCLE.size
@@ -194,7 +218,7 @@ class PausedClock(Clock):
 
     Args:
         page: shared with the simulated arm; it is taken, see `ClockPage.take`, and closed by `close`.
-        period_s: the control cycle [s].
+        period_s: the control cycle [s], until `pace` says another.
 
     Raises:
         ConfigurationError: another driver holds it.
@@ -202,7 +226,7 @@ class PausedClock(Clock):
 
     def __init__(self, page: ClockPage, period_s: float) -> None:
         self._page = page
-        self._cap_ns, self._bearable_ns = (round(share * period_s * 1e9) for share in (LONGEST_SHARE, BEARABLE_SHARE))
+        self.pace(round(period_s * 1e9))
         self._mutex = threading.Lock()  # other threads ask for the time, too, and whoever asks may let it go on
         self._for_reply = _Patience(REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S)
         self._for_command = _Patience(COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S)
@@ -241,6 +265,10 @@ class PausedClock(Clock):
         # time had gone on without a process that was away for too long: it catches up cycle by cycle
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
 
+    def pace(self, period_ns: int) -> None:
+        """From now on cycles last so long [ns]."""
+        self._cap_ns, self._bearable_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
+
     def let_go(self) -> None:
         """No more cycles begin: time goes on by itself."""
         self._begin_at(time.monotonic_ns(), 0, UNHELD_NS)
@@ -251,6 +279,9 @@ class PausedClock(Clock):
 
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
         """Begin a cycle at a held time [ns], or at the present one where that is later: it never steps back."""
+        tick_ns = self._page.tick_ns
+        if tick_ns and cap_ns == self._cap_ns:
+            cap_ns = round(ARM_TICK_SHARE * tick_ns)
         with self._mutex:
             self._page.begin(wall_ns, max(earliest_ns, self._page.monotonic_ns()), cap_ns)
             self._for_reply.begin_cycle()

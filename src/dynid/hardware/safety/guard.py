@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
 from dynid.hardware.safety.hold import Hold, StopSequence
+from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot, read_only
 
@@ -44,6 +45,7 @@ class SafetyGuard:
     Attributes:
         state: see `GuardState`; changed by `handle` and `fault` only.
         fault_text: what the latched fault is, empty without one.
+        load: how much of what trips each servo for overload is used up, (n,); zero where nothing is known.
         stop_text: why the guard itself began the last stop, empty if it did not; until the next enable.
     """
 
@@ -56,6 +58,9 @@ class SafetyGuard:
         self._torque_constants = robot.torque_constants
         self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.torque_constants)
         self._caps, self._derated = self._full_caps, False
+        self._warm_caps = self._full_caps
+        self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
+        self._limited_s = np.zeros(robot.size)
         self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
         self._velocity_limits = robot.velocity_limits
         self._soft_lower = robot.lower + self.settings.soft_zone_rad
@@ -67,7 +72,7 @@ class SafetyGuard:
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
         self._share = 0.0  # how far the command has taken over from the hold
         self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings)
-        self._holding = False
+        self._holding, self._hold_s = False, self.settings.hold_s
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
         self._commanded, self._idle_s = False, 0.0
@@ -90,7 +95,8 @@ class SafetyGuard:
             raise SafetyError(f"cannot {event.value} while {self.state.value}{detail}")
         if following in (GuardState.STOPPING, GuardState.FAULT) and self.state is GuardState.ENABLED:
             asked_for = following is GuardState.STOPPING and not self.stop_text
-            self._stop.begin(0.0 if asked_for else self.settings.hold_s)
+            self._stop.begin(0.0 if asked_for else self._hold_s)
+            self._hold_s = self.settings.hold_s
         if following is GuardState.DISABLED:
             self.fault_text = ""
             self._stop.end()
@@ -102,9 +108,13 @@ class SafetyGuard:
         self.state = following
         return following
 
-    def fault(self, text: str) -> None:
-        """Latch a fault from any state; the first one's text stays until it is cleared."""
+    def fault(self, text: str, hold_s: float | None = None) -> None:
+        """Latch a fault from any state; the first one's text stays until it is cleared.
+
+        A stop that it begins holds the arm for at least `hold_s` [s] before letting it down; None is the settings'.
+        """
         self.fault_text = self.fault_text or text
+        self._hold_s = self.settings.hold_s if hold_s is None else hold_s
         self.handle(GuardEvent.FAULT)
 
     def abandon_stop(self) -> None:
@@ -116,8 +126,27 @@ class SafetyGuard:
         settings = self.settings
         warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
         factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
-        self._derated = bool((factor < 1.0).any())
-        self._caps = factor * self._full_caps if self._derated else self._full_caps
+        self._warm_caps = factor * self._full_caps
+        self._lower_caps()
+
+    def set_load(self, current_a: FloatArray, step_s: float) -> None:
+        """Motor currents (n,) [A] that flowed for so long [s]: how near that brings servos to their overload."""
+        if self._overload is not None:
+            loaded = self.load.max() > LIMITED
+            self.load = self._overload.step(self.load, current_a, step_s)
+            if self.settings.overload_limits and (loaded or self.load.max() > LIMITED):
+                self._limited_s = np.where(self.load > LIMITED, self._limited_s + step_s, 0.0)
+                self._lower_caps()
+
+    def _lower_caps(self) -> None:
+        limits = self._overload if self.settings.overload_limits else None
+        caps = self._warm_caps if limits is None else limits.cap(self.load, self._warm_caps)
+        self._derated = bool((caps < self._full_caps).any())
+        self._caps = caps if self._derated else self._full_caps
+
+    def overloaded(self) -> NDArray[np.bool_]:
+        """Which servos, (n,), have been near tripping for so long that the arm must be stopped."""
+        return np.asarray(self._limited_s > LIMITED_S)
 
     def check_posture(self, q: FloatArray) -> None:
         """Refuse joint angles, (n,) [rad], that the joints cannot have: a servo's zero is wrong.

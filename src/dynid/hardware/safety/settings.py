@@ -50,6 +50,8 @@ class SafetySettings(Strict):
         derate_from_deg_c: servo temperature from which the current limit falls, in a straight line.
         derate_to_deg_c: temperature at which it has fallen to `derated_fraction`.
         derated_fraction: see there.
+        overload_limits: lower the current limit of a servo that is near its overload, and stop the arm if it needs more
+            for long, see `dynid.hardware.safety.overload`; without it the diagnostics only warn.
         fault_deg_c: temperature that is a fault; below the one at which the servo would switch itself off.
     """
 
@@ -86,6 +88,7 @@ class SafetySettings(Strict):
     derate_to_deg_c: float = 75.0
     derated_fraction: float = Field(default=0.3, gt=0.0, le=1.0)
     fault_deg_c: float = 78.0
+    overload_limits: bool = False
 
 
 def load_safety(robot: Robot) -> SafetySettings:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import Register
+from dynid.hardware.bus.port import REPLY_LATENCY_MS
 from dynid.hardware.bus.protocol import MAX_SERVO_ID
 from dynid.hardware.bus.servo_bus import ATTEMPTS, PING_PARAMETERS, STATUS_OVERHEAD, ServoBus
 from dynid.robot import Robot
@@ -115,7 +116,7 @@ def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
     for address, size in _BLOCKS:
         for attempt in range(ATTEMPTS):
             bus.retries += attempt > 0
-            data = bus.read_block(servo_id, address, size)
+            data = bus.read_block(servo_id, address, size, REPLY_LATENCY_MS * 1e-3)
             if data is not None:
                 blocks[address] = data
                 break

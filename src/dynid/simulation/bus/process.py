@@ -14,6 +14,7 @@ from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.parent import end_with_parent, expected_parent
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
+from dynid.simulation.bus.adapter import UsbAdapter
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.faults.script import FaultScript
 from dynid.simulation.plant.arm import ArmPlant
@@ -32,6 +33,7 @@ def serve(
     wire_time: bool = True,
     lock_step: bool = False,
     faults: FaultScript | None = None,
+    adapter: UsbAdapter | None = None,
 ) -> None:
     """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
@@ -41,7 +43,7 @@ def serve(
     `ServoChain.summary` says, by which a caller proves that currents are zero.
 
     Args:
-        robot, plant, link, baudrate, wire_time, lock_step, faults: see `EmulatedServoBus`.
+        robot, plant, link, baudrate, wire_time, lock_step, faults, adapter: see `EmulatedServoBus`.
         clock: new file for the paused clock, which stops while the driver is late; removed at the end.
         ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
             down; the bus then ends by SIGTERM or with its parent.
@@ -49,7 +51,7 @@ def serve(
     end_with_parent(expected_parent() or os.getppid())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # leave no files behind, before there is a bus to stop either
     with _held_time(clock) as page:
-        timing: dict[str, Any] = {"wire_time": wire_time, "lock_step": lock_step, "clock": page}
+        timing: dict[str, Any] = {"wire_time": wire_time, "lock_step": lock_step, "clock": page, "adapter": adapter}
         bus = EmulatedServoBus(robot, plant, baudrate=baudrate, link=link, faults=faults, **timing)
         signal.signal(signal.SIGTERM, lambda *_: bus.stop())
         if link is not None:

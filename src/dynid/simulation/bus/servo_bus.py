@@ -3,7 +3,8 @@
 The driver opens the port's path as it opens a serial port. `servo_process` runs the bus as a process of its own.
 
 Timing: a reply is written in one piece at the moment its last byte would have left the wire, counted from the
-arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate.
+arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate. Behind a USB
+adapter it is written when the adapter would hand it over.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from dynid.hardware.bus.protocol import PacketParser
 from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.hardware.loop.realtime import bounded_timer_slack
 from dynid.robot import Robot
+from dynid.simulation.bus.adapter import FRAME_NS, UsbAdapter
 from dynid.simulation.bus.terminal import ServoTerminal
 from dynid.simulation.faults.script import FaultInjector, FaultScript
 from dynid.simulation.plant.interface import Plant
@@ -29,7 +31,7 @@ from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.trace import TracedArm
 
 BITS_PER_BYTE = 10  # start, eight data bits, stop
-IDLE_POLL_MS = 10.0
+IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
 # When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
 LONGEST_CATCH_UP_S = 0.02
@@ -55,6 +57,7 @@ class EmulatedServoBus:
         clock: a time that is held while the driver is late.
         link: a symbolic link to the port, made now and removed by `close`.
         faults: what goes wrong and when.
+        adapter: hands the replies over; None is a direct line. It keeps `clock`, and leaves it time for what it keeps.
 
     Attributes:
         chain: the servos and the plant.
@@ -80,6 +83,7 @@ class EmulatedServoBus:
         clock: ClockPage | None = None,
         link: Path | None = None,
         faults: FaultScript | None = None,
+        adapter: UsbAdapter | None = None,
     ) -> None:
         self.baudrate = baudrate or robot.file.bus.baudrate
         codes = {rate: code for code, rate in table.BAUD_RATES.items()}
@@ -92,11 +96,14 @@ class EmulatedServoBus:
         self.wire_time, self.lock_step = wire_time and not lock_step, lock_step
         self.faults = FaultInjector(faults or FaultScript(), self.chain)
         self.line_fault: LineFault | None = self.faults.line if faults is not None else None
-        self._clock = clock or SYSTEM_CLOCK
+        self._clock, self._page = clock or SYSTEM_CLOCK, clock
+        self._adapter = None if lock_step else adapter
+        if self._adapter is not None and clock is not None:
+            clock.arm_ticks(FRAME_NS)
         self.skipped_time_s = 0.0
         self.dropped_bytes = 0
         self._parser = PacketParser()
-        self._last_arrival_s = self._wire_free_s = 0.0
+        self._last_arrival_s = self._wire_free_s = self._wall_free_s = 0.0
         self._late: list[tuple[float, bytes]] = []  # what goes out later: (when, bytes)
         self._trace = plant if isinstance(plant, TracedArm) else None
         self._terminal = ServoTerminal(link)
@@ -111,25 +118,26 @@ class EmulatedServoBus:
 
     def run(self) -> None:
         """Serve until `stop` is called."""
-        poll = select.poll()
-        poll.register(self._terminal.descriptor, select.POLLIN)
-        poll.register(self._wake_read, select.POLLIN)
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
             while True:
-                ready = [descriptor for descriptor, _ in poll.poll(self._patience_ms())]
-                arrival_s = time.monotonic()  # the plant's computing time runs while the bytes are on the wire
+                sources = [one for one in (self._terminal.descriptor, self._wake_read) if one >= 0]
+                ready = select.select(sources, [], [], self._patience_s())[0]
+                arrival_s = self._line_s()  # the plant's computing time runs while the bytes are on the wire
                 if not self.lock_step:
                     start_s = self._catch_up(start_s)
                 if self._stopped:
                     return
                 if self._wake_read in ready:
                     os.read(self._wake_read, 64)
-                self._follow_cable(poll)
+                self._follow_cable()
                 while self._late and self._late[0][0] <= arrival_s:
                     self._transmit(heapq.heappop(self._late)[1])
+                if self._adapter is not None and time.monotonic() >= self._wall_free_s:
+                    self._write(self._adapter.hand_over(round(arrival_s * 1e9)))
                 if self._terminal.descriptor in ready:
                     self._receive(arrival_s)
+                self._leave_time()
 
     def stop(self) -> None:
         """Make `run` return; callable from a signal handler or another thread."""
@@ -154,23 +162,42 @@ class EmulatedServoBus:
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
 
-    def _patience_ms(self) -> float:
-        """How long to wait for instructions [ms]."""
-        return max(0.0, min(IDLE_POLL_MS, 1e3 * (self._late[0][0] - time.monotonic()))) if self._late else IDLE_POLL_MS
+    def _patience_s(self) -> float:
+        """How long to wait for instructions [s]."""
+        due_s = self._due_s()
+        if due_s is None:
+            return IDLE_POLL_S
+        left_s = max(due_s - self._line_s(), self._wall_free_s - time.monotonic())
+        return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
-    def _follow_cable(self, poll: select.poll) -> None:
+    def _due_s(self) -> float | None:
+        """When something goes out next, by the line's time [s]; None if nothing is to."""
+        kept_ns = None if self._adapter is None else self._adapter.due_ns
+        due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
+        return min(due, default=None)
+
+    def _leave_time(self) -> None:
+        """Behind an adapter a cycle lasts until its reply is handed over: that is the arm's time, and no driver's."""
+        if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
+            self._page.leave_time_until(round(due_s * 1e9))
+
+    def _line_s(self) -> float:
+        """The time that the wire keeps [s]: a direct line of a simulated arm does not wait for anybody."""
+        return time.monotonic() if self._adapter is None else self._now_s()
+
+    def _follow_cable(self) -> None:
         """Pull the cable or plug it in, when it is time to."""
         self.faults.advance()
         if (self.faults.plugged and not self._pulled) == self._terminal.plugged:
             return
         if self._terminal.plugged:
-            poll.unregister(self._terminal.descriptor)
             self._terminal.pull()
             self._late.clear()
             self._parser.reset()
+            if self._adapter is not None:
+                self._adapter.clear()
         else:
             self._terminal.plug()
-            poll.register(self._terminal.descriptor, select.POLLIN)
 
     def _catch_up(self, start_s: float) -> float:
         """Bring the servos' clock to the wall clock, or the held one; the (possibly moved) time of the servos' zero."""
@@ -214,7 +241,7 @@ class EmulatedServoBus:
         due_s = 0.0
         for piece in self.line_fault(frames):
             if not isinstance(piece, bytes):
-                due_s = max(due_s, time.monotonic()) + piece
+                due_s = max(due_s, self._line_s()) + piece
             elif due_s:
                 heapq.heappush(self._late, (due_s, piece))
                 due_s += 1e-9  # what is due at the same time keeps its order
@@ -222,7 +249,14 @@ class EmulatedServoBus:
                 self._transmit(piece)
 
     def _transmit(self, data: bytes) -> None:
-        now_s = time.monotonic()
+        now_s = self._line_s()
+        if self._adapter is not None:
+            begin_ns = round(max(self._wire_free_s, now_s) * 1e9)
+            byte_ns = self._byte_s * 1e9 if self.wire_time else 0.0
+            # held time may jump to a tick; but a reply that is quicker than the wire would pass for a stale one
+            self._wall_free_s = max(self._wall_free_s, time.monotonic()) + len(data) * byte_ns * 1e-9
+            self._wire_free_s = self._adapter.receive(data, begin_ns, byte_ns) * 1e-9
+            return
         self._wire_free_s = max(self._wire_free_s, now_s) if not self.wire_time else self._wire_free_s
         if self.wire_time:
             self._wire_free_s += len(data) * self._byte_s
@@ -230,4 +264,9 @@ class EmulatedServoBus:
                 time.sleep(self._wire_free_s - SLEEP_OVERSHOOT_S - now_s)
             while time.monotonic() < self._wire_free_s:
                 pass
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if not data:
+            return
         self.dropped_bytes += len(data) - self._terminal.write(data)

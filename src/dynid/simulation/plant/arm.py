@@ -21,6 +21,7 @@ from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.plant.gear_friction import VISCOUS, GearFriction, plant_friction
 from dynid.simulation.plant.interface import PlantReading
+from dynid.simulation.plant.motor import Motors
 from dynid.simulation.plant.nuisances import COULOMB, NOISE_PERIOD_S, Magnitudes, NoiseStream, Play, magnitudes
 
 DRIVE_NOISE, SENSOR_NOISE, PLACEMENT = 1, 2, 4  # streams of random numbers; 3 is the lock-step loop's
@@ -54,6 +55,7 @@ class ArmPlant:
         hold_until_current: False lets the arm go from the start.
         longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
         friction: of the gears: a law, or the name of one, see `plant_friction`; None is the choice of robot.yaml.
+        motors: between goal currents and torque; None lets the goal current flow at any speed.
     """
 
     def __init__(
@@ -69,8 +71,9 @@ class ArmPlant:
         hold_until_current: bool = True,
         longest_step_s: float | None = None,
         friction: FrictionLaw | str | None = None,
+        motors: Motors | None = None,
     ) -> None:
-        self.robot = robot
+        self.robot, self.motors = robot, motors
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
         self.standard = standard or nominal_standard(robot)
         self.friction, warm_up = self._friction(friction, switched_off)
@@ -147,10 +150,16 @@ class ArmPlant:
 
     def set_currents(self, current_a: FloatArray) -> None:
         """Motor currents from now on, (n,) [A]; the first current that is not zero takes the arm off its stand."""
+        if self.motors is None:
+            self._drive(current_a)
+        else:
+            self.motors.goal[:] = current_a
+        if self._held and current_a.any():
+            self._held = False
+
+    def _drive(self, current_a: FloatArray) -> None:
         self._current[:] = current_a
         np.multiply(self._current, self.robot.drive_constants, out=self._held_torque)
-        if self._held and self._current.any():
-            self._held = False
 
     def advance(self, duration_s: float) -> None:
         """Move on by a time [s] with the currents held.
@@ -164,6 +173,8 @@ class ArmPlant:
         while not self._held and end - self._time > SHORTEST_STEP_S:
             draw = int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S)
             until = min(end, (draw + 1) * NOISE_PERIOD_S)
+            if self.motors is not None:
+                self._drive(self.motors.step(until - self._time, self._dq))
             np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
             self._integrate(until - self._time)
             self._time = until
@@ -196,7 +207,8 @@ class ArmPlant:
 
     def measured_current(self) -> FloatArray:
         """What the current sensors see, without their steps, (n,) [A]."""
-        return self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
+        current = self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
+        return current if self.motors is None else current + self.motors.error()
 
     def check(self) -> None:
         """Raise DataError if the simulated arm has diverged."""
@@ -213,7 +225,8 @@ class ArmPlant:
             DataError: the simulated arm has diverged.
         """
         self.check()
-        return PlantReading(self.measured_position().copy(), self._dq.copy(), self.measured_current())
+        dq = self._dq if self.motors is None else self.motors.velocity
+        return PlantReading(self.measured_position().copy(), dq.copy(), self.measured_current())
 
 
 def _placed(robot: Robot, seed: int) -> FloatArray:

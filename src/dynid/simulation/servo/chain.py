@@ -9,11 +9,14 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import BROADCAST_ID, MAX_SERVO_ID, Instruction, Packet, build_fast_reply, build_status
 from dynid.robot import Robot
 from dynid.simulation.plant.interface import Plant
+from dynid.simulation.plant.motor import Motors
 from dynid.simulation.servo.instructions import GROUP_READS, RESET_ALL, bulk_writes, carry_out, sync_writes
 from dynid.simulation.servo.servo import Servo
 from dynid.simulation.servo.unstated import Unstated
 
 LONGEST_STEP_S = 0.001
+OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
+HOTTEST_DEG_C = 80.0  # the factory's temperature limit
 
 
 class ServoChain:
@@ -53,6 +56,7 @@ class ServoChain:
             )
             for servo_id, model in zip(robot.servo_ids, robot.servo_models, strict=True)
         }
+        self._motors: Motors | None = getattr(plant, "motors", None)
         self.twins: dict[int, Servo] = {}
         self.line_code: int | None = None
         self.knows_fast_read = self.replies_chained = True
@@ -74,8 +78,18 @@ class ServoChain:
             self.plant.advance(step)
             self.time_s += step
             remaining -= step
+            if self._motors is not None:
+                self._protect(self._motors)
             if self.time_s - self._last_instruction_s >= self._shortest_watchdog_s:
                 self._trip_watchdogs()
+
+    def _protect(self, motors: Motors) -> None:
+        """Servos that are overloaded or too hot say so, and switch their torque off."""
+        for axis in np.flatnonzero(motors.overloaded | (motors.temperature_deg_c >= HOTTEST_DEG_C)):
+            servo = self._axis_servos[axis]
+            if servo.torque_enabled:
+                servo.raise_hardware_error(OVERLOAD if motors.overloaded[axis] else OVERHEATING)
+                self._update_drive()
 
     def execute(self, packet: Packet) -> list[bytes]:
         """Carry out one instruction; the status frames that the servos send back, in their order on the wire."""
@@ -256,6 +270,9 @@ class ServoChain:
         tick_ms = int(self.time_s * 1000.0) % 32768
         for servo, current, velocity, position in counts:
             servo.set_state(current, velocity, position, tick_ms)
+        if self._motors is not None:
+            for servo, deg_c in zip(self._axis_servos, self._motors.temperature_deg_c.round().tolist(), strict=True):
+                servo.set(table.PRESENT_TEMPERATURE, int(deg_c))
 
     def _update_drive(self) -> None:
         """Hand the motors' currents to the plant when one has changed."""

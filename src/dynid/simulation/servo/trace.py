@@ -10,6 +10,7 @@ from dynid.resources import write_whole
 from dynid.robot import FloatArray
 from dynid.simulation.plant.arm import ArmPlant
 from dynid.simulation.plant.interface import PlantReading
+from dynid.simulation.plant.motor import Motors
 
 CHUNK = 4096
 
@@ -73,6 +74,11 @@ class TracedArm:
     def size(self) -> int:
         """Number of axes n."""
         return self.plant.size
+
+    @property
+    def motors(self) -> Motors | None:
+        """The motors behind the servos, if they are simulated."""
+        return self.plant.motors
 
     def advance(self, duration_s: float) -> None:
         """Move on by a time [s] with the currents held."""

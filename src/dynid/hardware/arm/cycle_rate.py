@@ -1,0 +1,106 @@
+"""The rate of the control cycle: the highest that the line to the servos allows, measured before the first cycle."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import BusError, ConfigurationError
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+
+RATES_HZ = (1000, 500, 333, 250)  # whole milliseconds, as the ticks of USB adapters
+SLOW_POLL_S = 0.020  # one piece of slow data is read so often; it lengthens that cycle
+CYCLES, SLOW_POLLS = 50, 12
+# A loop that is late catches up, so it is the mean cycle that must fit. Of a host that is busy now and then, the lower
+# quarter tells what line and adapter take; what the host adds later is counted as missed.
+TICK_S = 0.0006  # a quick reply takes a quarter of it, behind a USB adapter almost twice as long
+TYPICAL_PERCENTILE, MARGIN = 25.0, 1.1
+
+
+@dataclass(frozen=True)
+class CycleRate:
+    """A rate that was chosen, and why.
+
+    Attributes:
+        rate_hz: one of `RATES_HZ`.
+        cycle_s: its period [s].
+        round_trip_s: what a read of all servos with the write of their goal currents took [s].
+        slow_s: what a read of slow data took [s].
+        allowed_hz: the highest rate that these allow; 0 for none.
+    """
+
+    rate_hz: int
+    cycle_s: float
+    round_trip_s: float
+    slow_s: float
+    allowed_hz: int
+
+    @property
+    def too_fast(self) -> bool:
+        """Whether a rate that a user fixed is above what the line allows."""
+        return self.rate_hz > self.allowed_hz
+
+    def __str__(self) -> str:
+        took = f"all servos take {self.round_trip_s * 1e3:.2f} ms, slow data {self.slow_s * 1e3:.2f} ms"
+        if self.too_fast:
+            return f"{self.rate_hz} Hz as fixed, but {took}: at most {self.allowed_hz} Hz fit, so cycles may be missed"
+        return f"{self.rate_hz} Hz: {took}"
+
+
+def period_s(rate_hz: int) -> float:
+    """The cycle of a rate of `RATES_HZ` [s].
+
+    Raises:
+        ConfigurationError: another rate.
+    """
+    if rate_hz not in RATES_HZ:
+        raise ConfigurationError(f"cycle rate {rate_hz} Hz: expected one of {', '.join(map(str, RATES_HZ))} Hz")
+    return round(1000 / rate_hz) * 1e-3
+
+
+def choose_rate(round_trip_s: float, slow_s: float) -> int:
+    """The highest rate whose cycle has room for a mean round trip, its share of slow data and a margin; 0 for none."""
+    for rate_hz in RATES_HZ:
+        period = period_s(rate_hz)
+        if MARGIN * (round_trip_s + slow_s * period / SLOW_POLL_S) <= period:
+            return rate_hz
+    return 0
+
+
+def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
+    """Measure real cycles of an open arm without torque, and set the arm's cycle.
+
+    Args:
+        arm: its goal currents are written as zero meanwhile.
+        fixed_hz: this rate, whatever the measurement says; 0 takes the highest that it allows.
+
+    Raises:
+        ConfigurationError: no such rate.
+        BusError: the port is lost, no read is complete, or even the lowest rate is too fast for the line.
+    """
+    fixed_s = period_s(fixed_hz) if fixed_hz else None
+    clock, none = arm.bus.clock, np.zeros(arm.robot.size)
+    trips, slow = list[int](), list[int]()
+    for _ in range(CYCLES):
+        began_ns = clock.line_ns()
+        sample = arm.read()
+        arm.write_currents(none)
+        if sample.complete:
+            trips.append(clock.line_ns() - began_ns)
+    if not trips:
+        raise BusError(f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: check plugs and cable")
+    arm.cycle.ticking = False
+    for _ in range(SLOW_POLLS):
+        began_ns = clock.line_ns()
+        arm.slow_poll()
+        slow.append(clock.line_ns() - began_ns)
+    trip_s, slow_s = (float(np.percentile(ns, TYPICAL_PERCENTILE)) * 1e-9 for ns in (trips, slow))
+    arm.cycle.ticking = slow_s > TICK_S  # from now on slow data come with the states
+    allowed_hz = choose_rate(trip_s, slow_s)
+    if not allowed_hz and not fixed_hz:
+        raise BusError(
+            f"a cycle on {arm.bus.port} takes {trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: set the "
+            "adapter's latency timer to 1 ms with 'dynid doctor --fix latency-timer', or raise the baud rate"
+        )
+    rate_hz = fixed_hz or allowed_hz
+    arm.robot = arm.robot.at_cycle(fixed_s or period_s(rate_hz))
+    return CycleRate(rate_hz, arm.robot.file.bus.cycle_s, trip_s, slow_s, allowed_hz)
