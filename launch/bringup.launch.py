@@ -53,6 +53,11 @@ def arguments() -> list[DeclareLaunchArgument]:
             "baudrate", default_value="", description="Baud rate of the servos [bit/s]; empty: the robot's."
         ),
         DeclareLaunchArgument(
+            "rate_hz",
+            default_value="",
+            description="Control cycle: 1000, 500, 333 or 250 Hz; empty: what the line allows.",
+        ),
+        DeclareLaunchArgument(
             "mount", default_value="", description="How the arm is mounted; empty: the robot's default."
         ),
         DeclareLaunchArgument(
@@ -99,7 +104,7 @@ def arguments() -> list[DeclareLaunchArgument]:
 
 def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Action]:
     """The hardware node on a port, and what takes it to the active state; `clock_file`: of a simulated arm's time."""
-    given = {name: LaunchConfiguration(name).perform(context) for name in ("baudrate", "mount")}
+    given = {name: LaunchConfiguration(name).perform(context) for name in ("baudrate", "rate_hz", "mount")}
     parameters: dict[str, object] = {
         "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
         "port_name": port,
@@ -110,8 +115,9 @@ def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Ac
     }
     for name in START_OPTIONS:
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
-    if given["baudrate"]:
-        parameters["baudrate"] = int(given["baudrate"])
+    for name in ("baudrate", "rate_hz"):
+        if given[name]:
+            parameters[name] = int(given[name])
     if given["mount"]:
         parameters["mount"] = given["mount"]
     node = LifecycleNode(

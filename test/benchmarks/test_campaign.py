@@ -145,7 +145,7 @@ def test_friction_is_found_and_runs_are_counted(found: Campaign) -> None:
     for run in accepted(found):
         assert run.final is not None and run.route == "O-C"
         np.testing.assert_allclose(run.final.friction[:8], truth, rtol=0.25)
-        assert run.final.relative < 0.16  # of which most is sticking
+        assert run.final.relative < 0.17  # of which most is sticking
     assert sum(row["total"] for row in found.routing().values()) == 6
     assert found.routing()[TOO_LONG_S] == {"O-C": 0, "O-S-C": 0, "unrouted": 2, "refused": 2, "total": 2}
 
