@@ -38,8 +38,8 @@ TRUE = ("true", "1")
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
 START_OPTIONS = ("write_eeprom", "take_over", "reboot_servos")
 # Time to bring the arm to rest; the simulated one must still answer meanwhile.
-HARDWARE_PATIENCE = {"sigkill_timeout": "10"}
-ARM_PATIENCE = {"sigterm_timeout": "12"}
+HARDWARE_PATIENCE = {"sigterm_timeout": "35", "sigkill_timeout": "10"}
+ARM_PATIENCE = {"sigterm_timeout": "50"}
 
 
 def arguments() -> list[DeclareLaunchArgument]:

@@ -130,11 +130,12 @@ class HardwareNode(ManagedNode):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop the arm, let it down, torque off, end the cycle."""
-        self._stop_loop()
-        return super().on_deactivate(state)
+        return super().on_deactivate(state) if self._stop_loop() else TransitionCallbackReturn.FAILURE
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the port."""
+        if not self._stop_loop():
+            return TransitionCallbackReturn.FAILURE
         self._close_arm()
         return TransitionCallbackReturn.SUCCESS
 
@@ -144,9 +145,12 @@ class HardwareNode(ManagedNode):
         return TransitionCallbackReturn.SUCCESS
 
     def shut_down(self) -> None:
-        """Zero current, torque off, port closed; more than once does no harm."""
-        self._stop_loop()
-        self._close_arm()
+        """Zero current, torque off, port closed; more than once does no harm.
+
+        The port of a loop that does not end stays open: its thread is using it.
+        """
+        if self._stop_loop():
+            self._close_arm()
 
     def _start_options(self, port: str) -> StartOptions:
         """What may be done at the start; a simulated arm's servos may be written to."""
@@ -172,15 +176,19 @@ class HardwareNode(ManagedNode):
         if self._emergency.pressed:
             self._loop.fault(self._emergency.text)
 
-    def _stop_loop(self) -> None:
-        if self._loop is None:
-            return
+    def _stop_loop(self) -> bool:
+        """Whether no loop runs any more."""
+        loop = self._loop
+        if loop is None:
+            return True
         try:
-            self._loop.stop()
+            loop.stop()
         except DynidError as error:
             self.get_logger().fatal(str(error))
-        finally:
-            self._loop = None  # only now: what the end of the loop has to say needs it
+        if loop.running:
+            return False
+        self._loop = None  # only now: what the end of the loop has to say needs it
+        return True
 
     def _close_arm(self) -> None:
         arm, self._arm = self._arm, None

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from dynid.errors import NodeError
 from dynid.parent import PARENT_VARIABLE
 
-GRACE_S = 8.0
+GRACE_S = 20.0  # the hardware node lowers the arm first; in held time that takes longer
 LAST_LINES = 5
 Handler = Callable[[int, FrameType | None], object] | int
 

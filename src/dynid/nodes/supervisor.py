@@ -25,6 +25,7 @@ from dynid.recording.settings import ExperimentSettings
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
+ENABLE_TIMEOUT_S = 40.0  # an arm is lowered before its torque goes off
 # A client knows its server before the server knows the client, and no event announces it; an answer sent meanwhile is
 # lost (the middleware waits a tenth of a second for the reader of an answer, then drops it). So a harmless question
 # is asked first, as often as it takes.
@@ -139,7 +140,7 @@ class Supervisor:
     def set_enabled(self, node: str, enabled: bool) -> str:
         """Call a node's ~/enable; raises NodeError where refused."""
         service = f"{node}/enable"
-        return self._agreed(service, self.call(SetBool, service, SetBool.Request(data=enabled)))
+        return self._agreed(service, self.call(SetBool, service, SetBool.Request(data=enabled), ENABLE_TIMEOUT_S))
 
     @staticmethod
     def _agreed(service: str, response: Any) -> str:

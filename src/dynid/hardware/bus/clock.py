@@ -43,3 +43,24 @@ class Clock:
 
 
 SYSTEM_CLOCK = Clock()
+LOOK_S = 0.1
+LONGEST_FACTOR = 3.0
+
+
+def wait_in_time(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
+    """Whether something succeeds within a time of this clock.
+
+    A clock that is held by a busy host passes slowly, and an arm that is lowered in its time takes as much longer. So
+    it may take up to `LONGEST_FACTOR` times as long by the system's clock.
+
+    Args:
+        clock: the arm's.
+        attempt: waits so long at most [s]; returns whether it succeeded.
+        timeout_s: of the arm's time [s].
+    """
+    end_ns = clock.monotonic_ns() + round(timeout_s * 1e9)
+    last_s = time.monotonic() + LONGEST_FACTOR * timeout_s
+    while not attempt(min(LOOK_S, timeout_s)):
+        if clock.monotonic_ns() >= end_ns or time.monotonic() >= last_s:
+            return False
+    return True

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dynid.errors import BusError, SafetyError
 from dynid.hardware.arm.cycle_rate import SLOW_POLL_S
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.bus.clock import wait_in_time
 from dynid.hardware.loop.arm_cycle import ArmCycle
 from dynid.hardware.loop.cycle_meter import CycleMeter, LoopStatistics
 from dynid.hardware.loop.realtime import bounded_timer_slack, disable_cpu_idle, fifo_scheduling, quiet_interpreter
@@ -79,7 +80,7 @@ class ControlLoop:
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
         self._cycle = ArmCycle(arm, guard, self._meter, on_cycle, on_waiting, slow_poll_every, feedback_timeout_s)
-        self._requests = RequestQueue()
+        self._requests = RequestQueue(self._clock)
         self._stop_requested, self._aligned = False, aligned
         self._thread: threading.Thread | None = None
         self._torque_off_waiters: list[Future[None]] = []
@@ -106,15 +107,20 @@ class ControlLoop:
     def stop(self, timeout_s: float = 10.0) -> None:
         """Stop the arm, let it down, switch torque off, and end the loop; more than once does no harm.
 
-        The error that ended the loop, if any, is in `error`.
+        The error that ended the loop, if any, is in `error`. The time is the arm's, see `wait_in_time`.
 
         Raises:
-            SafetyError: the loop did not end in time.
+            SafetyError: the loop did not end in time; its thread still uses the port.
         """
         self._stop_requested = True
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
-            if self.running:
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+
+            def ended(seconds: float) -> bool:
+                thread.join(seconds)
+                return not thread.is_alive()
+
+            if not wait_in_time(self._clock, ended, timeout_s):
                 raise SafetyError(f"the control loop did not end within {timeout_s} s; switch the arm's power off")
 
     def set_command(self, tau: FloatArray, stamp_s: float | None = None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 
 from dynid.errors import SafetyError
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock, wait_in_time
 from dynid.hardware.safety.guard_states import GuardEvent
 
 # How long a caller waits beyond its timeout for a request that the loop has already begun to serve.
@@ -14,9 +15,14 @@ Request = GuardEvent | Callable[[], None]
 
 
 class RequestQueue:
-    """First in, first out; any thread asks, the loop's thread takes."""
+    """First in, first out; any thread asks, the loop's thread takes.
 
-    def __init__(self) -> None:
+    Args:
+        clock: in whose time callers wait.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self._waiting: deque[tuple[Request, Future[None]]] = deque()
         self._failure: BaseException | None = None
 
@@ -35,7 +41,7 @@ class RequestQueue:
             SafetyError: not served in time. What the loop had not begun by then, it will not begin any more.
         """
         done = self.post(event)
-        wait([done], timeout_s)
+        wait_in_time(self._clock, lambda seconds: bool(wait([done], seconds).done), timeout_s)
         if not done.cancel():  # finished, or being served just now: what comes of it is told
             wait([done], SERVING_S)
             if done.done():
