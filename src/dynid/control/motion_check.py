@@ -86,7 +86,7 @@ class MotionCheck:
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
         self._overload = None if torques is None else OverloadModel.of(robot)
-        self._constants = None if torques is None else robot.torque_constants
+        self._constants = None if self._overload is None else robot.torque_constants
 
     def check(self, parts: Sequence[Motion]) -> None:
         """Refuse a sequence of motions where one of them leaves a limit.
