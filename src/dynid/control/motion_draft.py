@@ -25,7 +25,7 @@ from dynid.trajectory.trajectory import through
 SPEED_SHARE, CALM = 0.6, (2.0, 0.4)  # of the speed limits; and at most [rad/s, m/s]
 RUN_UP_S = 0.2  # in which a joint reaches its speed, where the torque allows it
 INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # of the torque limit: for acceleration alone, and for a posture
-MARGIN_DEG, MARGIN_M = 3.0, 0.01
+MARGIN_DEG, MARGIN_M = 4.0, 0.012
 # Shares of the ranges by which one joint moves to either side, and the others with it: what rests, sticks, and shows
 # some torque within its dry friction.
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
