@@ -166,10 +166,12 @@ def test_while_a_joint_sticks_its_friction_passes_from_one_direction_to_the_othe
     dq = np.zeros((9, 2))
     dq[2:4, 0], dq[7:, 0] = 3.0, -3.0  # rests, moves up, sticks for three instants, moves down; the other joint rests
     expected = [0.0, 0.0, 1.0, 1.0, 0.5, 0.0, -0.5, -1.0, -1.0]
-    np.testing.assert_allclose(law.directions_in_time(dq), np.column_stack([expected, np.zeros(9)]), atol=1e-12)
-    dq[7:, 0] = 0.0  # it stops and stays: its friction holds what it held
-    np.testing.assert_allclose(law.directions_in_time(dq)[:, 0], [0.0, 0.0, *[1.0] * 7])
-    np.testing.assert_array_equal(law.directions(dq)[4:], 0.0)
+    found = law.directions_in_time(dq, 0.01)
+    np.testing.assert_allclose(found, np.column_stack([expected, np.zeros(9)]), atol=1e-12)
+    for longer in (law.directions_in_time(dq, 0.1), law.directions(dq)):  # what a resting joint carries is not known
+        np.testing.assert_array_equal(longer[4:7], 0.0)
+    dq[7:, 0] = 0.0  # it stops and stays
+    np.testing.assert_array_equal(law.directions_in_time(dq, 0.01)[4:], 0.0)
 
 
 def test_all_states_at_once_have_the_shape_of_single_ones() -> None:

@@ -27,6 +27,7 @@ from dynid.robot import FloatArray, read_only
 
 RESIDUAL = 1e-14  # of the torques at hand, where the implicit solution ends
 ITERATIONS = 100
+LONGEST_STICK_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -383,16 +384,22 @@ class FrictionLaw:
         """`direction` of all velocities (..., n) [rad/s]."""
         return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
 
-    def directions_in_time(self, dq: FloatArray) -> FloatArray:
-        """Directions of a motion at successive instants (M, n) [rad/s], also where a joint sticks.
+    def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:
+        """Directions of a motion at instants (M, n) [rad/s] that are `step_s` apart, also where a joint sticks.
 
-        Below the transition speed the velocity says nothing: there friction passes, linearly in time, from what it was
-        to what it is once the joint slides again. Before the first motion it is 0, after the last it stays.
+        Below the transition speed the velocity says nothing. While a joint sticks for less than `LONGEST_STICK_S`, its
+        friction passes, linearly in time, from what it was to what it is once the joint slides again. What a joint
+        carries that rests for longer is not known: its direction is that of its velocity, so next to 0.
         """
         x, instants = self.directions(dq), np.arange(len(dq))
         for i, slides in enumerate((np.abs(dq) > self.transition_rad_s).T):
-            if slides.any():
-                x[:, i] = np.interp(instants, instants[slides], x[slides, i], left=0.0)
+            places = instants[slides]
+            if not len(places):
+                continue
+            after = np.minimum(np.searchsorted(places, instants), len(places) - 1)
+            gap = places[after] - places[np.maximum(after - 1, 0)]
+            short = ~slides & (gap * step_s < LONGEST_STICK_S) & (places[0] < instants) & (instants < places[-1])
+            x[short, i] = np.interp(instants[short], places, x[slides, i])
         return x
 
     def fadings(self, dq: FloatArray) -> FloatArray:

@@ -67,7 +67,7 @@ class _Stretch:
         is_series: bool,
     ) -> None:
         self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, np.ascontiguousarray(states.ripple)
-        self.slides, self.is_series = slides, is_series
+        self.slides, self.step_s = slides, step_s if is_series else None
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
@@ -83,6 +83,9 @@ class _Stretch:
         self.W, self.G = W[:, self.there], G[:, self.there]
         rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
         self.rubs = rubs[self.parameters]
+
+    def _directions(self, law: FrictionLaw, dq: FloatArray) -> FloatArray:
+        return law.directions(dq) if self.step_s is None else law.directions_in_time(dq, self.step_s)
 
     def _torques(self, columns: FloatArray, values: FloatArray) -> FloatArray:
         """Kept columns (M, kept) times values of their parameters (kept,), summed by joint, (M, n)."""
@@ -100,7 +103,7 @@ class _Stretch:
         rubbing = self._torques(self.W, np.where(self.rubs, own, 0.0))
         wanted = links + (drift * self.minutes)[:, None] * rubbing
         tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
-        shape = (law.directions_in_time if self.is_series else law.directions)(dq), law.fadings(dq)
+        shape = self._directions(law, dq), law.fadings(dq)
         settle(law.values, *shape, warmth, dq, te, wanted, self.ripple, tm)
         gain, by_load = np.empty_like(dq), np.zeros_like(dq)
         gradient = np.zeros((*dq.shape, len(TERMS)))
@@ -191,7 +194,7 @@ class GearRows:
     def __init__(self, model: ArmModel, samples: Samples, slow_rad_s: float = 0.0) -> None:
         self.model, self.samples = model, samples
         if samples.fine:
-            step = samples.settings.interval_s / _stride(samples.fine[0].nodes)
+            step = grid_step_s(samples, samples.fine[0])
             width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
             self._stretches = [
                 _Stretch(
@@ -280,7 +283,7 @@ def predicted_torques(
         return np.asarray(np.sum(solved_torques(model, samples, samples.tau, ripple, phi, friction), axis=0))
     found = []
     for one in samples.fine:
-        links, rubbed = solved_torques(model, one, one.tau, one.ripple, phi, friction)
+        links, rubbed = solved_torques(model, one, one.tau, one.ripple, phi, friction, grid_step_s(samples, one))
         found.append(one.low_pass(links) + one.low_pass_sharp(rubbed))
     return np.concatenate(found)
 
@@ -292,12 +295,16 @@ def solved_torques(
     ripple: FloatArray,
     phi: BaseParameters,
     friction: FrictionLaw,
+    step_s: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """What links and friction take in given states, (M, n) [N m] each; from a guess of the motor torques."""
+    """What links and friction take in given states, (M, n) [N m] each; from a guess of the motor torques.
+
+    The states are `step_s` apart in time; None where they are no motion.
+    """
     q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)
     ones, rates = np.ones(len(q)), np.ascontiguousarray(dq)
-    is_series = isinstance(states, FineStates)
-    shape = (friction.directions_in_time if is_series else friction.directions)(rates), friction.fadings(rates)
+    x = friction.directions(rates) if step_s is None else friction.directions_in_time(rates, step_s)
+    shape = x, friction.fadings(rates)
     te = still
     if friction.depends_on_load:
         te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
@@ -306,6 +313,7 @@ def solved_torques(
     return wanted, tm - wanted
 
 
-def _stride(nodes: NDArray[np.int64]) -> int:
-    """Grid steps from one sample to the next."""
-    return int(np.diff(nodes).min()) if len(nodes) > 1 else 1
+def grid_step_s(samples: Samples, states: FineStates) -> float:
+    """Time from one state on the fine grid to the next [s]."""
+    steps = int(np.diff(states.nodes).min()) if len(states.nodes) > 1 else 1
+    return samples.settings.interval_s / steps

@@ -20,7 +20,7 @@ from scipy.signal import sosfiltfilt
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples, central_differences
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter
-from dynid.identification.estimators.gear_rows import GearRows, solved_torques
+from dynid.identification.estimators.gear_rows import GearRows, grid_step_s, solved_torques
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
@@ -114,12 +114,13 @@ def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
     found = []
     for states in samples.fine:
         side = _side(samples, states)
-        before = sum(solved_torques(model, states, states.tau, states.ripple, phi, point.law))
+        step = grid_step_s(samples, states)
+        before = sum(solved_torques(model, states, states.tau, states.ripple, phi, point.law, step))
         columns = []
         for axis in range(model.axes):
             half = STEP_RAD * (np.arange(model.axes) == axis)
             moved = _moved(states, side, half)
-            after = sum(solved_torques(model, moved, states.tau, states.ripple, phi, point.law))
+            after = sum(solved_torques(model, moved, states.tau, states.ripple, phi, point.law, step))
             columns.append((after - before) / STEP_RAD)
         found.append(np.stack(columns, axis=-1))
     return rows.sliding(found)
