@@ -2,14 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 if TYPE_CHECKING:
+    from plain_bus import IndependentAxesPlant
+
     from dynid.robot import Robot
+    from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 # Small matrices in several threads cost five times the processor time, and stall where another process is busy. It is
 # set before anything imports numpy, so imports of dynid are inside the fixtures.
@@ -59,6 +62,25 @@ def robot() -> "Robot":
     from dynid.robot import load_robot
 
     return load_robot("crane_x7")
+
+
+@pytest.fixture
+def plant(robot: "Robot") -> "IndependentAxesPlant":
+    """The simplest arm behind a servo bus."""
+    from plain_bus import IndependentAxesPlant
+
+    return IndependentAxesPlant(robot)
+
+
+@pytest.fixture
+def bus(robot: "Robot", plant: "IndependentAxesPlant") -> Iterator["EmulatedServoBus"]:
+    """In lock-step: nothing moves but by goal-current writes."""
+    from plain_bus import running_bus
+
+    from dynid.simulation.bus.servo_bus import EmulatedServoBus
+
+    with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
+        yield served
 
 
 class Done(NamedTuple):

@@ -4,7 +4,6 @@ import gc
 from collections.abc import Iterator
 
 import pytest
-from plain_bus import IndependentAxesPlant, running_bus
 
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.robot import Robot
@@ -18,18 +17,6 @@ def no_long_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
-
-
-@pytest.fixture
-def plant(robot: Robot) -> IndependentAxesPlant:
-    return IndependentAxesPlant(robot)
-
-
-@pytest.fixture
-def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
-    """In lock-step: nothing moves but by goal-current writes."""
-    with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
-        yield served
 
 
 @pytest.fixture

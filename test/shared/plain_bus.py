@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dynid.hardware.bus.protocol import PacketParser
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.plant.interface import PlantReading
+from dynid.simulation.servo.chain import ServoChain
 
 
 class IndependentAxesPlant:
@@ -61,3 +63,16 @@ def running_bus(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
         bus.stop()
         thread.join()
         bus.close()
+
+
+def send(chain: ServoChain, frame: bytes) -> list[bytes]:
+    """The replies to one frame."""
+    (packet,) = PacketParser().feed(frame)
+    return chain.execute(packet)
+
+
+def ask(chain: ServoChain, frame: bytes) -> tuple[int, bytes]:
+    """(status error, parameters) of the one reply."""
+    (reply,) = send(chain, frame)
+    (packet,) = PacketParser().feed(reply)
+    return packet.error, packet.parameters

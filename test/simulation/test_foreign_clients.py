@@ -4,8 +4,6 @@ lerobot needs PyTorch, and RT's library a C++ compiler: what they send is sent h
 the order of lerobot 0.4.4's `DynamixelMotorsBus` and rt_manipulators_cpp's `Hardware`.
 """
 
-from collections.abc import Iterator
-
 import pytest
 from dynamixel_sdk import (
     COMM_RX_TIMEOUT,
@@ -17,34 +15,14 @@ from dynamixel_sdk import (
     PortHandler,
     Protocol2PacketHandler,
 )
-from plain_bus import IndependentAxesPlant, running_bus
+from plain_bus import IndependentAxesPlant
 
 from dynid.hardware.bus import control_table as table
-from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
 SDK = Protocol2PacketHandler()
 DONE = (COMM_SUCCESS, 0)
 X7 = range(2, 10)
-
-
-@pytest.fixture
-def plant(robot: Robot) -> IndependentAxesPlant:
-    return IndependentAxesPlant(robot)
-
-
-@pytest.fixture
-def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
-    with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
-        yield served
-
-
-@pytest.fixture
-def port(bus: EmulatedServoBus) -> Iterator[PortHandler]:
-    handler = PortHandler(bus.port)
-    assert handler.setBaudRate(3_000_000)
-    yield handler
-    handler.closePort()
 
 
 # -- every instruction of the SDK ------------------------------------------------------------------------------

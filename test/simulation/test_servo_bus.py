@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,12 @@ from dynamixel_sdk import (
     PortHandler,
     Protocol2PacketHandler,
 )
-from plain_bus import IndependentAxesPlant, running_bus
+from plain_bus import IndependentAxesPlant, ask, running_bus, send
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError, OutputExistsError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import (
     BROADCAST_ID,
-    PacketParser,
     build_packet,
     build_ping,
     build_read,
@@ -48,26 +46,6 @@ SDK = Protocol2PacketHandler()
 
 
 @pytest.fixture
-def plant(robot: Robot) -> IndependentAxesPlant:
-    return IndependentAxesPlant(robot)
-
-
-@pytest.fixture
-def bus(robot: Robot, plant: IndependentAxesPlant) -> Iterator[EmulatedServoBus]:
-    with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
-        yield served
-
-
-@pytest.fixture
-def port(bus: EmulatedServoBus) -> Iterator[PortHandler]:
-    """The SDK's own port handler, as any DYNAMIXEL program uses it."""
-    handler = PortHandler(bus.port)
-    assert handler.setBaudRate(3_000_000)
-    yield handler
-    handler.closePort()
-
-
-@pytest.fixture
 def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
     """The servos alone, in current mode with torque on."""
     servos = ServoChain(robot, plant)
@@ -76,18 +54,6 @@ def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
     send(servos, build_sync_write(robot.servo_ids, 102, [b"\0\0"] * 8))
     send(servos, build_sync_write(robot.servo_ids, 64, [b"\1"] * 8))
     return servos
-
-
-def send(chain: ServoChain, frame: bytes) -> list[bytes]:
-    (packet,) = PacketParser().feed(frame)
-    return chain.execute(packet)
-
-
-def ask(chain: ServoChain, frame: bytes) -> tuple[int, bytes]:
-    """(status error, parameters) of the one reply."""
-    (reply,) = send(chain, frame)
-    (packet,) = PacketParser().feed(reply)
-    return packet.error, packet.parameters
 
 
 # -- the real SDK ----------------------------------------------------------------------------------------------

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plain_bus import IndependentAxesPlant, running_bus
+from plain_bus import IndependentAxesPlant, ask, running_bus, send
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import (
     BROADCAST_ID,
     Instruction,
-    PacketParser,
     build_packet,
     build_ping,
     build_read,
@@ -37,26 +36,9 @@ CLEAR = b"\x01\x44\x58\x4c\x22"
 
 
 @pytest.fixture
-def plant(robot: Robot) -> IndependentAxesPlant:
-    return IndependentAxesPlant(robot)
-
-
-@pytest.fixture
 def chain(robot: Robot, plant: IndependentAxesPlant) -> ServoChain:
     """As delivered: position mode, torque off."""
     return ServoChain(robot, plant)
-
-
-def send(chain: ServoChain, frame: bytes) -> list[bytes]:
-    (packet,) = PacketParser().feed(frame)
-    return chain.execute(packet)
-
-
-def ask(chain: ServoChain, frame: bytes) -> tuple[int, bytes]:
-    """(status error, parameters) of the one reply."""
-    (reply,) = send(chain, frame)
-    (packet,) = PacketParser().feed(reply)
-    return packet.error, packet.parameters
 
 
 def put(chain: ServoChain, servo: int, register: table.Register, value: int) -> int:

@@ -85,8 +85,8 @@ class MotionCheck:
         self, robot: Robot, limits: MotionLimits, torques: Torques | None = None, collision: SelfCollision | None = None
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
+        self._robot = robot
         self._overload = None if torques is None else OverloadModel.of(robot)
-        self._constants = None if self._overload is None else robot.torque_constants
 
     def check(self, parts: Sequence[Motion]) -> None:
         """Refuse a sequence of motions where one of them leaves a limit.
@@ -139,9 +139,9 @@ class MotionCheck:
 
         The last posture counts as held for a while.
         """
-        if self._overload is None or self._constants is None:
+        if self._overload is None:
             return load
-        current, step_s = tau / self._constants, float(times[1] - times[0]) if len(times) > 1 else STEP_S
+        current, step_s = tau / self._robot.torque_constants, float(times[1] - times[0]) if len(times) > 1 else STEP_S
         if last:
             times = np.append(times, times[-1] + step_s * np.arange(1, round(HELD_S / step_s) + 1))
             current = np.vstack([current, np.repeat(current[-1:], len(times) - len(current), axis=0)])

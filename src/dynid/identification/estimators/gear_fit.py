@@ -243,11 +243,11 @@ class GearFitter:
         for _ in range(steps):
             rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
             left = tau - rows.tau
-            squares = np.inf if weights is None else float(np.sum((left * weights) ** 2))
-            if weights is not None and squares > (1.0 + WORSE) * best:
+            squares = 0.0 if weights is None else float(np.sum((left * weights) ** 2))
+            if squares > (1.0 + WORSE) * best:
                 point = halfway(before, point)  # the step was too long for its straight line
                 continue
-            slow = weights is not None and squares > (1.0 - enough) * best
+            slow = squares > (1.0 - enough) * best
             before, sigma = point, self.sigma(left)
             weights = self.trust / sigma
             best = float(np.sum((left * weights) ** 2))
