@@ -24,7 +24,6 @@ from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
-from dynid.nodes.chain import private_domain
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import completeness
@@ -49,7 +48,7 @@ class Demo:
         self.output, self._text = folder / "run", folder / "output.txt"
         self._read_size, self._counts = 0, Counter[str]()
         environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
-        environment |= {"ROS_DOMAIN_ID": private_domain(), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        environment |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
         command = [sys.executable, "-m", "dynid", "demo", "--out", str(self.output), *arguments]
         with self._text.open("wb") as stream:
             self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)

@@ -15,8 +15,8 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import DynidError, NodeError
-from dynid.nodes.chain import private_domain
 from dynid.nodes.common import STREAM
+from dynid.nodes.domain import PrivateDomain
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.bag_reader import read_bag
@@ -119,8 +119,7 @@ def measure(robot: Robot, seconds: float, kills: int, seed: int, progress: Progr
     Raises:
         NodeError: a recorder refused or ended by itself.
     """
-    os.environ["ROS_DOMAIN_ID"] = private_domain()
-    with tempfile.TemporaryDirectory(prefix="dynid-recorder-") as name, Supervisor() as call:
+    with PrivateDomain(), tempfile.TemporaryDirectory(prefix="dynid-recorder-") as name, Supervisor() as call:
         folder = Path(name)
         expected, recorded, cpu, growth = _loaded(call, robot, folder, seconds, progress)
         rng = random.Random(seed)

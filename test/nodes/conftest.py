@@ -23,15 +23,14 @@ def no_long_collections() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def domain(monkeypatch: pytest.MonkeyPatch) -> str:
+def domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A domain that nobody else on this machine uses, with discovery on this machine only."""
-    from dynid.nodes.chain import private_domain
+    from dynid.nodes.domain import CHOSEN, PrivateDomain
 
-    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
-    chosen = private_domain()
-    monkeypatch.setenv("ROS_DOMAIN_ID", chosen)
-    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    return chosen
+    monkeypatch.delenv(CHOSEN, raising=False)
+    with PrivateDomain() as chosen:
+        monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        yield chosen.number
 
 
 @pytest.fixture

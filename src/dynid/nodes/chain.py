@@ -3,9 +3,6 @@
 What the launch files do with ROS's launch, this does without it, for machines that have only the wheels.
 """
 
-import os
-import random
-import socket
 import tempfile
 import time
 import uuid
@@ -15,15 +12,13 @@ from typing import Protocol
 
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
+from dynid.nodes.domain import PrivateDomain
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
 
 PORT_TIMEOUT_S = 30.0
 STATES_TIMEOUT_S = 20.0
-# DDSI-RTPS 2.5, 9.6.2.4: which UDP ports a domain uses. Up to 101, they stay below those that Linux hands out.
-DDS_BASE_PORT, DDS_PORTS_PER_DOMAIN, DDS_FIRST_PARTICIPANT = 7400, 250, 10
-LARGEST_DOMAIN = 101
 
 
 class Layout(Protocol):
@@ -83,30 +78,12 @@ class ChainOptions:
     motor: tuple[str, ...] = ()
 
 
-def private_domain() -> str:
-    """A ROS domain for one run, so that two runs on one machine stay apart; the user's choice wins."""
-    chosen = os.environ.get("ROS_DOMAIN_ID")
-    domains = random.sample(range(1, LARGEST_DOMAIN + 1), LARGEST_DOMAIN)
-    return chosen or str(next(filter(_is_free, domains), domains[0]))
-
-
-def _is_free(domain: int) -> bool:
-    """Whether no participant on this machine uses a domain, as far as its first discovery port shows."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind(("", DDS_BASE_PORT + DDS_PORTS_PER_DOMAIN * domain + DDS_FIRST_PARTICIPANT))
-        except OSError:
-            return False
-    return True
-
-
 class Chain:
     """The running chain. Use it as a context manager: leaving it ends every process, the hardware node first."""
 
     def __init__(self, robot: Robot, options: ChainOptions, logs: Path) -> None:
         self.robot, self.options = robot, options
-        # The supervisor in this process must be in the same domain as the nodes.
-        os.environ["ROS_DOMAIN_ID"] = private_domain()
+        self._domain = PrivateDomain()
         self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
         held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
@@ -136,6 +113,7 @@ class Chain:
         if self._supervisor is not None:
             self._supervisor.__exit__()
             self._supervisor = None
+        self._domain.release()
 
     def _start(self) -> None:
         robot = self.options.robot
