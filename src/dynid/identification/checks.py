@@ -91,7 +91,15 @@ DATA: tuple[Rule[DataQuality], ...] = (
     Rule(
         "joint_motion", "Data", "smallest joint motion", lambda q: q.motion, "data.joint_range_rad", "at least", "rad"
     ),
-    Rule("peak_torque", "Data", "peak torque / limit", lambda q: q.peak_torque, "data.torque_of_limit", "at least"),
+    Rule(
+        "peak_torque",
+        "Data",
+        "peak torque / limit",
+        lambda q: q.peak_torque,
+        "data.torque_of_limit",
+        "at least",
+        meaning="torques in another unit, or a torque limit in robot.yaml that is a URDF's placeholder",
+    ),
     Rule(
         "joint_torque",
         "Data",
