@@ -177,7 +177,7 @@ def with_limited_turns(tree: UrdfTree) -> str:
 def rename_links_of_joints(tree: UrdfTree) -> None:
     """Give every link that has the name of a joint another one, in the tree's element.
 
-    pinocchio keeps both among its frames, and cannot tell them apart when it reduces a model.
+    pinocchio keeps both among its frames, and cannot distinguish them when it reduces a model.
     """
     taken = {*tree.links, *(joint.name for joint in tree.joints)}
     for name in set(tree.links) & {joint.name for joint in tree.joints}:
