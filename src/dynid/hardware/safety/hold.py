@@ -13,6 +13,8 @@ TRACKED_EVERY = 4  # means over a hundred cycles do not need every one
 SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
 ENOUGH_WEIGHT = 0.9  # after some two averaging times
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
+STANDING_RAD_S = 0.02  # below the first step of a servo's velocity register
+RESTS_WITHIN_RAD = 0.02  # a joint that stands so near to where it is held has nothing to learn
 
 
 class DriveEstimate:
@@ -40,13 +42,14 @@ class DriveEstimate:
         self._current[:] = self._dq[:] = 0.0
         self._weight = 0.0
 
-    def track(self, current: FloatArray, dq: FloatArray) -> None:
-        """One cycle more: current (n,) [A], velocity (n,) [rad/s]."""
+    def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
+        """One cycle more: current (n,) [A], velocity (n,) [rad/s]; what is not `valid` was not read."""
         self._calls += 1
         if self._calls % TRACKED_EVERY:
             return
-        self._current += self._step * (current - self._current)
-        self._dq += self._step * (dq - self._dq)
+        step = self._step if valid is None else self._step * valid
+        self._current += step * (current - self._current)
+        self._dq += step * (dq - self._dq)
         self._weight += self._step * (1.0 - self._weight)
 
     def load(self, dq: FloatArray) -> FloatArray | None:
@@ -104,9 +107,9 @@ class Hold:
         self._captured[:] = False
         self._all_captured, self._age_s = False, 0.0
 
-    def track(self, current: FloatArray, dq: FloatArray) -> None:
+    def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None = None) -> None:
         """What flows in this cycle, (n,) [A], and how the joints move, (n,) [rad/s]: the load is learned from it."""
-        self._drive.track(current, dq)
+        self._drive.track(current, dq, valid)
 
     def drive(
         self,
@@ -139,7 +142,10 @@ class Hold:
         inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
         self._reference += np.minimum(np.maximum(inside, -self._creep), self._creep)
         if strength >= 1.0:
-            self.load += step_s * self._learning * stretch
+            # Friction carries a part of what is missing at a joint that stands: to learn on would break it loose, to
+            # stick again on the other side, and so on.
+            learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
+            self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
             np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
             return self.load + self._stiffness * stretch
         return strength * (self.load + self._stiffness * stretch) + (1.0 - strength) * self.soft_limit_spring(q)
