@@ -15,6 +15,7 @@ DAMPING_BEGINS_S = 0.025
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # slower than this is a joint that is held while another one, which cannot be seen, swings
+STANDS_S = 0.3  # where not all servos can be reached, an arm that stands by then has stopped well
 AFTER_WATCHDOG_S = 0.020
 HOLD_S = 0.2  # how long after `STANDSTILL_S` the arm is watched for standing still
 ENERGY_GAIN = 1.05
@@ -124,6 +125,19 @@ class ArmJudge:
         after = trace.between(fault_s, np.inf)
         flowing = np.flatnonzero(after.current_a[:, list(axes)].any(axis=1))
         return float(after.time_s[flowing[-1]] - fault_s) if len(flowing) else 0.0
+
+    def worse_than_free_fall(self, trace: ArmTrace, falling: ArmTrace, fault_s: float) -> list[str]:
+        """Whether an arm that did not stand still after `STANDS_S` had more energy than one without any current.
+
+        `falling` is the arm from the same moment on, of which all bus watchdogs trip. Compared is the most kinetic
+        energy of the whole arm.
+        """
+        if self.stop_s(trace, fault_s) <= STANDS_S:
+            return []
+        most, allowed = (self.kinetic_energy(one.between(fault_s, np.inf)).max() for one in (trace, falling))
+        if most <= ENERGY_GAIN * allowed + NEGLIGIBLE_J:
+            return []
+        return [f"the arm had {1e3 * most:.1f} mJ at most, in free fall {1e3 * allowed:.1f} mJ"]
 
     def disturbed(self, trace: ArmTrace, undisturbed: ArmTrace, until_s: float) -> list[str]:
         """Whether the arm left the motion that it would have made without the fault."""

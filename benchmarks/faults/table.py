@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from benchmarks.faults.judge import (
     AFTER_WATCHDOG_S,
     DAMPING_BEGINS_S,
+    ENERGY_GAIN,
     FOLLOWS_RAD,
     HOLD_S,
     PUSHED_RAD_S,
     READ_AGE_S,
+    STANDS_S,
     STANDSTILL_RAD_S,
     STANDSTILL_S,
 )
@@ -37,10 +39,14 @@ The requirements are measured at the arm, not in the driver:
 - *Arm stops*: from {damping} ms after the fault the arm gains no speed (kinetic energy), every joint is slower than
   {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
   the same, but with a limit of {pushed} rad/s. The joint whose servo cannot be read must only keep its current limit,
-  and the requirement ends for the others once that joint has dropped onto its stop.
+  and the requirement ends for the others once that joint has dropped onto its stop. *Reached joints stop*: the same
+  for the servos before a cut cable; those behind it carry no current later than {watchdog} ms after their bus
+  watchdog's time. Half of the cables carry the power, too.
+- *No worse than free fall*, also for the other and the reached joints: the whole arm stands after {stands} s, or never
+  has more kinetic energy (within {gain} %) than the same arm from the same moment on in free fall: without the driver
+  until the watchdogs trip, and then without current; without any power where the cut takes the power away.
 - *Without current*: the affected servos carry no current later than {watchdog} ms after their bus watchdog's time (100
   ms).
-- *Fault named*: the only requirement for an arm that cannot be read at all.
 - *Start refused*: with a message that names the cause, and without torque.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
@@ -63,6 +69,7 @@ faults:
   - {kind: late_reply, at_s: 2.5, delay_s: 0.008}
   - {kind: hardware_error, at_s: 3.0, servo: 3, error: overload}
   - {kind: reboot, at_s: 3.5, servo: 5}
+  - {kind: cable_cut, at_s: 3.8, servo: 6, powered: true}  # behind servo 6; without servo: before all
   - {kind: unplugged, at_s: 4.0, for_s: 1.0}
 random: {probability: 0.01}  # per reply
 ```
@@ -87,6 +94,8 @@ def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
         pushed=PUSHED_RAD_S,
         hold=HOLD_S,
         watchdog=round(1e3 * AFTER_WATCHDOG_S),
+        stands=STANDS_S,
+        gain=round(100 * (ENERGY_GAIN - 1.0)),
     )
     runs, bad = sum(row.runs for row in rows), sum(row.violations for row in rows)
     system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
