@@ -16,6 +16,7 @@ STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # slower than this is a joint that is held while another one, which cannot be seen, swings
 STANDS_S = 0.3  # where not all servos can be reached, an arm that stands by then has stopped well
+PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
 HOLD_S = 0.2  # how long after `STANDSTILL_S` the arm is watched for standing still
 ENERGY_GAIN = 1.05
@@ -70,16 +71,21 @@ class ArmJudge:
         touched = np.any((trace.q[:, chosen] <= lower[chosen]) | (trace.q[:, chosen] >= upper[chosen]), axis=1)
         return trace.between(-np.inf, trace.time_s[int(touched.argmax()) - 1]) if touched.any() else trace
 
-    def late_damping(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
+    def late_damping(
+        self, trace: ArmTrace, fault_s: float, free: Collection[int] = (), falling: ArmTrace | None = None
+    ) -> list[str]:
         """Whether the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
 
-        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then.
+        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then, and
+        `PUSHED_SHARE` of what the whole arm has in free fall (`falling`): that is how hard the free axes may push.
         """
         after = trace.between(fault_s + DAMPING_BEGINS_S, np.inf)
         if not len(after.time_s):
             return []
         energy = self.kinetic_energy(after, free)
         allowed = ENERGY_GAIN * energy[0] + NEGLIGIBLE_J
+        if falling is not None and energy.max() > allowed:
+            allowed += PUSHED_SHARE * self.kinetic_energy(falling.between(fault_s, np.inf)).max()
         if energy.max() <= allowed:
             return []
         late_s = after.time_s[int(energy.argmax())] - fault_s

@@ -10,6 +10,7 @@ from benchmarks.faults.judge import (
     FOLLOWS_RAD,
     HOLD_S,
     PUSHED_RAD_S,
+    PUSHED_SHARE,
     READ_AGE_S,
     STANDS_S,
     STANDSTILL_RAD_S,
@@ -41,7 +42,10 @@ The requirements are measured at the arm, not in the driver:
   the same, but with a limit of {pushed} rad/s. The joint whose servo cannot be read must only keep its current limit,
   and the requirement ends for the others once that joint has dropped onto its stop. *Reached joints stop*: the same
   for the servos before a cut cable; those behind it carry no current later than {watchdog} ms after their bus
-  watchdog's time. Half of the cables carry the power, too.
+  watchdog's time. Half of the cables carry the power, too. What drops pushes the joints that are held: their
+  kinetic energy may gain {pushed_share} % of what the arm has in free fall. (Seed 15, cut behind servo number 3: the
+  elbow drops with 1,880 mJ; its 2.4 N m vanish from the held shoulder, whose brake of 6 N m s/rad yields at 0.2 rad/s,
+  3 mJ. In free fall it would have 2,330 mJ.)
 - *No worse than free fall*, also for the other and the reached joints: the whole arm stands after {stands} s, or never
   has more kinetic energy (within {gain} %) than the same arm from the same moment on in free fall: without the driver
   until the watchdogs trip, and then without current; without any power where the cut takes the power away.
@@ -95,6 +99,7 @@ def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
         hold=HOLD_S,
         watchdog=round(1e3 * AFTER_WATCHDOG_S),
         stands=STANDS_S,
+        pushed_share=100 * PUSHED_SHARE,
         gain=round(100 * (ENERGY_GAIN - 1.0)),
     )
     runs, bad = sum(row.runs for row in rows), sum(row.violations for row in rows)

@@ -150,13 +150,15 @@ def outcome(
     found = judge.excess_current(trace) + judge.garbage(trace, run.published)
     stop_s = 0.0
     every = tuple(range(judge.robot.size))
+    fall = unpowered if disturbed.unpowered else falling
     match case.expectation:
         case "motion continues":
             found += _must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
             free = disturbed.axes if case.expectation != "arm stops" else ()
             seen = judge.until_contact(trace, free)
-            found += judge.late_damping(seen, fault_s, free) + judge.unstopped(seen, fault_s, free)
+            dropped = fall if case.expectation == "reached joints stop" else None
+            found += judge.late_damping(seen, fault_s, free, dropped) + judge.unstopped(seen, fault_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
         case "servo without current" | "arm without current":
@@ -164,7 +166,7 @@ def outcome(
             found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
             stop_s = judge.current_off_s(trace, fault_s, axes)
     if case.expectation in ("other joints stop", "reached joints stop", "no worse than free fall"):
-        found += judge.worse_than_free_fall(trace, unpowered if disturbed.unpowered else falling, fault_s)
+        found += judge.worse_than_free_fall(trace, fall, fault_s)
     if CUT in run.injected:
         found += judge.current_left(trace, fault_s, run.watchdog_s, disturbed.axes)
     if case.expectation != "motion continues" and (run.following or not re.search(case.named, run.text)):

@@ -247,6 +247,11 @@ def test_more_energy_than_in_free_fall_is_found(robot: Robot, judge: ArmJudge) -
     for most, found in ((0.9, 0), (1.0, 0), (1.2, 1)):
         driven = trace(robot, lambda t, v=most: v * np.clip(t, 0.0, 1.0))
         assert len(judge.worse_than_free_fall(driven, falling, FAULT_S)) == found
+    dropping = trace(robot, lambda t: 4.0 * np.clip(t, 0.0, 1.0))
+    for most, found in ((0.2, 0), (0.4, 1)):  # of what drops, 0.5 % may push the joints that are held
+        pushed = trace(robot, lambda t, v=most: v * np.clip(t, 0.0, 1.0))
+        assert len(judge.late_damping(pushed, FAULT_S, (), dropping)) == found
+        assert len(judge.late_damping(pushed, FAULT_S)) == 1
     brief = trace(robot, lambda t: np.where((t > 0.0) & (t < 0.2), 2.0, 0.0))
     assert not judge.worse_than_free_fall(brief, falling, FAULT_S)  # it stands
 
