@@ -179,6 +179,15 @@ def test_findings_that_do_not_forbid_a_start(robot: Robot, bus: EmulatedServoBus
     assert "does not switch off at overheating" in found[0].text
 
 
+def test_a_goal_pwm_that_limits_torque_is_lifted(robot: Robot, bus: EmulatedServoBus) -> None:
+    """It follows the PWM limit at power-on only."""
+    bus.chain.servos[5].set(table.PWM_LIMIT, 100)
+    bus.chain.servos[5].set(table.GOAL_PWM, 100)
+    with DynamixelArm(robot, bus.port) as arm:
+        assert f"servo 5 ({robot.joint_names[3]}): PWM limit 100 -> 885" in arm.changed
+    assert {servo.get(table.GOAL_PWM) for servo in bus.chain.servos.values()} == {885}
+
+
 def test_a_servo_that_answers_pings_only_is_told_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
     bus.chain.servos[5].set(table.STATUS_RETURN_LEVEL, 0)
     with DynamixelArm(robot, bus.port) as arm:
