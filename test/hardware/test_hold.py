@@ -70,6 +70,20 @@ def test_a_joint_that_stands_where_it_is_held_is_not_pushed_until_it_breaks_loos
     assert (crept > 1.5 * first).all()
 
 
+def test_what_is_in_doubt_of_a_load_is_not_held_unseen(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    """Too much current drives a joint that nobody sees faster than it would fall."""
+    current, caps = 0.5 * robot.current_limits, robot.current_limits
+    unseen = np.array([False] + [True] * 7)
+    for accelerating, sure in ((0.0, True), (1.0, False)):
+        hold.reset()
+        for _ in range(1000):
+            hold.track(current, STILL)
+        hold.begin(np.full(8, accelerating))
+        drive = hold.drive(middle, np.full(8, accelerating), unseen, caps)
+        assert (drive[1:] == hold.load[1:]).all()
+        assert (drive[0] == hold.load[0]) == sure and 0.0 <= drive[0] * np.sign(hold.load[0]) <= abs(hold.load[0])
+
+
 def test_what_was_not_seen_does_not_bend_the_load(hold: Hold, robot: Robot) -> None:
     """A joint goes silent in motion: commands flow for some cycles more, and its last velocity stands still."""
     dq, current = np.full(8, -0.6), 0.5 * robot.current_limits
