@@ -87,7 +87,7 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
     "hot": ("temperature", "error", "is at 80 deg C", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 80)),
     "warm": ("temperature", "warning", "current limit is lowered", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 70)),
     "settings": ("settings", "error", "drive mode is 1 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 1)),
-    "operating mode": ("settings", "error", "mode is 3 (", "eeprom", lambda s: s.set(table.OPERATING_MODE, 3)),
+    "operating mode": ("settings", "error", "mode is 16 (", "eeprom", lambda s: s.set(table.OPERATING_MODE, 16)),
     "return delay": (
         "settings",
         "error",
@@ -246,7 +246,7 @@ def test_servos_as_delivered_are_brought_to_the_bus(robot: Robot, bus: EmulatedS
         robot.servo_ids,
     )
     lines = apply_fixes(robot, bus.port, None, ["eeprom", "baud-rate"])
-    assert lines[0] == "servo 2: baud rate 57600 -> 3000000 bit/s" and len(lines) == 8 + 16
+    assert lines[0] == "servo 2: baud rate 57600 -> 3000000 bit/s" and len(lines) == 8 + 8
     assert not look(robot, bus).must_act
 
 
@@ -273,7 +273,7 @@ def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: Emula
     assert "dynid doctor --fix eeprom" in shown.output and "fix the errors above" in shown.output
     told = CliRunner().invoke(app, [*arguments, "--fix", "eeprom", "--json"])
     content = json.loads(told.output)
-    assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 16
+    assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 8
     assert {one["level"] for one in content["findings"] if one["check"] != "cycle"} == {"ok"}
     again = CliRunner().invoke(app, [*arguments, "--fix", "eeprom"])
     assert again.exit_code == 0 and "nothing to fix" in again.output and "the arm is ready to be driven" in again.output

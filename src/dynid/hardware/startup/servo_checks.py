@@ -174,10 +174,19 @@ def eeprom_differences(snapshots: Sequence[Snapshot]) -> list[tuple[int, Registe
     ]
 
 
+def unfit_settings(snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
+    """Those that a start may not change unasked: position mode is what the driver leaves, and finds again."""
+    return [
+        (servo_id, register, found, wanted)
+        for servo_id, register, found, wanted in eeprom_differences(snapshots)
+        if register is not table.OPERATING_MODE or found != table.POSITION_MODE
+    ]
+
+
 def _settings(snapshots: Sequence[Snapshot]) -> list[Finding]:
     """One finding for all settings in EEPROM, or none."""
     by_value: dict[tuple[Register, int, int], list[int]] = {}
-    for servo_id, register, found, wanted in eeprom_differences(snapshots):
+    for servo_id, register, found, wanted in unfit_settings(snapshots):
         by_value.setdefault((register, found, wanted), []).append(servo_id)
     if not by_value:
         return []

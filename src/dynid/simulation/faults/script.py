@@ -69,7 +69,7 @@ class Unplugged(Strict):
 
 
 class CableCut(Strict):
-    """The cable breaks for good behind a servo, or before the first: all behind it hear and say nothing any more.
+    """The cable breaks for good behind a servo, or before the first: all behind it neither receive nor answer any more.
 
     With the supply in the cable they have no power; `powered`, they drive on until their watchdogs trip.
     """
