@@ -160,7 +160,7 @@ class Hold:
         if valid is None:
             return self.load
         doubt = np.where(valid | self._captured, 0.0, self._doubt)
-        return np.sign(self.load) * np.maximum(np.abs(self.load) - doubt, 0.0)
+        return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - doubt, 0.0))
 
     def soft_limit_spring(self, q: FloatArray) -> FloatArray:
         """The current that leads a joint out of its soft zone, (n,) [A]; 0 where it is not in it."""
