@@ -2,8 +2,11 @@
 
 import math
 import os
+import select
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,6 +34,32 @@ def test_one_process_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_errors_arrive(processes: int) -> None:
     with pytest.raises(ValueError, match="math domain error"):
         list(in_processes(math.sqrt, [1, -1, 4], processes=processes))
+
+
+KILLED = """
+import os, threading
+from dynid.parallel import in_processes
+
+def work(_):
+    print(os.getpid(), flush=True)
+    threading.Event().wait()
+
+if __name__ == "__main__":
+    list(in_processes(work, [1, 2], processes=2))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_children_end_with_a_parent_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "program.py").write_text(KILLED)
+    with subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        children = [os.pidfd_open(int(parent.stdout.readline())) for _ in range(2)]
+        parent.send_signal(number)
+    for child in children:
+        ended, _, _ = select.select([child], [], [], 60.0)
+        os.close(child)
+        assert ended
 
 
 def test_commands_run_their_linear_algebra_with_one_thread() -> None:

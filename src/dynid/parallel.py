@@ -37,9 +37,7 @@ def in_processes(
         return
     with _one_thread_each():
         # a fresh interpreter: a fork of a process with threads may hang
-        pool = ProcessPoolExecutor(
-            count, multiprocessing.get_context("spawn"), initializer=_watch, initargs=(os.getpid(),)
-        )
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_watch)
         try:
             futures = {pool.submit(work, item): index for index, item in enumerate(items)}
             for future in as_completed(futures):
@@ -63,14 +61,13 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _watch(parent: int) -> None:
+def _watch() -> None:
     """End this process when its parent was killed and can no longer end it."""
 
     def wait() -> None:
         sentinel = multiprocessing.parent_process()
-        if sentinel is not None:
-            sentinel.join()
-        if os.getppid() != parent:
-            os._exit(1)
+        assert sentinel is not None
+        sentinel.join()  # the parent's identifier may still be its own then, so it is not looked at
+        os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
