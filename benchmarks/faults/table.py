@@ -71,8 +71,8 @@ energy [mJ] of the arm within 3 s, from the same moments on:
 | brake, then no current | 1500, 3128, 4 of 31 | |
 | nothing: the watchdogs trip | 1623, 4687 | 1367 |
 
-In doubt is twice the current that accelerates the joint at that moment. A load that is held too high drives a joint
-that nobody sees, faster than it would fall: these are the violations that the table shows where all servos are silent.
+In doubt is twice the current that accelerates the joint at that moment: a load that is held too high drives a joint
+that nobody sees faster than it would fall. The violations that are left where all servos are silent are open.
 
 ## Your own faults
 
