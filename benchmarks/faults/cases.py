@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.faults.lockstep import MOTION_WINDOW_S, STOP_WINDOW_S, Disturbed
+from benchmarks.faults.lockstep import FALL_WINDOW_S, MOTION_WINDOW_S, STOP_WINDOW_S, Disturbed
 from benchmarks.faults.motion import Disturbance, JointCommand
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.faults.line import LineFaultKind
 from dynid.simulation.faults.script import (
+    CableCut,
     Fault,
     HardwareError,
     LineFault,
@@ -24,12 +25,19 @@ from dynid.simulation.faults.script import (
 
 Random = np.random.Generator
 Expectation = Literal[
-    "motion continues", "arm stops", "other joints stop", "fault named", "servo without current", "arm without current"
+    "motion continues",
+    "arm stops",
+    "other joints stop",
+    "reached joints stop",
+    "no worse than free fall",
+    "servo without current",
+    "arm without current",
 ]
 SERVO_WINDOW_S = 0.4  # the watchdog's time and more
 REBOOT_WINDOW_S = 0.7  # slow values come round once in half a second
 SUSPENDED_S = 0.5
 LASTING_S = 60.0  # longer than any run
+LONGEST_CHAIN = 8  # servos; in a shorter chain some of the cuts are at the same place
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: 
     return Disturbed(
         faults=lambda at_s: (LineFault(at_s=at_s, **options),),
         axes=(axis,) if one else (),
-        window_s=STOP_WINDOW_S if lasting else MOTION_WINDOW_S,
+        window_s=(STOP_WINDOW_S if one else FALL_WINDOW_S) if lasting else MOTION_WINDOW_S,
     )
 
 
@@ -78,7 +86,7 @@ def _brief(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
 
 def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
     """Nobody can brake a joint that cannot be seen: of it nothing is asked, but that its current keeps its limit."""
-    expectation: Expectation = "other joints stop" if one else "fault named"
+    expectation: Expectation = "other joints stop" if one else "no worse than free fall"
     return FaultCase(f"{name}, for good", expectation, "servo|reply|answer", partial(_line, kind, one, True))
 
 
@@ -109,6 +117,25 @@ def _unplug(random: Random, _: Robot) -> Disturbed:
         window_s=out_s + SERVO_WINDOW_S,
         reopen_s=out_s + 0.1,
     )
+
+
+def _cut(reached: int, random: Random, robot: Robot) -> Disturbed:
+    """Only the first servos of the chain are reached; the others have their power, or lose it, too."""
+    left, powered = reached % robot.size, bool(random.integers(2))
+    last = robot.servo_ids[left - 1] if left else None
+    return Disturbed(
+        faults=lambda at_s: (CableCut(kind="cable_cut", at_s=at_s, servo=last, powered=powered),),
+        axes=tuple(range(left, robot.size)),
+        unpowered=not powered,
+        window_s=STOP_WINDOW_S if left else FALL_WINDOW_S,
+    )
+
+
+def _cable_cut(reached: int) -> FaultCase:
+    if not reached:
+        return FaultCase("cable cut before all servos", "no worse than free fall", "servo", partial(_cut, 0))
+    name = f"cable cut behind servo number {reached}"
+    return FaultCase(name, "reached joints stop", "servo", partial(_cut, reached))
 
 
 def _clock_step(random: Random, _: Robot) -> Disturbed:
@@ -212,6 +239,7 @@ LOCKSTEP_CASES: tuple[FaultCase, ...] = (
     _bad_commands("commands from two publishers", _two_publishers, "publisher|two"),
     FaultCase("host suspended for 500 ms", "arm without current", "watchdog|suspended|stood still", _suspend),
     FaultCase("clock stepped", "motion continues", "", _clock_step),
+    *(_cable_cut(reached) for reached in range(LONGEST_CHAIN)),
 )
 START_CASES: tuple[StartCase, ...] = (
     StartCase("baud mismatch at start", "baud rate|missing servo", _wrong_baud),

@@ -15,6 +15,8 @@ DAMPING_BEGINS_S = 0.025
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # slower than this is a joint that is held while another one, which cannot be seen, swings
+STANDS_S = 0.3  # where not all servos can be reached, an arm that stands by then has stopped well
+PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
 HOLD_S = 0.2  # how long after `STANDSTILL_S` the arm is watched for standing still
 ENERGY_GAIN = 1.05
@@ -69,16 +71,21 @@ class ArmJudge:
         touched = np.any((trace.q[:, chosen] <= lower[chosen]) | (trace.q[:, chosen] >= upper[chosen]), axis=1)
         return trace.between(-np.inf, trace.time_s[int(touched.argmax()) - 1]) if touched.any() else trace
 
-    def late_damping(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
+    def late_damping(
+        self, trace: ArmTrace, fault_s: float, free: Collection[int] = (), falling: ArmTrace | None = None
+    ) -> list[str]:
         """Whether the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
 
-        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then.
+        Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then, and
+        `PUSHED_SHARE` of what the whole arm has in free fall (`falling`): that is how hard the free axes may push.
         """
         after = trace.between(fault_s + DAMPING_BEGINS_S, np.inf)
         if not len(after.time_s):
             return []
         energy = self.kinetic_energy(after, free)
         allowed = ENERGY_GAIN * energy[0] + NEGLIGIBLE_J
+        if falling is not None and energy.max() > allowed:
+            allowed += PUSHED_SHARE * self.kinetic_energy(falling.between(fault_s, np.inf)).max()
         if energy.max() <= allowed:
             return []
         late_s = after.time_s[int(energy.argmax())] - fault_s
@@ -124,6 +131,19 @@ class ArmJudge:
         after = trace.between(fault_s, np.inf)
         flowing = np.flatnonzero(after.current_a[:, list(axes)].any(axis=1))
         return float(after.time_s[flowing[-1]] - fault_s) if len(flowing) else 0.0
+
+    def worse_than_free_fall(self, trace: ArmTrace, falling: ArmTrace, fault_s: float) -> list[str]:
+        """Whether an arm that did not stand still after `STANDS_S` had more energy than one without any current.
+
+        `falling` is the arm from the same moment on, of which all bus watchdogs trip. Compared is the most kinetic
+        energy of the whole arm.
+        """
+        if self.stop_s(trace, fault_s) <= STANDS_S:
+            return []
+        most, allowed = (self.kinetic_energy(one.between(fault_s, np.inf)).max() for one in (trace, falling))
+        if most <= ENERGY_GAIN * allowed + NEGLIGIBLE_J:
+            return []
+        return [f"the arm had {1e3 * most:.1f} mJ at most, in free fall {1e3 * allowed:.1f} mJ"]
 
     def disturbed(self, trace: ArmTrace, undisturbed: ArmTrace, until_s: float) -> list[str]:
         """Whether the arm left the motion that it would have made without the fault."""

@@ -32,6 +32,7 @@ from dynid.simulation.servo.trace import ArmTrace, TracedArm
 PORT = "the simulated line"
 STOP_WINDOW_S = STANDSTILL_S + HOLD_S
 MOTION_WINDOW_S = 0.3
+FALL_WINDOW_S = 3.0  # an arm that falls has reached its stops by then
 LONGEST_START_S = 10.0
 
 Counters = dict[str, int]
@@ -47,6 +48,7 @@ class Disturbed:
         commands: what happens to commands from then on.
         world: what else happens then, to the clock.
         axes: whose servos are hit, where it is not all of them.
+        unpowered: whether those servos lose their power, too.
         driver_gone_s: for how long the fault keeps the driver from running [s].
         window_s: how long the arm is watched from then on [s].
         reopen_s: how long after the fault opening the port again is tried [s]; None does not.
@@ -56,6 +58,7 @@ class Disturbed:
     commands: Disturbance | None = None
     world: Callable[[SimulatedClock], None] | None = None
     axes: tuple[int, ...] = ()
+    unpowered: bool = False
     driver_gone_s: float = 0.0
     window_s: float = STOP_WINDOW_S
     reopen_s: float | None = None

@@ -9,18 +9,26 @@ import numpy as np
 
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
 from benchmarks.faults.judge import ArmJudge
-from benchmarks.faults.lockstep import MOTION_WINDOW_S, Disturbed, LockstepChain, LockstepRun, run_start
+from benchmarks.faults.lockstep import FALL_WINDOW_S, MOTION_WINDOW_S, Disturbed, LockstepChain, LockstepRun, run_start
 from benchmarks.faults.motion import random_piece
 from dynid.errors import UnknownNameError
 from dynid.hardware.loop.diagnostics import LINE
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.parallel import in_processes
 from dynid.robot import Robot, load_robot
+from dynid.simulation.faults.script import CableCut, Unplugged
 from dynid.simulation.servo.trace import ArmTrace
 
 UNDISTURBED = Disturbed(window_s=MOTION_WINDOW_S)
+FREE_FALL = Disturbed(faults=lambda at_s: (Unplugged(kind="unplugged", at_s=at_s),), window_s=FALL_WINDOW_S)
+WITHOUT_POWER = Disturbed(
+    faults=lambda at_s: (CableCut(kind="cable_cut", at_s=at_s, powered=False),), window_s=FALL_WINDOW_S
+)
+# what faults are compared with: nothing happens; the watchdogs of all servos trip; all servos lose their power at once
+REFERENCES = (UNDISTURBED, FREE_FALL, WITHOUT_POWER)
 MOST_FINDINGS = 3
 LONGEST_FINDING = 400
+CUT = "cable_cut"
 EVERY_CASE: tuple[FaultCase | StartCase, ...] = (*LOCKSTEP_CASES, *START_CASES)
 
 
@@ -114,39 +122,53 @@ def run_lockstep(
     shared: list[ArmTrace] = []
 
     def conclude(index: int, run: LockstepRun) -> ArmTrace | Outcome:
-        if index == 0:
+        if index < len(REFERENCES):
             return run.trace
-        return outcome(judge, cases[index - 1], disturbed[index - 1], seed, run, shared[0])
+        number = index - len(REFERENCES)
+        return outcome(judge, cases[number], disturbed[number], seed, run, *shared)
 
     def learn(result: ArmTrace | Outcome) -> None:
         if isinstance(result, ArmTrace):
             shared.append(result)
 
-    found = chain.branch([UNDISTURBED, *disturbed], conclude, learn)
-    return [one for one in found[1:] if isinstance(one, Outcome)]
+    found = chain.branch([*REFERENCES, *disturbed], conclude, learn)
+    return [one for one in found if isinstance(one, Outcome)]
 
 
 def outcome(
-    judge: ArmJudge, case: FaultCase, disturbed: Disturbed, seed: int, run: LockstepRun, undisturbed: ArmTrace
+    judge: ArmJudge,
+    case: FaultCase,
+    disturbed: Disturbed,
+    seed: int,
+    run: LockstepRun,
+    undisturbed: ArmTrace,
+    falling: ArmTrace,
+    unpowered: ArmTrace,
 ) -> Outcome:
-    """Judge one run by the arm, and by what the driver says of the fault."""
+    """Judge one run by the arm, and by what the driver says of the fault; the last three are `REFERENCES`."""
     trace, fault_s = run.trace, run.fault_s
     found = judge.excess_current(trace) + judge.garbage(trace, run.published)
     stop_s = 0.0
     every = tuple(range(judge.robot.size))
+    fall = unpowered if disturbed.unpowered else falling
     match case.expectation:
         case "motion continues":
             found += _must_go_on(judge, case, run, undisturbed)
-        case "arm stops" | "other joints stop":
-            free = disturbed.axes if case.expectation == "other joints stop" else ()
+        case "arm stops" | "other joints stop" | "reached joints stop":
+            free = disturbed.axes if case.expectation != "arm stops" else ()
             seen = judge.until_contact(trace, free)
-            found += judge.late_damping(seen, fault_s, free) + judge.unstopped(seen, fault_s, free)
+            dropped = fall if case.expectation == "reached joints stop" else None
+            found += judge.late_damping(seen, fault_s, free, dropped) + judge.unstopped(seen, fault_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
         case "servo without current" | "arm without current":
             axes = disturbed.axes if case.expectation == "servo without current" else every
             found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
             stop_s = judge.current_off_s(trace, fault_s, axes)
+    if case.expectation in ("other joints stop", "reached joints stop", "no worse than free fall"):
+        found += judge.worse_than_free_fall(trace, fall, fault_s)
+    if CUT in run.injected:
+        found += judge.current_left(trace, fault_s, run.watchdog_s, disturbed.axes)
     if case.expectation != "motion continues" and (run.following or not re.search(case.named, run.text)):
         found.append(f"the driver did not name it; its text: {run.text}")
     if run.reopened:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from benchmarks.faults.cases import FaultCase, StartCase
+from benchmarks.faults.cases import LOCKSTEP_CASES, FaultCase, StartCase
 from benchmarks.faults.judge import ArmJudge, Published
 from benchmarks.faults.table import fault_document
 from benchmarks.faults.table_run import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
@@ -190,7 +190,7 @@ def test_a_bad_driver_is_found(robot: Robot, name: str, make_guard: Any, words: 
 @pytest.mark.slow
 def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """One servo that is silent silences all behind it: who blames them, too, brakes none of them."""
-    name, seeds = "missing reply of one servo, for good", (0, 9)
+    name, seeds = "missing reply of one servo, for good", (9, 11)
     assert [one.violations for seed in seeds for one in lockstep(robot, [name], seed)] == [(), ()]
 
     class GivesUp(SafetyGuard):
@@ -208,6 +208,52 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
         text for seed in seeds for one in lockstep(robot, [name], seed, GivesUp) for text in one.violations
     )
     assert "gained speed" in texts or "moved at" in texts, texts
+
+
+CUTS = [case.name for case in LOCKSTEP_CASES if "cable cut" in case.name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_arm_stops_wherever_its_cable_is_cut(robot: Robot, seed: int) -> None:
+    found = lockstep(robot, CUTS, seed)
+    assert [(one.fault, one.violations) for one in found] == [(name, ()) for name in CUTS]
+    assert len(found) == robot.size and max(one.stop_ms for one in found) < 300.0
+
+
+@pytest.mark.slow
+def test_a_driver_that_looks_for_each_servo_behind_a_cut_is_found(
+    robot: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile the servos that are reached drive on: with 2 A for 0.1 s, seed 1 saw."""
+
+    def search(cycle: StateCycle, port: Any, *_: object) -> None:
+        asked = others = cycle._asked
+        while (silent := np.flatnonzero(others & ~cycle._answered())).size > 1:
+            others = others.copy()
+            others[silent[0]] = False
+            cycle._ask(others)
+            cycle._wait_out_quarantine()
+            cycle._exchange(port, False)
+        cycle._ask(asked)
+
+    monkeypatch.setattr(StateCycle, "_read_without_silent", search)
+    (one,) = lockstep(robot, ["cable cut behind servo number 2"], 1)
+    assert "gained speed" in " ".join(one.violations)
+
+
+def test_more_energy_than_in_free_fall_is_found(robot: Robot, judge: ArmJudge) -> None:
+    falling = trace(robot, lambda t: np.clip(t, 0.0, 1.0))
+    for most, found in ((0.9, 0), (1.0, 0), (1.2, 1)):
+        driven = trace(robot, lambda t, v=most: v * np.clip(t, 0.0, 1.0))
+        assert len(judge.worse_than_free_fall(driven, falling, FAULT_S)) == found
+    dropping = trace(robot, lambda t: 4.0 * np.clip(t, 0.0, 1.0))
+    for most, found in ((0.2, 0), (0.4, 1)):  # of what drops, 0.5 % may push the joints that are held
+        pushed = trace(robot, lambda t, v=most: v * np.clip(t, 0.0, 1.0))
+        assert len(judge.late_damping(pushed, FAULT_S, (), dropping)) == found
+        assert len(judge.late_damping(pushed, FAULT_S)) == 1
+    brief = trace(robot, lambda t: np.where((t > 0.0) & (t < 0.2), 2.0, 0.0))
+    assert not judge.worse_than_free_fall(brief, falling, FAULT_S)  # it stands
 
 
 def test_a_run_that_fails_says_so(robot: Robot) -> None:
@@ -270,4 +316,4 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
 def test_the_script_in_the_document_is_one() -> None:
     text = fault_document([FaultRow("overload", 1, 0, 1.0)], "one", 1.0)
     script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
-    assert len(script.faults) == 5 and script.random is not None
+    assert len(script.faults) == 6 and script.random is not None

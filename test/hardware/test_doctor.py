@@ -87,6 +87,30 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
     "hot": ("temperature", "error", "is at 80 deg C", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 80)),
     "warm": ("temperature", "warning", "current limit is lowered", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 70)),
     "settings": ("settings", "error", "drive mode is 1 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 1)),
+    "operating mode": ("settings", "error", "mode is 16 (", "eeprom", lambda s: s.set(table.OPERATING_MODE, 16)),
+    "return delay": (
+        "settings",
+        "error",
+        "time is 250 instead",
+        "eeprom",
+        lambda s: s.set(table.RETURN_DELAY_TIME, 250),
+    ),
+    "PWM limit": (
+        "settings",
+        "error",
+        "PWM limit is 100 instead of 885",
+        "eeprom",
+        lambda s: s.set(table.PWM_LIMIT, 100),
+    ),
+    "secondary ID": ("settings", "error", "ID is 3 instead of 255", "eeprom", lambda s: s.set(table.SECONDARY_ID, 3)),
+    "startup": ("settings", "error", "is 1 instead of 0", "eeprom", lambda s: s.set(table.STARTUP_CONFIGURATION, 1)),
+    "goal PWM": ("goal PWM", "warning", "goal PWM 100", "", lambda s: s.set(table.GOAL_PWM, 100)),
+    "too hot": ("temperature limit", "error", "limit of 90", "", lambda s: s.set(table.TEMPERATURE_LIMIT, 90)),
+    "too cold": ("temperature limit", "error", "limit of 70", "", lambda s: s.set(table.TEMPERATURE_LIMIT, 70)),
+    "low voltage": ("voltage", "warning", "limits 11.5 to", "", lambda s: s.set(table.MIN_VOLTAGE_LIMIT, 115)),
+    "high voltage": ("voltage", "warning", "to 12.5 V", "", lambda s: s.set(table.MAX_VOLTAGE_LIMIT, 125)),
+    "shock": ("shutdown", "warning", "not switch off at electrical", "", lambda s: s.set(table.SHUTDOWN, 0b100100)),
+    "dip": ("shutdown", "warning", "switches off at input", "", lambda s: s.set(table.SHUTDOWN, 0b110101)),
     "quiet": ("answers", "warning", "do not confirm writes", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 1)),
     "mute": ("answers", "warning", "answers pings but not reads", "", lambda s: s.set(table.STATUS_RETURN_LEVEL, 0)),
 }
@@ -96,8 +120,26 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
 def test_what_is_wrong_with_a_servo_is_found(robot: Robot, healthy: EmulatedServoBus, name: str) -> None:
     check, level, words, fix, spoil = SPOILED[name]
     spoil(healthy.chain.servos[4])
-    one = finding(look(robot, healthy), check)
+    found = look(robot, healthy)
+    one = finding(found, check)
     assert (one.level, one.fix, one.servo_ids) == (level, fix, (4,)) and words in one.text and one.remedy
+    assert "limits" not in [one.check for one in found.findings] or check in (
+        "hardware error",
+        "torque",
+        "answers",
+        "temperature",
+    )
+    if fix == "eeprom":
+        assert len(apply_fixes(robot, healthy.port, None, ["eeprom"])) == 1
+        assert "settings" not in [one.check for one in look(robot, healthy).findings]
+
+
+def test_different_firmware_at_servos_of_one_model_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.chain.servos[3].set(table.FIRMWARE_VERSION, 45)  # the only XM540
+    assert "firmware versions" not in [one.check for one in look(robot, healthy).findings]
+    healthy.chain.servos[5].set(table.FIRMWARE_VERSION, 45)
+    one = finding(look(robot, healthy), "firmware versions")
+    assert one.level == "warning" and one.text.endswith("48 at 2, 4, 6, 7, 8, 9; 45 at 5") and 3 not in one.servo_ids
 
 
 def test_servos_that_are_not_the_robots_are_found(robot: Robot, healthy: EmulatedServoBus) -> None:
@@ -204,7 +246,7 @@ def test_servos_as_delivered_are_brought_to_the_bus(robot: Robot, bus: EmulatedS
         robot.servo_ids,
     )
     lines = apply_fixes(robot, bus.port, None, ["eeprom", "baud-rate"])
-    assert lines[0] == "servo 2: baud rate 57600 -> 3000000 bit/s" and len(lines) == 8 + 16
+    assert lines[0] == "servo 2: baud rate 57600 -> 3000000 bit/s" and len(lines) == 8 + 8
     assert not look(robot, bus).must_act
 
 
@@ -231,7 +273,7 @@ def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: Emula
     assert "dynid doctor --fix eeprom" in shown.output and "fix the errors above" in shown.output
     told = CliRunner().invoke(app, [*arguments, "--fix", "eeprom", "--json"])
     content = json.loads(told.output)
-    assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 16
+    assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 8
     assert {one["level"] for one in content["findings"] if one["check"] != "cycle"} == {"ok"}
     again = CliRunner().invoke(app, [*arguments, "--fix", "eeprom"])
     assert again.exit_code == 0 and "nothing to fix" in again.output and "the arm is ready to be driven" in again.output

@@ -14,6 +14,7 @@ from dynid.hardware.bus.clock import Clock
 from dynid.hardware.bus.protocol import Instruction, Packet
 from dynid.hardware.loop.diagnostics import OK, OLD_S, WARN, servo_status
 from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.startup.bring_up import StartOptions
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.servo.unstated import RANGE_ERROR, Unstated
@@ -27,14 +28,47 @@ def test_a_real_port_is_refused_unless_allowed(robot: Robot) -> None:
         allowed.open()
 
 
-def test_opening_sets_the_servos_up_and_writes_eeprom_only_once(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_opening_sets_the_servos_up_and_closing_leaves_a_safe_mode(robot: Robot, bus: EmulatedServoBus) -> None:
     with DynamixelArm(robot, bus.port) as arm:
-        assert len(arm.changed) == 16 and "operating mode 3 -> 0" in arm.changed[1]
+        assert len(arm.changed) == 8 and "return delay time 250 -> 0" in arm.changed[0]
         for servo in bus.chain.servos.values():
             assert servo.get(table.OPERATING_MODE) == table.CURRENT_MODE
             assert servo.get(table.GOAL_CURRENT) == 0 and not servo.torque_enabled
-    with DynamixelArm(robot, bus.port) as arm:
+    for servo in bus.chain.servos.values():
+        assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE
+        assert servo.get(table.GOAL_CURRENT) == 0 and not servo.torque_enabled and not servo.get(table.BUS_WATCHDOG)
+    with DynamixelArm(robot, bus.port, start=StartOptions()) as arm:
         assert arm.changed == []
+        assert bus.chain.servos[4].get(table.OPERATING_MODE) == table.CURRENT_MODE
+
+
+def test_what_current_mode_would_leave_behind_runs_away(robot: Robot, bus: EmulatedServoBus) -> None:
+    """What closing avoids: after power-on the goal current is the limit, and somebody switches torque on."""
+    servo, left_so = bus.chain.servos[4], bus.chain.servos[5]
+    with DynamixelArm(robot, bus.port):
+        pass
+    left_so.set(table.OPERATING_MODE, table.CURRENT_MODE)
+    for one in (servo, left_so):
+        one.reboot()
+        one.set(table.GOAL_CURRENT, one.get(table.CURRENT_LIMIT))  # the manual's value at power-on
+        one.set(table.TORQUE_ENABLE, 1)
+    assert left_so.drive_current_count == left_so.get(table.CURRENT_LIMIT) and servo.drive_current_count == 0
+
+
+def test_a_servo_that_does_not_take_the_safe_mode_is_named(robot: Robot, bus: EmulatedServoBus) -> None:
+    arm = DynamixelArm(robot, bus.port)
+    arm.open()
+    write = arm.bus.write
+
+    def refused(servo_id: int, register: table.Register, value: int) -> None:
+        if register is table.OPERATING_MODE:
+            raise BusError(f"servo {servo_id}: write {value} {register.name}: access error")
+        write(servo_id, register, value)
+
+    arm.bus.write = refused  # type: ignore[method-assign]
+    with pytest.raises(BusError, match="servo 2: write 3 operating mode"):
+        arm.close()
+    assert not arm.bus.is_open
 
 
 def test_a_line_without_servos_is_told(robot: Robot, bus: EmulatedServoBus) -> None:

@@ -46,13 +46,57 @@ def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
 def test_the_spring_learns_the_load_and_gives_way_to_a_push(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     caps = robot.current_limits
     hold.drive(middle, STILL, None, caps)
-    first = hold.drive(middle - 0.01, STILL, None, caps)
+    first = hold.drive(middle - 0.03, STILL, None, caps)
     for _ in range(500):
-        later = hold.drive(middle - 0.01, STILL, None, caps)
+        later = hold.drive(middle - 0.03, STILL, None, caps)
     assert (later > 1.5 * first).all() and (hold.load > 0.0).all()
     hold.drive(middle - 0.5, STILL, None, caps)  # pushed away, farther than the slip
     load = hold.load.copy()
     assert (hold.drive(middle - 0.4, STILL, None, caps) - load <= 1e-9).all()  # held there now
+
+
+def test_a_joint_that_stands_where_it_is_held_is_not_pushed_until_it_breaks_loose(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
+    """Learning on would build up current against friction; a joint that creeps is another matter."""
+    caps, creeping = robot.current_limits, np.full(8, -0.03)
+    hold.drive(middle, STILL, None, caps)
+    first = hold.drive(middle - 0.01, STILL, None, caps)
+    for _ in range(500):
+        standing = hold.drive(middle - 0.01, STILL, None, caps)
+    assert (standing == first).all()
+    for _ in range(500):
+        crept = hold.drive(middle - 0.01, creeping, None, caps)
+    assert (crept > 1.5 * first).all()
+
+
+def test_what_is_in_doubt_of_a_load_is_not_held_unseen(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    """Too much current drives a joint that nobody sees faster than it would fall."""
+    current, caps = 0.5 * robot.current_limits, robot.current_limits
+    unseen = np.array([False] + [True] * 7)
+    for accelerating, sure in ((0.0, True), (1.0, False)):
+        hold.reset()
+        for _ in range(1000):
+            hold.track(current, STILL)
+        hold.begin(np.full(8, accelerating))
+        drive = hold.drive(middle, np.full(8, accelerating), unseen, caps)
+        assert (drive[1:] == hold.load[1:]).all()
+        assert (drive[0] == hold.load[0]) == sure and 0.0 <= drive[0] * np.sign(hold.load[0]) <= abs(hold.load[0])
+
+
+def test_what_was_not_seen_does_not_bend_the_load(hold: Hold, robot: Robot) -> None:
+    """A joint goes silent in motion: commands flow for some cycles more, and its last velocity stands still."""
+    dq, current = np.full(8, -0.6), 0.5 * robot.current_limits
+    for _ in range(1000):
+        hold.track(current, dq)
+    hold.begin(dq)
+    known = hold.load.copy()
+    unseen = np.array([False] + [True] * 7)
+    for _ in range(100):
+        hold.track(0.0 * current, 0.5 * dq, unseen)
+    hold.begin(np.where(unseen, 0.5 * dq, dq))
+    assert hold.load[0] == known[0]
+    assert (hold.load[1:] < known[1:]).all()
 
 
 def test_a_joint_that_is_not_read_keeps_its_load(hold: Hold, robot: Robot, middle: np.ndarray) -> None:

@@ -308,6 +308,17 @@ def test_the_brake_of_a_joint_that_is_not_read_any_more_fades(guard: SafetyGuard
     assert seen_again[7] == pytest.approx(currents[0][7], rel=0.1)
 
 
+def test_a_joint_that_went_silent_before_it_is_braked_gets_the_whole_brake(
+    guard: SafetyGuard, middle: np.ndarray
+) -> None:
+    """While commands are followed nothing brakes, so its last velocity is what is left when braking begins."""
+    valid, dq = np.array([True] * 7 + [False]), np.ones(8)
+    for _ in range(15):
+        guard.filter(STILL, 0.0, middle, dq, valid)
+    unseen = guard.filter(STILL, 1.0, middle, dq, valid).current_a
+    assert unseen[7] == pytest.approx(guard.filter(None, 0.0, middle, dq).current_a[7], rel=0.1)
+
+
 def test_every_pair_outside_the_table_is_refused(robot: Robot) -> None:
     for state in GuardState:
         for event in GuardEvent:

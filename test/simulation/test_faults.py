@@ -16,6 +16,7 @@ from dynid.hardware.bus.protocol import (
     build_status,
     build_sync_read,
     build_sync_write,
+    build_write,
 )
 from dynid.robot import Robot
 from dynid.simulation.faults.line import LINE_FAULTS, spoil
@@ -109,6 +110,7 @@ def test_a_script_is_read_whole(tmp_path: Path) -> None:
         ("{kind: hardware_error, servo: 3, error: boredom}", "error"),
         ("{kind: unplugged, servo: 3}", "servo"),
         ("{kind: baud_rate, baudrate: 12}", "baudrate"),
+        ("{kind: cable_cut, for_s: 1.0}", "for_s"),
     ],
 )
 def test_what_is_wrong_in_a_script_is_named(tmp_path: Path, line: str, words: str) -> None:
@@ -194,6 +196,31 @@ def test_the_cable_goes_out_and_in(chain: ServoChain) -> None:
         seen.append(faults.plugged)
         chain.advance(0.008)
     assert seen == [True, True, False, True] and faults.injected == {"unplugged": 1}
+
+
+@pytest.mark.parametrize("powered", [True, False])
+def test_servos_behind_a_cut_cable_hear_nothing_and_stop_by_their_watchdogs(chain: ServoChain, powered: bool) -> None:
+    plant = chain.plant
+    assert isinstance(plant, IndependentAxesPlant)
+    for servo_id in chain.servos:
+        send(chain, build_write(servo_id, table.BUS_WATCHDOG.address, bytes([5])))  # 0.1 s
+    faults = injector(chain, {"kind": "cable_cut", "at_s": 0.01, "servo": 4, "powered": powered})
+    carried = plant.current_a.copy()
+    chain.advance(0.02)
+    faults.advance()
+    assert faults.injected == {"cable_cut": 1}
+    assert [len(send(chain, build_ping(servo_id))) for servo_id in range(2, 10)] == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert (plant.current_a[:3] == carried[:3]).all()
+    assert (plant.current_a[3:] == (carried[3:] if powered else 0.0)).all()
+    for _ in range(12):  # those that are reached are fed
+        chain.advance(0.01)
+        send(chain, build_ping(2))
+    assert (plant.current_a[:3] == carried[:3]).all() and not plant.current_a[3:].any()
+
+
+def test_a_cable_may_be_cut_before_all_servos(chain: ServoChain) -> None:
+    injector(chain, {"kind": "cable_cut"}).advance()
+    assert not any(send(chain, build_ping(servo_id)) for servo_id in chain.servos)
 
 
 def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:

@@ -183,15 +183,21 @@ class DynamixelArm:
         )
 
     def close(self) -> None:
-        """Zero current, torque off, and close the port; more than once does no harm.
+        """Zero current, torque off, position mode, and close the port; more than once does no harm.
+
+        A servo that is left in current mode has its current limit as goal after power-on, and obeys no position limits:
+        whoever switches its torque on next would have it run away. In position mode it stays where it is.
 
         Raises:
-            BusError: torque off was not confirmed; the port is closed all the same.
+            BusError: torque off or the mode was not confirmed; the port is closed all the same.
         """
         if not self.bus.is_open:
             return
         try:
             self.disable()
+            for servo_id in self.robot.servo_ids:
+                self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
+                self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # which the mode's change has set to the limit
         finally:
             self.bus.close()
 

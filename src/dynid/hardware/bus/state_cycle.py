@@ -23,7 +23,9 @@ USUAL_LATENCY_S = 0.001
 OLDEST_REPLY_S = 0.020  # what this process, stalled, finds later than that is of another moment
 LEFT_OUT_AFTER = 2  # reads in which a servo was silent: one reply may be lost
 FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256
-ASKED_AGAIN_MARGIN_S = 0.003  # the first time: the others are not seen meanwhile, and may have to be braked
+ASKED_AGAIN_MARGIN_S = 0.003  # at first: the others are not seen meanwhile, and may have to be braked
+LONGEST_WAIT_S = 0.004  # a read that may not ask before then brings nothing: the motors must not be left alone
+ASKED_AGAIN_EVERY = 8  # reads: the longest that is spent on the silent, however many they are
 BESIDE_MARGIN_S = 0.00005  # between the reply of a servo that was asked beside and the next request
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 _STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
@@ -34,8 +36,10 @@ class StateCycle:
 
     One servo that is missing makes the fast read fail for all, so a failed one is followed by plain reads. Of a plain
     read it silences all servos behind it, since each waits for the reply of the one before: so only the first that is
-    silent is to blame, and the others are asked again without it at once. It is left out of further reads, or every one
-    would wait for its reply; it is asked again on its own, ever more seldom.
+    silent is to blame, and the others are asked again without it at once, once: while a read lasts, the motors carry
+    their last currents. Where nobody behind it answers then, the cable may be cut there, and all behind it are silent.
+    They are left out of further reads, or every one would wait for their replies; each is asked again on its own, ever
+    more seldom.
 
     Args:
         bus: an open bus.
@@ -80,6 +84,7 @@ class StateCycle:
         self._tags, self._size = endless(TAGGED_SIZES), table.STATE_SIZE
         self._took_s = 0.0
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = self._empty_reads = 0
+        self._nobody_asked_again_before = 0
         self._seen: set[int] = set()
         self._fast_failed = False
 
@@ -116,8 +121,9 @@ class StateCycle:
     def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
         """Current, velocity and position of all servos; `meanwhile` is called while the bytes are on the wire.
 
-        Waits out the quarantine first, if the read before was not answered in time. Never raises for what a servo
-        did or did not answer: see `StateReading.valid`. The returned object is overwritten by the next call.
+        Waits out the quarantine first, if the read before was not answered in time; for a long one not to its end, and
+        nothing is asked or valid then. Never raises for what a servo did or did not answer: see `StateReading.valid`.
+        The returned object is overwritten by the next call.
 
         Raises:
             BusError: the port is lost.
@@ -133,27 +139,42 @@ class StateCycle:
                 failed.append(error)
 
         with self.bus.line() as port:
-            self._wait_out_quarantine()
-            fast = self.fast_read and self._plain_reads_left == 0
-            before = self._unwanted()
-            self._plain_reads_left = max(0, self._plain_reads_left - 1)
-            complete = self._exchange(port, fast, unfailing)
-            if fast and not complete:
-                self._plain_reads_left, self._fast_failed = PLAIN_READS_AFTER_FAST_FAILURE, True
-            elif complete:  # nobody is missing: whatever it was, it is over
-                self._plain_reads_left = self._empty_reads = 0
-            elif len(self._seen) < self._asked_count:
-                self._read_without_silent(port, before)
-            if not fast:
-                self._fast_failed = False
-            if not complete:
-                self.counters.missing_by_servo += ~self._reading.valid
-            self._reads += 1
-            if self._asked_count < len(self._asked):
-                self._ask_again(port)
+            if self._wait_out_quarantine(max(self.quarantine_s, LONGEST_WAIT_S)):
+                self._read_all(port, unfailing)
+            else:
+                self._read_nothing()
+                unfailing()
         if failed:
             raise failed[0]
         return self._reading
+
+    def _read_all(self, port: WaitingPortHandler, meanwhile: Callable[[], None]) -> None:
+        """Ask, and once more where servos were silent."""
+        fast = self.fast_read and self._plain_reads_left == 0
+        before = self._unwanted()
+        self._plain_reads_left = max(0, self._plain_reads_left - 1)
+        complete = self._exchange(port, fast, meanwhile)
+        if fast and not complete:
+            self._plain_reads_left, self._fast_failed = PLAIN_READS_AFTER_FAST_FAILURE, True
+        elif complete:  # nobody is missing: whatever it was, it is over
+            self._plain_reads_left = self._empty_reads = 0
+        elif len(self._seen) < self._asked_count:
+            self._read_without_silent(port, before)
+        if not fast:
+            self._fast_failed = False
+        if not complete:
+            self.counters.missing_by_servo += ~self._reading.valid
+        self._reads += 1
+        if self._asked_count < len(self._asked):
+            self._ask_again(port)
+
+    def _read_nothing(self) -> None:
+        """A read that could not ask yet."""
+        reading = self._reading
+        reading.valid[:] = reading.complete = reading.repeated = False
+        reading.errors[:] = 0
+        reading.stamp_ns = self.bus.clock.monotonic_ns() + self.bus.realtime_offset_ns
+        self.counters.missing_by_servo += 1
 
     def ask_beside(self, servo_id: int, address: int, size: int) -> bool:
         """Have the next read ask one servo for less than a state first; False if not possible.
@@ -191,36 +212,36 @@ class StateCycle:
         self._beside, self._beside_reply = None, None if refused else packet.parameters
         return True
 
-    def _wait_out_quarantine(self) -> None:
+    def _wait_out_quarantine(self, longest_s: float = LONGEST_QUARANTINE_S) -> bool:
+        """Wait until a late reply should have come, or so long; whether it is over."""
         quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
         if quarantine_s > 0:
-            self.bus.clock.sleep(quarantine_s)
+            self.bus.clock.sleep(min(quarantine_s, longest_s))
+        return quarantine_s <= longest_s
 
     def _unwanted(self) -> tuple[int, ...]:
         """Counts of what arrived and was no answer: they change where replies are late rather than missing."""
         return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
-        """After a plain read in which servos were silent: read the others again, without the first that was.
+        """After a plain read in which servos were silent: read the others once more, without the first that was.
 
         Where nobody answers, there may be more than one to blame: the next such read leaves out one more. Where replies
         came late, since a count has changed from `before`, nobody was silent, and nobody is left out.
         """
-        asked = self._asked
-        others, blamed, empty = asked.copy(), np.zeros_like(asked), not self._seen
-        while (silent := np.flatnonzero(others & ~self._answered())).size > 1:
-            first = silent[: 1 + (self._empty_reads if empty else 0)]
-            if first.size == silent.size:
-                break
-            others[first], blamed[first] = False, True
-            self._ask(others)
-            self._wait_out_quarantine()
-            self._exchange(port, False)
-            if empty and not self._seen:
-                break
-            empty = False
-        blamed[np.flatnonzero(others & ~self._answered())[:1]] = True
-        self._ask(asked)
+        asked, empty = self._asked, not self._seen
+        silent = np.flatnonzero(asked & ~self._answered())
+        first = silent[: 1 + (self._empty_reads if empty else 0)]
+        blamed = np.zeros_like(asked)
+        blamed[first] = True
+        if first.size < silent.size:
+            self._ask(asked & ~blamed)
+            self._wait_out_quarantine(self.quarantine_s)
+            self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S)
+            empty, answered = not self._seen, self._answered()
+            others = np.flatnonzero(asked & ~blamed & ~answered)
+            blamed[others[:1] if answered[first[-1] :].any() else others] = True
+            self._ask(asked)
         self._empty_reads = (self._empty_reads + 1) % len(asked) if empty else 0
         if not empty and self._unwanted() == before:
             self._leave_out(blamed)
@@ -251,15 +272,16 @@ class StateCycle:
     def _ask_again(self, port: WaitingPortHandler) -> None:
         """Ask one of those who were left out, if it was for long enough; who answers is in the next read."""
         due = np.flatnonzero(~self._asked & (self._asked_again_at <= self._reads))
-        if not due.size:
+        if not due.size or self._reads < self._nobody_asked_again_before:
             return
         reading, asked, one = self._reading, self._asked, np.zeros_like(self._asked)
-        one[due[0]] = True
+        chosen = due[self._asked_again_at[due].argmin()]
+        one[chosen] = True
         before = reading.valid.copy(), reading.errors.copy(), reading.stamp_ns
         self._ask(one)
-        self._wait_out_quarantine()
-        first = self._misses[due[0]] <= LEFT_OUT_AFTER
-        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S if first else None)
+        self._wait_out_quarantine(self.quarantine_s)
+        soon = self._misses[chosen] <= LEFT_OUT_AFTER + 1
+        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S if soon else None)
         self._silent_reads = 0
         back = self._answered()
         if not self._seen:
@@ -270,6 +292,7 @@ class StateCycle:
         else:
             self._misses[one] += 1
             self._put_off(one)
+            self._nobody_asked_again_before = self._reads + ASKED_AGAIN_EVERY
         self._ask(asked | back)
         reading.valid[:], reading.errors[:], reading.stamp_ns = before
         reading.complete = reading.repeated = False

@@ -204,10 +204,13 @@ class SafetyGuard:
         else:
             reasons.append(self._halt_reason(refusal))
             strength = self._advance_stop(known_dq, valid, step_s)
+            if not self._holding:
+                self._holding = True
+                self._hold.begin(dq)  # as it was read: nothing has braked a joint that is not seen
             drive = self._brake_and_hold(q, known_dq, valid, strength, step_s)
             braking = 1.0
         current = self._limit(drive, braking, q, known_dq, reasons)
-        self._hold.track(current, known_dq)
+        self._hold.track(current, dq, valid)
         current.flags.writeable = False
         return GuardResult(current, tuple(reasons))
 
@@ -218,7 +221,7 @@ class SafetyGuard:
                 self._unseen_s[:], self._unseen = 0.0, False
             return dq
         self._unseen = True
-        self._unseen_s = np.where(valid, 0.0, self._unseen_s + step_s)
+        self._unseen_s = np.where(valid, 0.0, self._unseen_s + step_s * self._holding)  # no brake before
         return np.where(valid, dq, dq * np.exp(-self._unseen_s / self.settings.blind_brake_s))
 
     def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
@@ -237,9 +240,6 @@ class SafetyGuard:
     ) -> FloatArray:
         """The current that holds, (n,) [A]: an arm let go at once would drop."""
         self._share *= self._fade
-        if not self._holding:
-            self._holding = True
-            self._hold.begin(dq)
         return self._hold.drive(q, dq, valid, self._caps, strength, step_s)
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:

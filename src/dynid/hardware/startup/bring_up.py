@@ -143,20 +143,24 @@ def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Find
 
 
 def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
-    """Torque off, current mode, goal current 0, watchdog off; EEPROM is written only where it differs.
+    """Torque off, current mode, full PWM, goal current 0, watchdog off; EEPROM is written only where it differs.
 
     Returns:
-        One line for each EEPROM register that was changed.
+        One line for each EEPROM register that was changed and stays so.
     """
     names = dict(zip(robot.servo_ids, robot.joint_names, strict=True))
+    weak = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
     changed = []
     for servo_id in names:
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
     for servo_id, register, found, wanted in eeprom_differences(snapshots):
         bus.write(servo_id, register, wanted)
-        changed.append(f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}")
+        if register is not table.OPERATING_MODE or found != table.POSITION_MODE:  # which the arm's end restores
+            changed.append(f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}")
     for servo_id in names:
-        bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goal
+        bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
+        if servo_id in weak:
+            bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
         bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode, whose change sets it to the current limit
     return changed
 

@@ -20,6 +20,10 @@ from dynid.hardware.startup.servo_snapshot import Presence, Snapshot, find_elsew
 from dynid.robot import Robot
 
 CYCLES = 1000
+LIMITS = {"settings", "current limit", "homing offset", "firmware", "firmware versions", "shutdown", "voltage"} | {
+    "goal PWM",
+    "temperature limit",
+}
 SOME_INCOMPLETE, MANY_INCOMPLETE = 0.001, 0.01  # of the timed reads
 LATENCY_FIX, BAUD_FIX = "latency-timer", "baud-rate"
 WRITE_BYTES_PER_SERVO, WRITE_OVERHEAD = 3, 14  # of a sync write of goal currents
@@ -131,7 +135,7 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
     warmest = max(one.get(table.PRESENT_TEMPERATURE) for one in snapshots)
     if "temperature" not in checks:
         yield Finding("temperature", "ok", f"the warmest servo is at {warmest} deg C")
-    if not checks & {"settings", "current limit", "homing offset", "firmware", "shutdown", "voltage"}:
+    if not checks & LIMITS:
         yield Finding("limits", "ok", "settings, firmware, current limits, voltages and shutdown bits are correct")
     counts = np.array([one.get(table.PRESENT_POSITION) for one in snapshots])
     q = table.position_from_counts(counts, robot.file.bus.centre_count)

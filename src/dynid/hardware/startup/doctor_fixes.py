@@ -10,7 +10,7 @@ from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.usb_latency import SYSTEM, set_latency
 from dynid.hardware.startup.bring_up import reboot_faulty
-from dynid.hardware.startup.servo_checks import eeprom_differences
+from dynid.hardware.startup.servo_checks import unfit_settings
 from dynid.hardware.startup.servo_snapshot import Snapshot, find_elsewhere, read_snapshot
 from dynid.robot import Robot
 
@@ -105,7 +105,7 @@ def _reboot(patient: _Patient) -> list[str]:
 def _eeprom(patient: _Patient) -> list[str]:
     """Write the settings that the driver relies on, where they differ."""
     lines = []
-    for servo_id, register, found, wanted in eeprom_differences(patient.snapshots()):
+    for servo_id, register, found, wanted in unfit_settings(patient.snapshots()):
         patient.bus.write(servo_id, register, wanted)
         lines.append(f"servo {servo_id}: {register.name} {found} -> {wanted}")
     return lines

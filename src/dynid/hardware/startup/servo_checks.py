@@ -14,12 +14,20 @@ from dynid.robot import Robot
 Level = Literal["ok", "warning", "error"]
 OLDEST_FIRMWARE = 38  # the first with the bus watchdog
 FACTORY_BAUD_RATE = 57_600
-NEEDED_SHUTDOWN = (1 << 2) | (1 << 5)  # overheating and overload
+NEEDED_SHUTDOWN = (1 << 2) | (1 << 4) | (1 << 5)  # overheating, electrical shock and overload, as delivered
+FALLS_AT_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip of the supply is an alert, and the arm is stopped
+HOTTEST_LIMIT_DEG_C = 80  # as delivered; the e-manual warns of more
+VOLTAGE_RESERVE_V = 1.0
 # What the cycle relies on: set in the servos where it differs. Drive mode 0 is: not reversed, torque only on request.
+# Full PWM, or less current than the goal may flow; no second id, which would obey commands for another servo; no torque
+# at power-on.
 REQUIRED: tuple[tuple[Register, int], ...] = (
     (table.RETURN_DELAY_TIME, 0),
     (table.DRIVE_MODE, 0),
     (table.OPERATING_MODE, table.CURRENT_MODE),
+    (table.SECONDARY_ID, table.NO_ID),
+    (table.PWM_LIMIT, table.FULL_PWM),
+    (table.STARTUP_CONFIGURATION, 0),
 )
 
 
@@ -51,7 +59,8 @@ def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Sna
         label = f"servo {snapshot.servo_id} ({joint.name})"
         found += _state(label, snapshot, settings)
         found += _setup(label, snapshot, joint.current_limit_a or 0.0)
-    return found + _settings(snapshots) + _answers(snapshots)
+        found += _own_protection(label, snapshot, settings)
+    return found + _firmware(snapshots) + _settings(snapshots) + _answers(snapshots)
 
 
 def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
@@ -72,10 +81,7 @@ def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator
             "doctor --fix torque-off': torque goes off"
         )
         yield Finding("torque", "error", text, remedy, "torque-off", ids)
-    volts, low, high = (
-        snapshot.get(register) * table.VOLTAGE_V_PER_COUNT
-        for register in (table.PRESENT_INPUT_VOLTAGE, table.MIN_VOLTAGE_LIMIT, table.MAX_VOLTAGE_LIMIT)
-    )
+    volts, low, high = _volts(snapshot)
     if not low <= volts <= high:
         text = f"{label} has {volts:.1f} V, outside its limits {low:.1f} to {high:.1f} V"
         yield Finding("voltage", "error", text, "check the power supply", "", ids)
@@ -105,9 +111,57 @@ def _setup(label: str, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]
         )
         remedy = f"update it to {OLDEST_FIRMWARE} or newer with ROBOTIS's DYNAMIXEL Wizard"
         yield Finding("firmware", "error", text, remedy, "", ids)
-    if missing := NEEDED_SHUTDOWN & ~snapshot.get(table.SHUTDOWN):
+    if (pwm := snapshot.get(table.GOAL_PWM)) < table.FULL_PWM:
+        text = f"{label} has goal PWM {pwm} instead of {table.FULL_PWM}, which limits its torque"
+        yield Finding("goal PWM", "warning", text, "the driver sets it at startup", "", ids)
+
+
+def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
+    """At what a servo switches itself off, or raises an alert."""
+    ids = (snapshot.servo_id,)
+    shutdown = snapshot.get(table.SHUTDOWN)
+    if missing := NEEDED_SHUTDOWN & ~shutdown:
         text = f"{label} does not switch off at {table.hardware_error_text(missing)}"
         yield Finding("shutdown", "warning", text, "set these bits in its shutdown register", "", ids)
+    if shutdown & FALLS_AT_SHUTDOWN:
+        text = f"{label} switches off at input voltage: the arm falls where the supply dips"
+        yield Finding("shutdown", "warning", text, "clear bit 0 of its shutdown register", "", ids)
+    limit = snapshot.get(table.TEMPERATURE_LIMIT)
+    if not settings.fault_deg_c < limit <= HOTTEST_LIMIT_DEG_C:
+        text = (
+            f"{label} has a temperature limit of {limit} deg C, expected more than {settings.fault_deg_c:g} (there the "
+            f"driver stops the arm; the servo would drop it) and at most {HOTTEST_LIMIT_DEG_C}"
+        )
+        yield Finding("temperature limit", "error", text, f"set it to {HOTTEST_LIMIT_DEG_C}", "", ids)
+    volts, low, high = _volts(snapshot)
+    if low <= volts <= high and not low + VOLTAGE_RESERVE_V <= volts <= high - VOLTAGE_RESERVE_V:
+        text = f"{label} has {volts:.1f} V, less than {VOLTAGE_RESERVE_V} V within its limits {low:.1f} to {high:.1f} V"
+        remedy = "widen its voltage limits to 9.5 and 16.0 V, or check the power supply: a dip under load stops the arm"
+        yield Finding("voltage", "warning", text, remedy, "", ids)
+
+
+def _volts(snapshot: Snapshot) -> tuple[float, float, float]:
+    """(present, lowest and highest allowed) voltage [V]."""
+    registers = (table.PRESENT_INPUT_VOLTAGE, table.MIN_VOLTAGE_LIMIT, table.MAX_VOLTAGE_LIMIT)
+    volts, low, high = (snapshot.get(register) * table.VOLTAGE_V_PER_COUNT for register in registers)
+    return volts, low, high
+
+
+def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
+    """One finding if servos of one model have different versions."""
+    versions: dict[int, dict[int, list[str]]] = {}
+    for one in snapshots:
+        same = versions.setdefault(one.get(table.MODEL_NUMBER), {})
+        same.setdefault(one.get(table.FIRMWARE_VERSION), []).append(str(one.servo_id))
+    different = [
+        f"{version} at {', '.join(ids)}" for same in versions.values() if len(same) > 1 for version, ids in same.items()
+    ]
+    if not different:
+        return []
+    ids = tuple(one.servo_id for one in snapshots if len(versions[one.get(table.MODEL_NUMBER)]) > 1)
+    text = f"servos of one model have different firmware: {'; '.join(different)}"
+    remedy = "bring them to one version with ROBOTIS's DYNAMIXEL Wizard"
+    return [Finding("firmware versions", "warning", text, remedy, "", ids)]
 
 
 def eeprom_differences(snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
@@ -120,10 +174,19 @@ def eeprom_differences(snapshots: Sequence[Snapshot]) -> list[tuple[int, Registe
     ]
 
 
+def unfit_settings(snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
+    """Those that a start may not change unasked: position mode is what the driver leaves, and finds again."""
+    return [
+        (servo_id, register, found, wanted)
+        for servo_id, register, found, wanted in eeprom_differences(snapshots)
+        if register is not table.OPERATING_MODE or found != table.POSITION_MODE
+    ]
+
+
 def _settings(snapshots: Sequence[Snapshot]) -> list[Finding]:
     """One finding for all settings in EEPROM, or none."""
     by_value: dict[tuple[Register, int, int], list[int]] = {}
-    for servo_id, register, found, wanted in eeprom_differences(snapshots):
+    for servo_id, register, found, wanted in unfit_settings(snapshots):
         by_value.setdefault((register, found, wanted), []).append(servo_id)
     if not by_value:
         return []

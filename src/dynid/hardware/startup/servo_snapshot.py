@@ -18,6 +18,7 @@ OTHER_BAUD_RATES = (57_600, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 115_200)
 _BLOCKS = (
     (0, table.HARDWARE_ERROR_STATUS.end),
     (table.BUS_WATCHDOG.address, table.BUS_WATCHDOG.size),
+    (table.GOAL_PWM.address, table.GOAL_PWM.size),
     (table.PRESENT_CURRENT.address, table.PRESENT_TEMPERATURE.end - table.PRESENT_CURRENT.address),
 )
 

@@ -68,6 +68,18 @@ class Unplugged(Strict):
     for_s: Positive | None = None
 
 
+class CableCut(Strict):
+    """The cable breaks for good behind a servo, or before the first: all behind it neither receive nor answer any more.
+
+    With the supply in the cable they have no power; `powered`, they drive on until their watchdogs trip.
+    """
+
+    kind: Literal["cable_cut"]
+    at_s: NonNegative = 0.0
+    servo: ServoId | None = None
+    powered: bool = True
+
+
 class OtherBaudRate(Strict):
     """From the start, one servo or all are set to another baud rate."""
 
@@ -100,7 +112,7 @@ class RandomFaults(Strict):
 
 
 StartFault = OtherBaudRate | SameId | FactoryFresh
-Fault = Annotated[LineFault | ServoError | ServoReboot | Unplugged | StartFault, Field(discriminator="kind")]
+Fault = Annotated[LineFault | ServoError | ServoReboot | Unplugged | CableCut | StartFault, Field(discriminator="kind")]
 
 
 class FaultScript(Strict):
@@ -147,7 +159,7 @@ class FaultInjector:
         self._line = [fault for fault in script.faults if isinstance(fault, LineFault)]
         self._left = [fault.replies for fault in self._line]
         self._cable = [fault for fault in script.faults if isinstance(fault, Unplugged)]
-        self._later = [fault for fault in script.faults if isinstance(fault, ServoError | ServoReboot)]
+        self._later = [fault for fault in script.faults if isinstance(fault, ServoError | ServoReboot | CableCut)]
         self._later.sort(key=lambda fault: fault.at_s)
         for fault in script.faults:
             self._check(fault)
@@ -165,6 +177,8 @@ class FaultInjector:
             self._count(fault.kind)
             if isinstance(fault, ServoReboot):
                 self.chain.restart(fault.servo, fault.absent_s)
+            elif isinstance(fault, CableCut):
+                self.chain.cut(fault.servo, powered=fault.powered)
             else:
                 self.chain.raise_hardware_error(fault.servo, HARDWARE_ERROR_BITS[fault.error])
         out = any(one.at_s <= now_s < one.at_s + (one.for_s or float("inf")) for one in self._cable)

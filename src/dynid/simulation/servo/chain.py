@@ -67,6 +67,8 @@ class ServoChain:
         self._axis_servos = [self.servos[servo_id] for servo_id in robot.servo_ids]
         self._drive_counts: list[int] = []
         self._last_instruction_s = 0.0
+        self._cut_off: set[int] = set()
+        self._cut_s = float("inf")
         self._shortest_watchdog_s = float("inf")
         self._update_drive()
 
@@ -80,7 +82,7 @@ class ServoChain:
             remaining -= step
             if self._motors is not None:
                 self._protect(self._motors)
-            if self.time_s - self._last_instruction_s >= self._shortest_watchdog_s:
+            if self.time_s - min(self._last_instruction_s, self._cut_s) >= self._shortest_watchdog_s:
                 self._trip_watchdogs()
 
     def _protect(self, motors: Motors) -> None:
@@ -132,6 +134,21 @@ class ServoChain:
         """A servo reboots by itself: torque off, RAM as after power-on; for a while it neither receives nor answers."""
         self.servos[servo_id].reboot()
         self._absent_until_s[servo_id] = self.time_s + absent_s
+        self._update_drive()
+
+    def cut(self, servo_id: int | None, *, powered: bool) -> None:
+        """The cable breaks behind a servo, None is before the first: those behind it neither receive nor answer.
+
+        They get power from elsewhere, and hold their goal currents until their watchdogs trip, or are not `powered`.
+        """
+        ids = self.robot.servo_ids
+        behind = ids[0 if servo_id is None else ids.index(servo_id) + 1 :]
+        for one in behind:
+            self._absent_until_s[one] = float("inf")
+            if not powered:
+                self.servos[one].reboot()
+        self._cut_off.update(behind)
+        self._cut_s = min(self._cut_s, self.time_s)
         self._update_drive()
 
     def raise_hardware_error(self, servo_id: int, bits: int) -> None:
@@ -286,9 +303,9 @@ class ServoChain:
             self.plant.set_currents(current_a)
 
     def _trip_watchdogs(self) -> None:
-        silence_s = self.time_s - self._last_instruction_s
         for servo in self._axis_servos:
-            if silence_s >= servo.watchdog_s:
+            heard_s = min(self._last_instruction_s, self._cut_s if servo.servo_id in self._cut_off else np.inf)
+            if self.time_s - heard_s >= servo.watchdog_s:
                 servo.trip_watchdog()
         self._update_drive()
 
