@@ -57,6 +57,7 @@ def campaign(
 def _print(result: "Campaign", written: tuple[Path, ...]) -> None:
     """Routing, failures, the representative, and the verdicts."""
     from dynid.reporting.tables import print_verdict
+    from dynid.reporting.verdict_words import outcome
 
     headings = ("interval", "OLS-CLIE", "OLS-SDP-CLIE", "unrouted", "refused", "total")
     routes = table("runs by sampling interval", *headings, words=0)
@@ -71,6 +72,7 @@ def _print(result: "Campaign", written: tuple[Path, ...]) -> None:
     say(f"representative: {result.cloud.representative.reason}")
     print_verdict(stdout(), result.processing, "the campaign")
     print_verdict(stdout(), result.verdict, f"{result.robot.file.title}: {result.representative.label}")
+    say(outcome((*result.verdict.checks, *result.processing.checks)), result.result.simulated_sentence, markup=False)
     say(
         "[yellow]a URDF cannot hold rotor inertias, which dominate the wrist: simulate model.xml, or add "
         "rotor_inertias.yaml[/yellow]",

@@ -1,5 +1,6 @@
 """`dynid identify` on CSV files: the same results as from bags, errors in and out of sample, and bad input by name."""
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,26 @@ def test_in_words(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
     assert code == 0 and "The recordings hold torques" in text and "model.yaml" in text
+    last = text.splitlines()[-1]
+    assert (
+        last.startswith("accepted: all ") and "no motion was held out, so the error on unseen data is unknown" in last
+    )
     assert "identified by 'ols'" in load_model(tmp_path / "model" / "model.yaml").source
+
+
+def test_a_refusal_says_why_and_what_to_try(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    wrong = change(mapping, torque={"sign": [1, 1, -1]})
+    code, text = run(
+        fit, "--mapping", wrong, "--validate", other, "--validate-mapping", mapping, "--out", tmp_path / "m"
+    )
+    assert code == 1 and "accepted" not in text
+    lines = text.splitlines()
+    (refused,) = (k for k, line in enumerate(lines) if line.startswith("refused, because "))
+    assert "relative torque error" in lines[refused] and ", required at most 0.6;" in lines[refused]
+    assert lines[refused + 1].startswith("  try: ") and "held out" not in lines[refused]
+    report = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
+    assert "What to try:" in report and html.escape(lines[refused + 1].strip()[5:], quote=False)[:40] in report
 
 
 def test_other_rows_of_one_file_are_other_data(files, tmp_path: Path) -> None:

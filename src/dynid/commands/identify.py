@@ -36,6 +36,7 @@ def identify(
     from dynid.identification.settings import load_identification
     from dynid.reporting.result_writer import write_result
     from dynid.reporting.tables import joint_table, print_verdict
+    from dynid.reporting.verdict_words import advice, outcome
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
 
@@ -62,6 +63,9 @@ def identify(
     else:
         print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
         stdout().print(joint_table(result.motions, loaded.joint_names))
-        said = (result.torque_sentence, *result.notes, out / "model.yaml", report)
-        say(*(f"  {one}" for one in said), markup=False)
+        said = (result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
+        say(*(f"  {one}" for one in said if one), markup=False)
+        unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
+        say(f"{outcome(result.verdict.checks)}{unseen}", markup=False)
+        say(*(f"  {one}" for one in advice(result.verdict.checks)), markup=False)
     raise typer.Exit(0 if result.verdict.accepted else 1)

@@ -19,6 +19,7 @@ def validate(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict the torques of recorded motions; exit code 1 if a check fails."""
+    from dynid.identification.data.sources import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.model.dynamics import ArmModel
     from dynid.model.identified import Model
@@ -41,5 +42,5 @@ def validate(
                 errors.add_row(name, axis, *(f"{one[key]:.4g}" for key in ("rmse_nm", "mne", "relative")))
         stdout().print(errors)
         print_verdict(stdout(), found.verdict, f"{model} on {len(bags)} recording(s)")
-        say(*found.torques)
+        say(*filter(None, (*found.torques, *found.notes, simulated_sentence(found.simulated))), markup=False)
     raise typer.Exit(0 if found.verdict.accepted else 1)
