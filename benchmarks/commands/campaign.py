@@ -30,7 +30,7 @@ def campaign(
     from benchmarks.campaign.campaign import campaign as run
     from benchmarks.campaign.files import summary, write_campaign
     from dynid.identification.settings import IdentificationSettings
-    from dynid.reporting.result_writer import add_report
+    from dynid.reporting.report import FILE_NAME
     from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot
 
@@ -42,15 +42,13 @@ def campaign(
         result = run(
             loaded, bags, runs, validation_bags=validate or [], settings=chosen, processes=processes, advance=advance
         )
-    with stages("writing", 2) as begin:
-        begin("the result")
-        write_campaign(result, out, runs)
-        begin("the report")
-        report = add_report(loaded, out, result.result.motions)
+    with stages("writing", 1) as begin:
+        begin("the result and the report")
+        write_campaign(result, out, runs, report=True)
     if as_json:
         print(json.dumps(summary(result)))
     else:
-        _print(result, (out / "model.yaml", report))
+        _print(result, (out / "model.yaml", out / FILE_NAME))
     raise typer.Exit(0 if result.verdict.accepted and result.processing.accepted else 1)
 
 

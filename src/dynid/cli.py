@@ -1,5 +1,6 @@
 """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -129,6 +130,9 @@ register_all(app)
 
 def main() -> None:
     """Run the command; errors that a user can fix are one sentence and exit code 1, wrong arguments exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows '?' in its place
+            stream.reconfigure(errors="replace")
     try:
         code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, standalone_mode=False)
     except DynidError as error:

@@ -11,17 +11,18 @@ import pytest
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.errors import DataError, InputNotFoundError, OutputExistsError, UnknownNameError
+from dynid.errors import DataError, InputNotFoundError, OutputExistsError, OutputWriteError, UnknownNameError
 from dynid.export import result_files as export
 from dynid.identification.checks import FITTED, Fitted, judge
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.estimators.table import estimator
-from dynid.identification.pipeline import Identification, identify, write_result
+from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.standard import from_file
 from dynid.recording.recording import TorqueSeries, load_recording
+from dynid.reporting.result_writer import write_result
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -274,7 +275,8 @@ def test_what_is_written_is_the_result(usual: Identification, tmp_path: Path) ->
     folder = tmp_path / "new" / "model"
     write_result(usual, folder)
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["bam", "belief.npz", "model.urdf", "model.xml", "model.yaml", "rotor_inertias.yaml"]
+    written = ["bam", "belief.npz", "model.urdf", "model.xml", "model.yaml", "predictions.npz", "report.html"]
+    assert names == [*written, "rotor_inertias.yaml"]
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
     read = load_model(folder / "model.yaml")
     model = ArmModel.of(ROBOT, mount=read.mount)
@@ -323,7 +325,7 @@ def test_nothing_is_written_when_writing_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(export, "rotor_inertias", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OutputWriteError, match="no space left on device; free some space"):
         write_result(usual, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 

@@ -66,7 +66,7 @@ def test_the_headline_is_the_error_that_the_verdict_judges(planar_result: Path) 
         "value": percent(check.value),
         "name": "torque error on held-out motions, joints in motion",
     }
-    assert f"joints in motion differ from measured by {percent(check.value)}" in in_words(result).sentences[0]
+    assert f"joints in motion differ from measured ones by {percent(check.value)}" in in_words(result).sentences[0]
 
 
 def test_only_a_held_out_motion_is_called_so(planar_result: Path) -> None:

@@ -27,7 +27,7 @@ def simulate(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Run trajectories on the simulated arm, faster than real time, and write the same bags as a real run."""
-    from dynid.resources import refuse_existing
+    from dynid.resources import make_folder, refuse_existing
     from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags, wanted_motion
     from dynid.trajectory.families import load_excitation
 
@@ -50,7 +50,7 @@ def simulate(
     ]
     for job in jobs:
         refuse_existing(job.folder)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     done: dict[str, BagMade] = {}
     begin = time.perf_counter()
     with progress_bar("simulating", len(jobs)) as advance:

@@ -50,7 +50,6 @@ from dynid.model.model_file import (
 )
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
-from dynid.resources import whole_folder
 from dynid.robot import FloatArray, Robot
 from dynid.verdict import Verdict
 
@@ -359,16 +358,6 @@ def _undecided(robot: Robot) -> list[str]:
     """A note where robot.yaml still holds questions, for the result rests on their proposals."""
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
-
-
-def write_result(result: Identification, folder: Path) -> None:
-    """Write model.yaml, MJCF, URDF with its side file, and the estimate's covariance into a new folder, or nothing.
-
-    Raises:
-        OutputExistsError: the folder exists.
-    """
-    with whole_folder(folder) as work:
-        write_model(work, result, result.model_file())
 
 
 def write_model(folder: Path, result: Identification, content: ModelFile) -> None:

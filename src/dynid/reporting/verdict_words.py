@@ -107,8 +107,8 @@ def _prediction(result: Result) -> str:
         names = _counted([one.name for one in result.held_out], "motion")
         return (
             f"On {names} that the identification has not seen, predicted torques of joints in motion differ from "
-            f"measured by {percent(pooled['moving'])}; the worst joint is {labels[worst]} with {percent(error)}."
-            f" With samples at rest it is {percent(pooled['all'])}: a joint that sticks carries any torque within its "
+            f"measured ones by {percent(pooled['moving'])}; the worst joint is {labels[worst]} with {percent(error)}. "
+            f"With samples at rest it is {percent(pooled['all'])}: a joint that sticks carries any torque within its "
             "friction."
         )
     rows = [row for row in result.motion_errors() if row["kind"] == "held out"]
