@@ -91,4 +91,4 @@ def _feasibility(row: "Row") -> str:
         return "consistent"
     word = "M definite" if row.feasible else f"M indefinite ({row.lambda_min:.2g})"
     links = row.outcome.definite_links
-    return word if links is None else f"{word}, {links} links"
+    return word if links is None else f"{word}, {links} links possible"

@@ -14,7 +14,7 @@ from dynid.commands import register_all
 from dynid.commands.terminal import flags_first, say, set_level, stages
 from dynid.errors import DynidError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
+app = typer.Typer(pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
 
 INTERRUPTED = 130
 NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does

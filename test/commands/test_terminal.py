@@ -131,6 +131,22 @@ def test_a_terminal_without_a_character_shows_another(tmp_path: Path, encoding: 
     assert gone.returncode == 1 and gone.stderr.startswith("error: ") and "??" in gone.stderr
 
 
+def test_the_shell_completes_commands_and_options() -> None:
+    """As docs/start.md says: the script of `dynid --show-completion` asks the program itself, by these variables."""
+    ask = "import sys; sys.argv[0] = 'dynid'; from dynid.__main__ import main; main()"
+
+    def completed(words: str, place: int) -> list[str]:
+        own = {"_DYNID_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+        done = subprocess.run(
+            [sys.executable, "-c", ask], env=os.environ | own, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert completed("dynid traj", 1) == ["trajectories"]
+    assert completed("dynid identify --hold", 2) == ["--hold-out"]
+    assert completed("dynid nothing", 1) == []
+
+
 def test_help_shows_units() -> None:
     """Square brackets in a help text are units, no markup that disappears."""
     assert "interval [s]" in " ".join(process("validate", "--help", COLUMNS="200").stdout.split())

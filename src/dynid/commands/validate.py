@@ -36,7 +36,7 @@ def validate(
     if as_json:
         print(json.dumps(found.as_dict()))
     else:
-        errors = table("torque errors", "bag", "axis", "RMSE [N m]", "MNE", "relative", words=2)
+        errors = table("torque errors", "bag", "axis", "RMSE [N m]", "mean normalised error (MNE)", "relative", words=2)
         for name, row in found.as_dict()["bags"].items():
             for axis, one in (*row["axes"].items(), ("all", row)):
                 errors.add_row(name, axis, *(f"{one[key]:.4g}" for key in ("rmse_nm", "mne", "relative")))

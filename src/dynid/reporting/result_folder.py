@@ -143,7 +143,7 @@ def _summary(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise DataError(f"{path} is no valid JSON ({error}); run the campaign again") from error
+        raise DataError(f"{path} is not valid JSON ({error}); run the campaign again") from error
 
 
 def _rows(path: Path) -> list[Row]:

@@ -155,6 +155,8 @@
     for (const entry of entries) if (entry.isIntersecting) for (const link of links) link.toggleAttribute("aria-current", link.hash === `#${entry.target.id}`);
   }, { rootMargin: "-20% 0px -70% 0px" });
   for (const section of document.querySelectorAll("section")) seen.observe(section);
+  const hint = new ResizeObserver((entries) => { for (const { target } of entries) target.classList.toggle("sideways", target.scrollWidth > target.clientWidth + 1); });
+  for (const table of document.querySelectorAll(".scroll")) hint.observe(table);
   let opened = [];
   window.addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("details:not([open])")]; for (const one of opened) one.open = true; });
   window.addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
