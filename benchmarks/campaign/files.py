@@ -32,6 +32,7 @@ def summary(campaign: Campaign) -> dict[str, Any]:
     run, study = campaign.representative, campaign.study
     outcomes = [one.outcome for one in campaign.runs]
     return {
+        "schema_version": 1,
         "accepted": campaign.verdict.accepted,
         "representative": {"run": run.label, "rank": campaign.cloud.representative.rank, "route": run.route},
         "reason": campaign.cloud.representative.reason,

@@ -1,13 +1,12 @@
 """`dynid campaign`: every bag at every sampling interval, then one accepted model."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import progress_bar, say, stages, stdout, table
+from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout, table
 
 if TYPE_CHECKING:
     from benchmarks.campaign.campaign import Campaign
@@ -46,7 +45,7 @@ def campaign(
         begin("the result and the report")
         write_campaign(result, out, runs, report=True)
     if as_json:
-        print(json.dumps(summary(result)))
+        print_json(summary(result))
     else:
         _print(result, (out / "model.yaml", out / FILE_NAME))
     raise typer.Exit(0 if result.verdict.accepted and result.processing.accepted else 1)

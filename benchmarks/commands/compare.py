@@ -1,6 +1,5 @@
 """`dynid compare`: several estimators on the same data."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,7 @@ from dynid.commands.options import (
     ValidateOption,
     read_mapping,
 )
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def compare(
     sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
     if as_json:
         found = {row.name: row.as_dict(loaded.joint_names) for row in rows}
-        print(json.dumps({"estimators": found, "base_parameters": len(model.names), "torques": sentence}))
+        print_json({"estimators": found, "base_parameters": len(model.names), "torques": sentence})
         return
     stdout().print(_table(rows, len(model.names), loaded.file.title))
     say(*(f"[bold red]x[/bold red] {row.name}: {escape(row.failure)}" for row in rows if row.failure), sentence)

@@ -1,7 +1,6 @@
 """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 from dynid import __version__
 from dynid.commands import options as opt
 from dynid.commands import register_all
-from dynid.commands.terminal import flags_first, say, set_level, stages
+from dynid.commands.terminal import flags_first, print_json, say, set_level, stages
 from dynid.errors import DynidError
 
 app = typer.Typer(pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
@@ -115,7 +114,7 @@ def bag(
         begin(f"reading {path.name}")
         info = bag_info(path)
     if as_json:
-        print(json.dumps(info.as_dict()))
+        print_json(info.as_dict())
         return
     say(f"{info.path}  {info.storage}, {info.duration_s:.1f} s")
     for topic in info.topics:

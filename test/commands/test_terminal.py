@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -93,10 +94,20 @@ def test_every_command_prints_json_and_none_takes_the_two_words() -> None:
     assert without == ["simulated-arm"]  # which serves, and prints its port only
 
 
+def test_every_json_object_says_its_version(dynid: Run) -> None:
+    for arguments in (AUDIT, ("robot", "check", "planar_3r")):
+        assert json.loads(dynid(*arguments, "--json").stdout)["schema_version"] == 1
+    root = Path(__file__).parents[2]
+    files = [*root.glob("src/dynid/commands/*.py"), root / "src/dynid/cli.py", *root.glob("benchmarks/commands/*.py")]
+    printing = [path.name for path in files if re.search(r"print\(\s*json\.dumps", path.read_text(encoding="utf-8"))]
+    assert printing == ["terminal.py"] and len(files) > 30  # `print_json` alone prints one
+
+
 def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
-        "figure": str(figure)
+        "schema_version": 1,
+        "figure": str(figure),
     }
     urdf = next((Path(__file__).parents[2] / "urdf/puma560").glob("*.urdf"))
     drafted = dynid("robot", "new", "mine", "--urdf", str(urdf), "--out", str(tmp_path / "mine"), "--json")

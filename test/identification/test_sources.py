@@ -1,6 +1,5 @@
 """Which torque constants a result rests on is said in words, whatever the recording was."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def test_a_simulated_arm_stays_known_to_the_end() -> None:
     assert found.simulated == ("one", "other") == tuple(found.model_file().provenance["simulated"])
     assert "a simulated arm, so nothing here is evidence about a real one: one, other." in found.simulated_sentence
     end = identify(ROBOT, [replace(one, simulated=True)], held_out_share=0.3)
-    assert json.loads(end.summary_json())["simulated"] == ["one"]
+    assert end.summary()["simulated"] == ["one"]
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dynid.commands.options import (
     ValidateOption,
     read_mapping,
 )
-from dynid.commands.terminal import say, stages, stdout
+from dynid.commands.terminal import print_json, say, stages, stdout
 
 
 def identify(
@@ -59,7 +59,7 @@ def identify(
         begin("writing the result")
         report = write_result(result, out)
     if as_json:
-        print(result.summary_json())
+        print_json(result.summary())
     else:
         print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
         stdout().print(joint_table(result.motions, loaded.joint_names))

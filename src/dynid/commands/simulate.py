@@ -1,6 +1,5 @@
 """`dynid simulate`: trajectories on the simulated arm in lock-step, faster than real time, as bags."""
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import progress_bar, say
+from dynid.commands.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from dynid.simulation.lockstep.bag_jobs import BagMade
@@ -71,7 +70,7 @@ def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool
             "realtime_factor_per_core": factor,
             "realtime_factor_of_processor_time": motion / sum(one.processor_s for one in done.values()),
         }
-        print(json.dumps(figures))
+        print_json(figures)
         return
     say(*(f"  {out / name}  {done[name].motion_s:.1f} s" for name in sorted(done)))
     say(f"{motion:.0f} s of motion in {seconds:.1f} s: {factor:.0f} x real time per core")

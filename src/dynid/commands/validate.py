@@ -1,13 +1,12 @@
 """`dynid validate`: how well a model predicts the torques of recorded motions."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 
 def validate(
@@ -34,7 +33,7 @@ def validate(
         predictor = Model(loaded, base, content.friction(), torque_constants=content.torque_constants_nm_per_a)
         found = run(predictor, bags, interval_s=interval, mapping=opt.read_mapping(mapping))
     if as_json:
-        print(json.dumps(found.as_dict()))
+        print_json(found.as_dict())
     else:
         errors = table("torque errors", "bag", "axis", "RMSE [N m]", "mean normalised error (MNE)", "relative", words=2)
         for name, row in found.as_dict()["bags"].items():

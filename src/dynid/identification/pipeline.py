@@ -180,8 +180,8 @@ class Identification:
         """The verdict as one JSON object."""
         return json.dumps(self.verdict.as_dict())
 
-    def summary_json(self) -> str:
-        """The verdict, the relative torque errors in and out of sample, and what the result rests on, as JSON."""
+    def summary(self) -> dict[str, Any]:
+        """The verdict, the relative torque errors in and out of sample, and what the result rests on."""
         joints = self.robot.joint_names
         errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints), "out_of_sample": None}
         if judges := self.validations:
@@ -189,7 +189,7 @@ class Identification:
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
         rests = {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
         rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
-        return json.dumps(self.verdict.as_dict() | rests)
+        return self.verdict.as_dict() | rests
 
 
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
