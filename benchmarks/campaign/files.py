@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bars import write_campaign_figures
 from benchmarks.campaign.campaign import Campaign
 from benchmarks.campaign.representative import PathRescue
 from benchmarks.campaign.store import run_file
@@ -85,7 +86,8 @@ def write_campaign(campaign: Campaign, folder: Path, runs: Path, *, report: bool
         write_model(work, campaign.result, campaign_model_file(campaign))
         for name, text in campaign_tables(campaign).items():
             write_whole(work / "tables" / f"{name}.csv", text)
-        write_whole(work / "campaign.json", json.dumps(summary(campaign), indent=1) + "\n")
+        write_campaign_figures(work / "figures", found := summary(campaign))
+        write_whole(work / "campaign.json", json.dumps(found, indent=1) + "\n")
         if report:
             add_report(campaign.robot, work, campaign.result.motions, folder)
         (work / "runs").mkdir()

@@ -142,6 +142,17 @@ def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identificatio
     assert not found.verdict.accepted  # Coulomb and viscous friction alone: the case that is refused
 
 
+def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: Bags) -> None:
+    """Friction has rows of its own beside the samples there, which an error per axis must leave out."""
+    own = settings()
+    samples = preprocess_recording(load_recording(bags["rubbing"], ROBOT), ROBOT, own)
+    found = estimator("essential").estimate(rubbing.model, samples, own.coulomb_friction)
+    assert found.residual_sigma.shape == (ROBOT.size,) and 0 < np.count_nonzero(found.base.values) < 39
+    trusted = found.regression.trusted.reshape(-1, ROBOT.size)
+    assert len(trusted) > len(samples), "no rows beside the samples: nothing was tested"
+    assert (found.residual_sigma > 0).all() and found.errors.moving < 0.15
+
+
 def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Identification) -> None:
     for found, wanted in ((usual, "Coulomb-viscous"), (rubbing, "directional")):
         block = found.model_file().friction_law
