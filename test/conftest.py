@@ -28,7 +28,7 @@ ON_THE_BUS = [
     *TEST.joinpath("nodes").glob("test_*.py"),
 ]
 # The whole chain needs no second try: its arm waits for the host.
-CHAIN = [TEST / "test_chain.py"]
+CHAIN = [TEST / "test_chain.py", TEST / "test_chain_ends.py"]
 # Commands that come too late are taken for none, so what sends them to a node must have a processor.
 ALONE = [TEST / "nodes" / "test_hardware_node.py"]
 RERUNS = 2

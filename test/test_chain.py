@@ -1,17 +1,7 @@
 """The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`."""
 
-import contextlib
-import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pinocchio
@@ -19,166 +9,24 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
-from dynid.hardware.loop.paused_clock import REPLY_PATIENCE_S
+from demo_run import MOTIONS, ROBOT, Demo, finished
+
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
-from dynid.parent import PARENT_VARIABLE
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
 from dynid.recording.tracking import tracking_rms
-from dynid.robot import load_robot
 from dynid.verdict import Check
 
-ROBOT = load_robot("crane_x7")
-MOTIONS = ("demo_identification", "demo_validation")
-LOOK_S = 0.02
-EVENT_TIMEOUT_S = 300.0
-RUN_TIMEOUT_S = 600.0  # of 100 s on a machine that keeps up
 pytestmark = pytest.mark.timeout(900)
-CHILDREN = {"simulated_arm", "recorder", "identification", "executor", "hardware"}
-
-
-class Demo:
-    """A running `dynid demo` in a ROS domain of its own."""
-
-    def __init__(self, folder: Path, *arguments: str) -> None:
-        self.output, self._text = folder / "run", folder / "output.txt"
-        self._read_size, self._counts = 0, Counter[str]()
-        environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
-        environment |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
-        command = [sys.executable, "-m", "dynid", "demo", "--out", str(self.output), *arguments]
-        with self._text.open("wb") as stream:
-            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
-
-    @property
-    def text(self) -> str:
-        return self._text.read_text(encoding="utf-8")
-
-    def log(self, name: str) -> str:
-        path = self.output / "logs" / f"{name}.log"
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-    def children(self) -> set[int]:
-        """Processes that were started to end with the demo."""
-        marker = f"{PARENT_VARIABLE}={self.process.pid}".encode()
-        found = set()
-        for path in Path("/proc").glob("[0-9]*/environ"):
-            with contextlib.suppress(OSError):  # it ended meanwhile
-                if marker in path.read_bytes().split(b"\0"):
-                    found.add(int(path.parts[2]))
-        return found
-
-    def wait_until(self, event: Callable[[], bool], what: str) -> None:
-        """Wait for something in its files, or for the demo's end."""
-        self._wait(lambda: event() or self.process.poll() is not None, what)
-
-    def wait_for(self, event: Callable[[], bool], what: str) -> None:
-        """Wait for something in its files; the demo must not end before."""
-        self.wait_until(event, what)
-        assert event(), f"the demo ended with {self.process.returncode} before {what}: {self.text}"
-
-    def wait_until_alone(self) -> None:
-        self._wait(lambda: not self.children(), "the end of all children")
-
-    @staticmethod
-    def _wait(event: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + EVENT_TIMEOUT_S
-        while not event():
-            assert time.monotonic() < deadline, f"{what} did not happen"
-            time.sleep(LOOK_S)
-
-    def bag(self, name: str) -> Path:
-        return self.output / "bags" / name
-
-    def recorded(self, name: str, topic: str = "/joint_states") -> int:
-        """Messages that can be read from a bag while it is being recorded: they are what a kill must not take."""
-        files = [path for path in self.bag(name).glob("*.mcap") if path.stat().st_size]
-        size = sum(path.stat().st_size for path in files)
-        if size != self._read_size:  # reading again and again would take the processor from the chain that is watched
-            self._read_size = size
-            self._counts = Counter[str]()
-            for path in files:
-                self._counts.update(read_bag(path).counts)
-        return self._counts[topic]
-
-    def is_complete(self, name: str) -> bool:
-        metadata = self.bag(name) / "metadata.yaml"
-        return metadata.is_file() and "dynid_provisional" not in metadata.read_text(encoding="utf-8")
-
-    def arm_summary(self) -> dict[str, Any]:
-        return dict(json.loads(self.log("simulated_arm").strip().splitlines()[-1]))
-
-    def assert_arm_at_rest(self) -> None:
-        summary = self.arm_summary()
-        assert not any(summary["torque_enabled"]) and not np.any(summary["drive_current_a"])
-        if np.any(summary["max_abs_current_a"]):  # before the first set-up, the goal is whatever the servos start with
-            assert not np.any(summary["goal_current_a"])
-
-    def kill(self) -> None:
-        """At the end of a test, whatever happened in it."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for child in self.children():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Demo]]:
-    demos: list[Demo] = []
-
-    def begin(*arguments: str) -> Demo:
-        folder = tmp_path / str(len(demos))
-        folder.mkdir()
-        demos.append(Demo(folder, *arguments))
-        return demos[-1]
-
-    yield begin
-    for demo in demos:
-        demo.kill()
-
-
-def finished(folder: Path, *arguments: str) -> Demo:
-    """A demo that ran to its end."""
-    demo = Demo(folder, *arguments)
-    try:
-        demo.process.wait(RUN_TIMEOUT_S)
-    finally:
-        demo.kill()
-    return demo
 
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return finished(tmp_path_factory.mktemp("usual"))
-
-
-def in_motion(demo: Demo) -> bool:
-    """The approach is over: currents flow, and there is something to lose."""
-    return demo.recorded(MOTIONS[0]) > 500 and demo.recorded(MOTIONS[0], "/experiment") >= 2  # one for each phase
-
-
-def moving(start: Callable[..., Demo], *arguments: str) -> Demo:
-    """A demo that has come to its first motion."""
-    demo = start(*arguments)
-    demo.wait_for(partial(in_motion, demo), "the motion")
-    return demo
-
-
-def assert_interrupted_in_motion(demo: Demo) -> None:
-    """What every interrupt of a motion must come to."""
-    assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
-    assert demo.children() == set() and "interrupted" in demo.text and "Traceback" not in demo.text
-    assert "Traceback" not in "".join(demo.log(name) for name in CHILDREN)
-    demo.assert_arm_at_rest()
-    assert np.any(demo.arm_summary()["max_abs_current_a"])
-    bag = read_bag(demo.bag(MOTIONS[0]))
-    assert bag.findings == () and bag.counts["/joint_states"] > 500
-    assert not (demo.output / "model").exists()
 
 
 def check(demo: Demo, name: str) -> Check:
@@ -289,130 +137,3 @@ def test_results_are_never_overwritten(usual: Demo) -> None:
 
 
 # -- what does not fit -----------------------------------------------------------------------------------------
-
-
-def test_a_port_that_does_not_exist_ends_the_demo_with_one_sentence(start: Callable[..., Demo]) -> None:
-    demo = start("--real-arm", "/dev/nothing")
-    assert demo.process.wait(EVENT_TIMEOUT_S) == 1
-    (error,) = (line for line in demo.text.splitlines() if line.startswith("error: "))
-    assert "port /dev/nothing does not exist" in error and "Traceback" not in demo.text
-    assert demo.children() == set() and not demo.bag(MOTIONS[0]).exists()
-
-
-# -- a host that stands still -----------------------------------------------------------------------------------
-
-STANDSTILL_S = 0.1
-LONG_STANDSTILL_S = 1.5 * REPLY_PATIENCE_S  # of the whole host: longer than anybody waits for a reply
-
-
-def stand_still(demo: Demo) -> None:
-    """Hold up each of the processes that close the loop for a while, one after the other; then all, for long."""
-    for name in ("simulated-arm", "executor_node", "hardware_node"):
-        hold_up(named(demo, name), STANDSTILL_S)
-    hold_up(list(demo.children()), LONG_STANDSTILL_S)
-
-
-def named(demo: Demo, name: str) -> list[int]:
-    return [pid for pid in demo.children() if name in command_line(pid)]
-
-
-def hold_up(processes: list[int], seconds: float) -> None:
-    assert processes
-    for number in (signal.SIGSTOP, signal.SIGCONT):
-        for pid in processes:
-            with contextlib.suppress(ProcessLookupError):  # an arm that does not wait may have fallen, and all ended
-                os.kill(pid, number)
-        time.sleep(seconds if number == signal.SIGSTOP else 0.0)  # what is tested: so long they do not run
-
-
-def command_line(pid: int) -> str:
-    """'' of a process that has ended."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
-    except OSError:
-        return ""
-
-
-def gaps_s(demo: Demo, begin: int, end: int) -> tuple[float, float]:
-    """The longest time between two of these states, and between one and the next command, by their stamps [s]."""
-    bag = load_recording(demo.bag(MOTIONS[0]), ROBOT)
-    assert bag.commands is not None
-    states = bag.time[begin:end]
-    commanded = states[(bag.commands.time[0] < states) & (states < bag.commands.time[-1])]
-    after = bag.commands.time[np.searchsorted(bag.commands.time, commanded)]
-    return float(np.diff(states).max()), float((after - commanded).max())
-
-
-def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
-    demo = moving(start)
-    began = demo.recorded(MOTIONS[0])
-    stand_still(demo)
-    stood = demo.recorded(MOTIONS[0])
-    demo.wait_for(lambda: demo.recorded(MOTIONS[0]) > stood + 1500, "more states")
-    recorded = demo.recorded(MOTIONS[0])
-    demo.process.send_signal(signal.SIGINT)
-    assert_interrupted_in_motion(demo)
-    states_s, commands_s = gaps_s(demo, began, recorded)
-    assert states_s < 0.003 and commands_s < 0.003
-    assert demo.arm_summary()["held_time_s"] > 2.5 * STANDSTILL_S + 0.9 * LONG_STANDSTILL_S
-
-
-def test_by_the_wall_clock_it_does_not_wait(start: Callable[..., Demo]) -> None:
-    demo = moving(start, "--wall-clock")
-    hold_up(named(demo, "simulated-arm"), STANDSTILL_S)
-    demo.process.send_signal(signal.SIGINT)
-    demo.process.wait(EVENT_TIMEOUT_S)
-    states_s, _ = gaps_s(demo, 0, demo.recorded(MOTIONS[0]))
-    assert states_s > 0.5 * STANDSTILL_S
-    assert demo.arm_summary()["held_time_s"] == 0.0
-
-
-# -- interrupted -----------------------------------------------------------------------------------------------
-
-
-def test_interrupted_at_the_start(start: Callable[..., Demo]) -> None:
-    demo = start()
-    demo.wait_for(lambda: "\n" in demo.log("simulated_arm"), "the arm's start")
-    demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
-    assert demo.children() == set() and "Traceback" not in demo.text
-    demo.assert_arm_at_rest()
-
-
-def test_interrupted_during_the_motion_impatiently(start: Callable[..., Demo]) -> None:
-    demo = moving(start)
-    assert len(demo.children()) == len(CHILDREN)
-    demo.process.send_signal(signal.SIGINT)
-    demo.wait_for(lambda: len(demo.children()) < len(CHILDREN), "the end of the first child")
-    demo.process.send_signal(signal.SIGINT)
-    assert_interrupted_in_motion(demo)
-
-
-def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
-    motions = ("--identification", "V01", "--validation", "V02")  # the shortest ones
-    demo = start(*motions, "--without", "coulomb", "--seed", "3", "--no-gain")
-    demo.wait_for(lambda: "V02: done" in demo.text, "the end of both motions")
-    demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
-    assert demo.children() == set() and "Traceback" not in demo.text
-    demo.assert_arm_at_rest()
-    assert read_bag(demo.bag("V02")).findings == ()
-    left = {path.name for path in demo.output.iterdir()}
-    assert left in ({"bags", "logs"}, {"bags", "logs", "model"})  # the result is there as a whole, or not at all
-
-
-def test_killed_it_takes_its_children_along(start: Callable[..., Demo]) -> None:
-    demo = moving(start)
-    demo.process.kill()
-    demo.process.wait()
-    demo.wait_until_alone()
-    assert read_bag(demo.bag(MOTIONS[0])).counts["/joint_states"] > 500
-
-
-def test_killed_while_its_children_are_only_starting(start: Callable[..., Demo]) -> None:
-    """Python takes a second to load a node; one whose parent is gone by then must not stay."""
-    demo = start()
-    demo.wait_for(lambda: len(demo.children()) >= 2, "the first children")
-    demo.process.kill()
-    demo.process.wait()
-    demo.wait_until_alone()

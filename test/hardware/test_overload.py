@@ -35,6 +35,16 @@ def test_the_published_current_trips_in_the_published_time(robot: Robot, law: Ov
     assert law.along(np.zeros(8), np.tile(constant(robot, 0.941, XM540), (600, 1)), 1.0).max() == 0.0
 
 
+def test_along_a_motion_is_step_by_step(law: OverloadModel) -> None:
+    current = 2.0 * np.random.default_rng(0).standard_normal((500, 8))
+    share, steps = np.linspace(0.0, 0.9, 8), []
+    for row in current:
+        share = law.step(share, row, 0.5)
+        steps.append(share)
+    assert np.min(steps) == 0.0 and np.max(steps) > 1.0
+    np.testing.assert_allclose(law.along(np.linspace(0.0, 0.9, 8), current, 0.5), steps, atol=1e-9)
+
+
 def test_an_unloaded_servo_recovers(robot: Robot, law: OverloadModel) -> None:
     assert law.step(np.full(8, 0.9), np.zeros(8), 1.0)[JOINT] < 0.6
     assert law.step(np.full(8, 0.9), np.zeros(8), 100.0).max() == 0.0

@@ -119,6 +119,16 @@ def test_dependent_columns_are_named() -> None:
         Regression.of(model, samples_of(q, dq, ddq, TAU))
 
 
+def test_other_torques_at_the_same_states_are_those_of_a_regression_of_their_own() -> None:
+    other = np.array(1.1 * TAU + 0.1 * np.sin(50.0 * Q))
+    other[3, 2] = other[-5:, :] = np.nan  # the other current's record is shorter and has a gap
+    there = np.isfinite(other).all(axis=1)
+    own = Regression.of(MODEL, samples_of(Q[there], DQ[there], DDQ[there], other[there]))
+    again = Regression.of(MODEL, samples_of(Q, DQ, DDQ, TAU)).with_torques(other)
+    np.testing.assert_allclose(again.solve().phi, own.solve().phi, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(again.torques, own.torques)
+
+
 def test_a_barely_moving_joint_shows_in_the_conditioning() -> None:
     dq, ddq = np.array(DQ), np.array(DDQ)
     dq[:, 7], ddq[:, 7] = 1e-3 * dq[:, 7], 1e-3 * ddq[:, 7]

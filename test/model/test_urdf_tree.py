@@ -1,5 +1,7 @@
 """What is no serial chain is refused with the names of the joints that make it none."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from dynid.errors import ConfigurationError
@@ -7,7 +9,7 @@ from dynid.model.chain import pinocchio_chain_model
 from dynid.model.urdf_tree import read_tree
 
 
-def urdf(*joints: tuple[str, str, str, str], links: str = "abcd") -> str:
+def urdf(*joints: tuple[str, str, str, str], links: Sequence[str] = "abcd") -> str:
     """A URDF of joints (name, type, parent, child)."""
     text = '<robot name="t">' + "".join(f'<link name="{link}"/>' for link in links)
     for name, kind, parent, child in joints:
@@ -27,6 +29,17 @@ def test_a_chain_with_fixed_joints_between_is_a_chain() -> None:
     assert (tree.root, [joint.name for joint in tree.path_to("d")]) == ("a", ["1", "2", "3"])
     assert (tree.joint("3").effort, tree.joint("3").velocity, tree.joint("3").lower) == (2.0, 3.0, -1.0)
     assert pinocchio_chain_model(urdf(*CHAIN), ("1", "3")).nq == 2
+
+
+def test_links_may_have_the_names_of_joints() -> None:
+    """As the fixed joint and the link "gripperStator" of Unitree's Z1."""
+    plain = urdf(*CHAIN)
+    same = urdf(("b", "revolute", "a", "b"), ("d", "fixed", "b", "c"), ("a", "prismatic", "c", "d"))
+    found, expected = pinocchio_chain_model(same, ("b", "a")), pinocchio_chain_model(plain, ("1", "3"))
+    assert list(found.names) == ["universe", "b", "a"]
+    assert [joint.shortname() for joint in found.joints] == [joint.shortname() for joint in expected.joints]
+    taken = urdf(("b", "revolute", "a", "b"), ("c", "fixed", "b", "b_link"), links=["a", "b", "b_link"])
+    assert pinocchio_chain_model(taken, ("b",)).nq == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.interpolate import BPoly, PPoly
 
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Brake, HoldPath
@@ -47,6 +48,18 @@ def test_position_and_velocity_never_jump_and_it_rests_outside(kind):
     np.testing.assert_allclose(motion.peak_velocities, np.abs(dq).max(axis=0), rtol=0.01)
     if kind != "velocities":
         assert np.abs(np.diff(ddq[(times > 1e-3) & (times < 2.499)], axis=0)).max() < 0.1
+
+
+@pytest.mark.parametrize("derivatives", [1, 2])
+def test_the_pieces_are_scipys(derivatives):
+    rng = np.random.default_rng(derivatives)
+    times = np.concatenate([[0.0], np.cumsum(rng.uniform(0.01, 1.0, 40))])
+    rows = rng.standard_normal((1 + derivatives, 41, 2))
+    rows[1, [0, -1]] = 0.0
+    found = through_points("m", ("a", "b"), times, *rows).coefficients
+    pieces = np.moveaxis(PPoly.from_bernstein_basis(BPoly.from_derivatives(times, rows.swapaxes(0, 1))).c[::-1], 0, 1)
+    np.testing.assert_allclose(found[:, : pieces.shape[1]], pieces, rtol=1e-9, atol=1e-12 * np.abs(pieces).max())
+    assert not found[:, pieces.shape[1] :].any()
 
 
 def test_one_point_is_a_posture():

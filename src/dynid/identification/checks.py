@@ -91,7 +91,15 @@ DATA: tuple[Rule[DataQuality], ...] = (
     Rule(
         "joint_motion", "Data", "smallest joint motion", lambda q: q.motion, "data.joint_range_rad", "at least", "rad"
     ),
-    Rule("peak_torque", "Data", "peak torque / limit", lambda q: q.peak_torque, "data.torque_of_limit", "at least"),
+    Rule(
+        "peak_torque",
+        "Data",
+        "peak torque / limit",
+        lambda q: q.peak_torque,
+        "data.torque_of_limit",
+        "at least",
+        meaning="torques in another unit, or a torque limit in robot.yaml that is a URDF's placeholder",
+    ),
     Rule(
         "joint_torque",
         "Data",
@@ -178,8 +186,11 @@ def torque_source_difference(found: Fitted) -> Measured:
     regression, samples = found.estimate.regression, found.samples
     if samples.other_tau is None:
         return None
-    known = None if regression.beside is None else regression.beside.fit.known
-    again = Regression.stack(found.model, of_other_current(samples), found.settings.coulomb_friction, known)
+    if regression.beside is None:  # the regressor does not depend on torques
+        again = regression.with_torques(samples.other_tau)
+    else:
+        known, other = regression.beside.fit.known, of_other_current(samples)
+        again = Regression.stack(found.model, other, found.settings.coulomb_friction, known)
     change = regression.W @ (again.solve().phi - regression.solve().phi)
     return float(np.linalg.norm(change) / np.linalg.norm(regression.torques)), "relative difference in torque"
 

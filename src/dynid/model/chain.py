@@ -12,7 +12,7 @@ import numpy as np
 import pinocchio
 
 from dynid.errors import ConfigurationError, InputNotFoundError
-from dynid.model.urdf_tree import read_tree, with_limited_turns
+from dynid.model.urdf_tree import read_tree, rename_links_of_joints, with_limited_turns
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only
 
@@ -76,9 +76,9 @@ def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...], file: st
 def _chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str) -> pinocchio.Model:
     tree = read_tree(urdf_text, file)
     tree.refuse_no_chain(joint_names)
-    continuous = any(joint.kind == "continuous" for joint in tree.joints)
+    rename_links_of_joints(tree)
     try:
-        full = pinocchio.buildModelFromXML(with_limited_turns(tree) if continuous else urdf_text)
+        full = pinocchio.buildModelFromXML(with_limited_turns(tree))
     except (ValueError, RuntimeError) as error:
         raise ConfigurationError(f"{file} is not a valid URDF: {error}") from error
     locked = [full.getJointId(name) for name in full.names if name not in joint_names and name != "universe"]

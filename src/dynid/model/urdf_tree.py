@@ -3,6 +3,7 @@
 pinocchio builds something from a URDF with a loop, and says nothing; so the tree is looked at here first.
 """
 
+import itertools
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -171,3 +172,18 @@ def with_limited_turns(tree: UrdfTree) -> str:
             for key, default in (("lower", "-1e3"), ("upper", "1e3"), ("effort", "0"), ("velocity", "0")):
                 limit.set(key, limit.get(key, default))
     return ElementTree.tostring(tree.element, encoding="unicode")
+
+
+def rename_links_of_joints(tree: UrdfTree) -> None:
+    """Give every link that has the name of a joint another one, in the tree's element.
+
+    pinocchio keeps both among its frames, and cannot distinguish them when it reduces a model.
+    """
+    taken = {*tree.links, *(joint.name for joint in tree.joints)}
+    for name in set(tree.links) & {joint.name for joint in tree.joints}:
+        other = next(one for k in itertools.count() if (one := f"{name}_link{k or ''}") not in taken)
+        taken.add(other)
+        for path, key in (("link", "name"), ("joint/parent", "link"), ("joint/child", "link")):
+            for element in tree.element.findall(path):
+                if element.get(key) == name:
+                    element.set(key, other)

@@ -119,11 +119,13 @@ class OverloadModel:
         return np.maximum(0.0, share + (current_a * current_a - self.nominal) * (step_s / self.trips))
 
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float) -> FloatArray:
-        """The same for currents (N, n) one after the other; the shares after each, (N, n)."""
-        shares = np.empty_like(current_a)
-        for k, row in enumerate(current_a):
-            share = shares[k] = self.step(share, row, step_s)
-        return shares
+        """The same for currents (N, n) one after the other; the shares after each, (N, n).
+
+        A sum that is held at zero is the sum less the lowest that it would have reached (Lindley's recursion).
+        """
+        rises = (current_a * current_a - self.nominal) * (step_s / self.trips)
+        free = np.cumsum(np.vstack([share, rises]), axis=0)
+        return np.asarray(free - np.minimum(0.0, np.minimum.accumulate(free, axis=0)))[1:]
 
     def cap(self, share: FloatArray, full_a: FloatArray) -> FloatArray:
         """Current limits (n,) [A] with which no servo trips: from `LIMITED` on they fall below the nominal current."""

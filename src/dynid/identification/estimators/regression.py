@@ -436,6 +436,18 @@ class Regression:
         named = tuple(self.names[k] for k in order if weakest[k] > DOMINANT * weakest[order[0]])
         return float(singular[0] / singular[-1]), named
 
+    def with_torques(self, tau: FloatArray) -> "Regression":
+        """The same states with other torques (N, n), of which samples that are not finite are left out.
+
+        Only without friction beside the model, whose linearised columns depend on the torques.
+        """
+        assert self.beside is None and self.trust is None
+        there = np.isfinite(tau).all(axis=1)
+        rows = np.repeat(there, self.axes)
+        dq = None if self.dq is None else self.dq[there]
+        moving = None if self.moving is None else self.moving[there]
+        return replace(self, W=self.W[rows], tau=tau[there].ravel(), measured=None, moving=moving, dq=dq)
+
     def solve(self, weights: FloatArray | None = None) -> Solution:
         """What minimises the (weighted) squares; weights (N n,) are of rows, beside `trust`."""
         return self._plain if weights is None else self._bounded(self._triangle(weights))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
+from scipy.linalg import block_diag
 
 from dynid.errors import InfeasibleError
 from dynid.identification.feasibility.semidefinite import minimise
@@ -72,12 +73,12 @@ def pseudo_inertia_constraint(
     The second term keeps the covariance of the link's mass about its centre above spread^2, in whatever frame. `room`
     asks for more, in the solver's units.
     """
-    xx, xy, xz, yy, yz, zz, mx, my, mz, m = (parameters[k] for k in range(10))
-    half = 0.5 * (xx + yy + zz) - (spread * SPREAD_RESERVE) ** 2 * m
-    J = cp.bmat([[half - xx, -xy, -xz, mx], [-xy, half - yy, -yz, my], [-xz, -yz, half - zz, mz], [mx, my, mz, m]])
     # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
-    scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0])
-    return scale @ (J - margin * MARGIN_RESERVE * np.eye(4)) @ scale / MASS_UNIT_KG >> room * np.eye(4)
+    scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / MASS_UNIT_KG**0.5
+    # one matrix for all entries: the modelling library takes as long for each expression as the solver for its work
+    entries = np.array([scale @ spread_out(one, spread * SPREAD_RESERVE) @ scale for one in np.eye(10)]).reshape(10, 16)
+    J = cp.reshape(entries.T @ parameters, (4, 4), order="C")
+    return J - margin * MARGIN_RESERVE * scale @ scale >> room * np.eye(4)
 
 
 def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
@@ -120,12 +121,13 @@ class _Problem:
         self.pi = cp.multiply(self.units, self.x)
         self.constraints: list[cp.Constraint] = []
         index = {name: k for k, name in enumerate(self.names)}
+        rows = [link_rows(link, model.mdh.in_link[j], BOX_RESERVE) for j, link in enumerate(limits.links)]
         for j in range(model.chain_size):
             ten = self.pi[10 * j : 10 * (j + 1)]
-            G, h = link_rows(limits.links[j], model.mdh.in_link[j], BOX_RESERVE)
-            shape = pseudo_inertia_constraint(ten, limits.margin, limits.spread, room)
-            self.constraints += [shape, G @ ten >= h + room]
-        total = sum(self.pi[index[f"M{j + 1}"]] for j in range(model.chain_size))
+            self.constraints.append(pseudo_inertia_constraint(ten, limits.margin, limits.spread, room))
+        links = self.pi[: 10 * model.chain_size]
+        self.constraints.append(block_diag(*(G for G, _ in rows)) @ links >= np.hstack([h for _, h in rows]) + room)
+        total = cp.sum(self.pi[[index[f"M{j + 1}"] for j in range(model.chain_size)]])
         self.constraints.append((limits.total_mass - total) / MASS_UNIT_KG >= room)
         least: dict[int, float] = {}
         absent: list[int] = []
