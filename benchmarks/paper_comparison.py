@@ -1,11 +1,6 @@
 """A campaign's figures beside the paper's, as Markdown.
 
-    dynid simulate 'P*' 'A*' 'V*' --out bags --profile paper --mount hanging --seed 1
-    dynid campaign bags/[PA]* --validate bags/V01 --validate bags/V02 --validate bags/V03 --out campaign
-    dynid campaign bags/[PA]* --validate bags/V01 --validate bags/V02 --validate bags/V03 --out as_paper \
-        --settings config/crane_x7/identification_paper.yaml
-    python benchmarks/paper_comparison.py campaign --as-paper as_paper --bags bags --out docs/paper_comparison.md
-
+REPRODUCE lists the commands, which the page repeats.
 The second campaign goes the paper's own way: Coulomb friction is ignored.
 paper_runs.csv holds the figures of arXiv:2605.15949v2, Appendix A (CC BY 4.0).
 """
@@ -28,6 +23,20 @@ from dynid.recording.recording import load_recording
 from dynid.resources import load_validated, write_whole
 from dynid.robot import load_robot
 
+REPRODUCE = r"""./run simulate 'P*' 'A*' 'V*' --out runs/paper/bags --profile paper --mount hanging --seed 1
+./run campaign runs/paper/bags/[PA]* --out runs/paper/own --validate runs/paper/bags/V01 \
+    --validate runs/paper/bags/V02 --validate runs/paper/bags/V03
+./run campaign runs/paper/bags/[PA]* --out runs/paper/as_paper --validate runs/paper/bags/V01 \
+    --validate runs/paper/bags/V02 --validate runs/paper/bags/V03 --settings config/crane_x7/identification_paper.yaml
+PYTHONPATH=. .venv/bin/python benchmarks/paper_comparison.py runs/paper/own --as-paper runs/paper/as_paper \
+    --bags runs/paper/bags --out runs/paper/comparison.md
+"""
+ENDS = (
+    "A campaign that fails a check ends with exit code 1; its files are complete. An interrupted campaign resumes when "
+    "the same command is given again. The figures below are older than the load-dependent friction of the simulated "
+    "arm's gears: with it, the default now, these commands run, but give other figures, and the first campaign fails "
+    "checks, too."
+)
 PAPER = Path(__file__).with_name("paper_runs.csv")
 PAPER_SETTINGS = Path(__file__).parents[1] / "config" / "crane_x7" / "identification_paper.yaml"
 PAPER_REPRESENTATIVE = ("AG02", 0.04)
@@ -254,6 +263,7 @@ def document(
         f"{summary['runs']} runs took {summary['seconds']['runs']:.0f} s on two cores, {summary['seconds']['all']:.0f} "
         f"s including tables; CLIE used {clie_seconds:.0f} s of CPU time, where the paper reports {paper_seconds:.0f} "
         f"s. Outcome: {outcomes}. Representative: {summary['reason']}",
+        f"## Reproduce it\n\nIn a checkout, with 4 GB of free disk space:\n\n```sh\n{REPRODUCE}```\n\n{ENDS}",
         "## Failed checks\n\nFriction estimated:\n\n" + ours.failed() + "\n\nFriction ignored:\n\n" + as_paper.failed(),
         "## Routing (Table III)\n\n" + routing(paper, as_paper.runs, ours.runs),
         "If Coulomb friction is ignored, it is absorbed by the parameters, and OLS is indefinite in about as many runs "

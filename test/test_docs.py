@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import typer
 import yaml
+from benchmarks.paper_comparison import ENDS, REPRODUCE
 from typer.testing import CliRunner
 
 from dynid.cli import app
@@ -105,6 +106,22 @@ def test_your_own_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         undecided = words[:2] == ["robot", "check"]  # what was drafted a moment ago holds questions still
         assert done.exit_code == int(undecided), f"{line}\n{done.stdout}"
     assert len(lines) == 9 and (tmp_path / "runs/model/report.html").is_file()
+
+
+def test_the_comparison_with_the_paper_has_the_commands_that_made_it() -> None:
+    """The page is the script's; every command on it is one, with options and files that there are."""
+    text = (ROOT / "docs/paper_comparison.md").read_text(encoding="utf-8")
+    assert f"```sh\n{REPRODUCE}```" in text and ENDS in text
+    commands = typer.main.get_command(app)
+    for line in REPRODUCE.replace("\\\n", " ").splitlines():
+        words = [word for word in shlex.split(line) if not word.startswith("PYTHONPATH")]
+        for word in words:
+            assert not word.startswith(("config/", "benchmarks/")) or (ROOT / word).is_file(), word
+        if words[0] == "./run":
+            known = commands.get_command(None, words[1])
+            assert {word for word in words if word.startswith("--")} <= {
+                name for one in known.params for name in one.opts
+            }
 
 
 def test_only_marked_blocks_run_and_all_of_them_are_tested() -> None:

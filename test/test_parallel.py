@@ -36,6 +36,42 @@ def test_errors_arrive(processes: int) -> None:
         list(in_processes(math.sqrt, [1, -1, 4], processes=processes))
 
 
+INTERRUPTED = """
+import signal, sys, tempfile
+from dynid.parallel import in_processes
+
+def stop_here(word):
+    print(word, flush=True)
+    while signal.SIGINT not in signal.sigpending():
+        pass
+
+def work(where):
+    with tempfile.TemporaryDirectory(dir=where):
+        stop_here("working")
+
+if __name__ == "__mp_main__" and sys.argv[1] == "loading":
+    stop_here("loading")
+if __name__ == "__main__":
+    try:
+        list(in_processes(work, [sys.argv[2]] * 2, processes=2))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("moment", ["loading", "working"])
+def test_an_interrupt_ends_children_without_a_word_and_cleaned_up(tmp_path: Path, moment: str) -> None:
+    (tmp_path / "program.py").write_text(INTERRUPTED)
+    (tmp_path / "out").mkdir()
+    command = [sys.executable, str(tmp_path / "program.py"), moment, str(tmp_path / "out")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as program:
+        assert [program.stdout.readline().strip() for _ in range(2)] == [moment] * 2
+        os.killpg(program.pid, signal.SIGINT)
+        assert program.communicate(timeout=60)[1] == "interrupted\n"
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 KILLED = """
 import os, threading
 from dynid.parallel import in_processes

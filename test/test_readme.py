@@ -21,7 +21,11 @@ SITE = tuple(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")
 def shell_lines(text: str) -> list[str]:
     """Lines of the sh code blocks, without comments."""
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = [shlex.join(shlex.split(line, comments=True)) for block in blocks for line in block.splitlines()]
+    lines = [
+        shlex.join(shlex.split(line, comments=True))
+        for block in blocks
+        for line in block.replace("\\\n", "").splitlines()
+    ]
     return [line for line in lines if line]
 
 

@@ -12,7 +12,7 @@ import typer
 from dynid.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "docker/README.md")
+PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "docker/README.md", ROOT / "run")
 SOURCES = tuple(
     path
     for folder in ("src/dynid", "benchmarks", "launch", "examples", "docs")
@@ -42,7 +42,8 @@ BANNED = {
     r"\ba definite inertia\b": "positive-definite inertia",
     r"\bin vain\b": "without success",
     r"\bleft aside\b": "ignored",
-    r"\bis no (number|text|CSV)\b": "is not a ...",
+    r"\bis no (number|text|CSV|URDF|valid)\b": "is not a ...",
+    r"\bM (in)?definite, \d+ links\b": "say what the links are",
 }
 # A key of the diagnostics and the name of a setting are interfaces, not sentences.
 KEYS = {"stale replies are told by", "awake processors"}
@@ -113,6 +114,8 @@ def test_messages_and_docstrings_are_plain() -> None:
         "links with a definite inertia",
         "some arm has these parameters",
         "servo 3 answers, but garbled",
+        "config.json is no valid JSON",
+        "the sourced ROS is left aside",
         "this process was held\n    up for 0.3 s",
         "the begin of the motion",
     ],

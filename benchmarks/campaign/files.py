@@ -5,12 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bars import write_campaign_figures
 from benchmarks.campaign.campaign import Campaign
 from benchmarks.campaign.representative import PathRescue
 from benchmarks.campaign.store import run_file
 from benchmarks.campaign.tables import campaign_tables
 from dynid.identification.pipeline import write_model
 from dynid.model.model_file import ModelFile
+from dynid.reporting.result_writer import add_report
 from dynid.resources import whole_folder, write_whole
 
 
@@ -31,6 +33,7 @@ def summary(campaign: Campaign) -> dict[str, Any]:
     run, study = campaign.representative, campaign.study
     outcomes = [one.outcome for one in campaign.runs]
     return {
+        "schema_version": 1,
         "accepted": campaign.verdict.accepted,
         "representative": {"run": run.label, "rank": campaign.cloud.representative.rank, "route": run.route},
         "reason": campaign.cloud.representative.reason,
@@ -67,13 +70,14 @@ def _rescue(way: PathRescue | str) -> dict[str, Any]:
     }
 
 
-def write_campaign(campaign: Campaign, folder: Path, runs: Path) -> None:
+def write_campaign(campaign: Campaign, folder: Path, runs: Path, *, report: bool = False) -> None:
     """Write everything into a new folder, all or nothing, and move the stored runs there.
 
     Args:
         campaign: the result.
         folder: must not exist.
         runs: folder of the stored runs; they leave it once they are in the new folder.
+        report: write report.html, too.
 
     Raises:
         OutputExistsError: the folder exists.
@@ -82,7 +86,10 @@ def write_campaign(campaign: Campaign, folder: Path, runs: Path) -> None:
         write_model(work, campaign.result, campaign_model_file(campaign))
         for name, text in campaign_tables(campaign).items():
             write_whole(work / "tables" / f"{name}.csv", text)
-        write_whole(work / "campaign.json", json.dumps(summary(campaign), indent=1) + "\n")
+        write_campaign_figures(work / "figures", found := summary(campaign))
+        write_whole(work / "campaign.json", json.dumps(found, indent=1) + "\n")
+        if report:
+            add_report(campaign.robot, work, campaign.result.motions, folder)
         (work / "runs").mkdir()
         stored = [runs / run_file(run.bag, run.key) for run in campaign.runs]
         for path in stored:

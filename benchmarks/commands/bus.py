@@ -1,6 +1,5 @@
 """`dynid benchmark bus`: does the control cycle keep its rate, alone with the chain, and with a bad line?"""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -11,7 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dynid.commands.options import DEFAULT_ROBOT, AdapterOption, JsonOption, RateOption, RobotOption
-from dynid.commands.terminal import stderr, stdout
+from dynid.commands.terminal import print_json, stderr, stdout
 
 CHAIN_S, SOAK_S = 600.0, 60.0
 SHORTEST_CHAIN_S = 5.0  # judged are the states between the driver's reports, one a second
@@ -65,7 +64,7 @@ def bus(
         figures = _with_bar("the chain", duration_s, partial(_chain, robot, duration_s, out, realtime, adapter, rate))
     found = asdict(figures)
     if as_json:
-        print(json.dumps(found))
+        print_json(found)
         return
     for name, value in found.items():
         stdout().print(f"{name:24} {value}", highlight=False)

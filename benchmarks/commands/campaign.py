@@ -1,13 +1,12 @@
 """`dynid campaign`: every bag at every sampling interval, then one accepted model."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import progress_bar, say, stages, stdout, table
+from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout, table
 
 if TYPE_CHECKING:
     from benchmarks.campaign.campaign import Campaign
@@ -30,7 +29,7 @@ def campaign(
     from benchmarks.campaign.campaign import campaign as run
     from benchmarks.campaign.files import summary, write_campaign
     from dynid.identification.settings import IdentificationSettings
-    from dynid.reporting.result_writer import add_report
+    from dynid.reporting.report import FILE_NAME
     from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot
 
@@ -42,21 +41,20 @@ def campaign(
         result = run(
             loaded, bags, runs, validation_bags=validate or [], settings=chosen, processes=processes, advance=advance
         )
-    with stages("writing", 2) as begin:
-        begin("the result")
-        write_campaign(result, out, runs)
-        begin("the report")
-        report = add_report(loaded, out, result.result.motions)
+    with stages("writing", 1) as begin:
+        begin("the result and the report")
+        write_campaign(result, out, runs, report=True)
     if as_json:
-        print(json.dumps(summary(result)))
+        print_json(summary(result))
     else:
-        _print(result, (out / "model.yaml", report))
+        _print(result, (out / "model.yaml", out / FILE_NAME))
     raise typer.Exit(0 if result.verdict.accepted and result.processing.accepted else 1)
 
 
 def _print(result: "Campaign", written: tuple[Path, ...]) -> None:
     """Routing, failures, the representative, and the verdicts."""
     from dynid.reporting.tables import print_verdict
+    from dynid.reporting.verdict_words import outcome
 
     headings = ("interval", "OLS-CLIE", "OLS-SDP-CLIE", "unrouted", "refused", "total")
     routes = table("runs by sampling interval", *headings, words=0)
@@ -71,6 +69,7 @@ def _print(result: "Campaign", written: tuple[Path, ...]) -> None:
     say(f"representative: {result.cloud.representative.reason}")
     print_verdict(stdout(), result.processing, "the campaign")
     print_verdict(stdout(), result.verdict, f"{result.robot.file.title}: {result.representative.label}")
+    say(outcome((*result.verdict.checks, *result.processing.checks)), result.result.simulated_sentence, markup=False)
     say(
         "[yellow]a URDF cannot hold rotor inertias, which dominate the wrist: simulate model.xml, or add "
         "rotor_inertias.yaml[/yellow]",

@@ -1,6 +1,5 @@
 """`dynid benchmark clie`: the identification pipeline's speed, and its refinement against plain baselines."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import print_json, stages, stdout
 
 
 def clie(
@@ -32,7 +31,7 @@ def clie(
     with stages("benchmark", 14) as begin:
         figures = benchmark_clie(robot, quick=quick, work=work, progress=begin, plan=Plan(profile=profile, mount=mount))
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
         return
     stdout().print(_table(figures))
 

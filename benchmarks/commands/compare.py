@@ -1,6 +1,5 @@
 """`dynid compare`: several estimators on the same data."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +18,7 @@ from dynid.commands.options import (
     ValidateOption,
     read_mapping,
 )
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,18 +34,23 @@ def compare(
     validate_mapping: ValidateMappingOption = None,
     hold_out: HoldOutOption = 0.0,
     skip_corrupt_rows: SkipOption = False,
+    plot: Annotated[Path | None, typer.Option(help="New figure of the errors: .svg, .png or .pdf.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare estimators on the same data: errors in and out of sample, consistency, run time."""
+    from benchmarks.bars import write_bars
     from benchmarks.studies.estimators.comparison import Comparison
     from dynid.identification.data.sample_sets import join
     from dynid.identification.data.sources import load_sources, torque_sentence
     from dynid.identification.settings import load_identification
     from dynid.model.dynamics import ArmModel
+    from dynid.reporting.trajectory_figure import check_output
     from dynid.robot import load_robot
 
     if validate and hold_out:
         raise ConfigurationError("--validate and --hold-out both name data to judge by: choose one")
+    if plot is not None:
+        check_output(plot)
     loaded = load_robot(robot)
     settings = load_identification(loaded)
     own = read_mapping(mapping, skip_corrupt_rows)
@@ -64,17 +68,34 @@ def compare(
         begin("fitting every estimator")
         rows = Comparison(loaded, model, join(fitted), join(held) if held else None, settings).rows(estimator or ())
     sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
+    if plot is not None:
+        write_bars(
+            plot,
+            loaded.file.title,
+            "relative torque error, samples at rest included [%]",
+            [row.name for row in rows],
+            _errors(rows),
+        )
     if as_json:
         found = {row.name: row.as_dict(loaded.joint_names) for row in rows}
-        print(json.dumps({"estimators": found, "base_parameters": len(model.names), "torques": sentence}))
+        print_json({"estimators": found, "base_parameters": len(model.names), "torques": sentence})
         return
     stdout().print(_table(rows, len(model.names), loaded.file.title))
     say(*(f"[bold red]x[/bold red] {row.name}: {escape(row.failure)}" for row in rows if row.failure), sentence)
 
 
+def _errors(rows: "list[Row]") -> dict[str, list[float | None]]:
+    """Relative torque errors [%] in sample, and out of it where data were held out."""
+    found = {
+        "in sample": [None if row.in_sample is None else 100 * row.in_sample.relative for row in rows],
+        "out of sample": [None if row.out_of_sample is None else 100 * row.out_of_sample.relative for row in rows],
+    }
+    return {name: values for name, values in found.items() if any(one is not None for one in values)}
+
+
 def _table(rows: "list[Row]", size: int, title: str) -> Table:
     headings = ("estimator", f"of {size}", "in sample", "out of sample", "feasible", "seconds")
-    made = table(f"{escape(title)}: relative torque errors", *headings)
+    made = table(f"{escape(title)}: relative torque errors, samples at rest included", *headings)
     for row in rows:
         if row.outcome is None or row.in_sample is None:
             made.add_row(row.name, "-", "failed", "-", "-", f"{row.seconds:.2f}")
@@ -91,4 +112,4 @@ def _feasibility(row: "Row") -> str:
         return "consistent"
     word = "M definite" if row.feasible else f"M indefinite ({row.lambda_min:.2g})"
     links = row.outcome.definite_links
-    return word if links is None else f"{word}, {links} links"
+    return word if links is None else f"{word}, {links} links possible"

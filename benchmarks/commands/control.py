@@ -1,6 +1,5 @@
 """`dynid benchmark control`: what the identified model is worth for control, and what a control step costs."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ import typer
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import stages, stderr, stdout
+from dynid.commands.terminal import print_json, stages, stderr, stdout
 
 
 def control(
@@ -33,7 +32,7 @@ def control(
     with stages("benchmark", 11) as begin, tempfile.TemporaryDirectory() as work:
         figures = benchmark_control(loaded, Path(work), mount=mount, seed=seed, progress=begin)
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
     else:
         stdout().print(_table(figures))
     if reasons := missed(figures):

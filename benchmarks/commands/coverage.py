@@ -1,13 +1,12 @@
 """`dynid benchmark coverage`: do stated intervals hold the truth as often as they say?"""
 
-import json
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stages, stderr, stdout
+from dynid.commands.terminal import print_json, stages, stderr, stdout
 
 
 def coverage(
@@ -32,7 +31,7 @@ def coverage(
         )
     result = found.as_dict()
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
     else:
         table = Table("figure", "value", title="dynid benchmark coverage", title_justify="left")
         for key, value in result.items():

@@ -1,6 +1,5 @@
 """`dynid demo`: the whole chain, from motor current to a controller that uses the model."""
 
-import json
 import time
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import say, stderr, stdout
+from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import ConfigurationError
 
 
@@ -66,7 +65,7 @@ def demo(
     verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation, gain=gain), console)
     if as_json:
         checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in verdict.checks]
-        print(json.dumps({"accepted": verdict.accepted, "checks": checks, "output": str(output)}))
+        print_json({"accepted": verdict.accepted, "checks": checks, "output": str(output)})
         raise typer.Exit(0 if verdict.accepted else 1)
     print_verdict(console, verdict, f"{loaded.file.title}: from motor current to a model")
     _list_results(output)

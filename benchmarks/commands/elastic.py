@@ -1,12 +1,10 @@
 """`dynid elastic`: arms with elastic joints: which parameters are identifiable, and how well."""
 
-import json
-
 import typer
 from rich.table import Table
 
 from dynid.commands.options import JsonOption, RobotOption
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import print_json, stages, stdout
 
 SMALLEST = "planar_2r_elastic"
 group = typer.Typer(no_args_is_help=True)
@@ -29,7 +27,7 @@ def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None
     found = classify_structure(ElasticModel(loaded, load_elastic(loaded)))
     groups = {name: found.group(name) for name in found.names}
     if as_json:
-        print(json.dumps({"kinds": found.kinds, "groups": groups}))
+        print_json({"kinds": found.kinds, "groups": groups})
         return
     console = stdout()
     for kind in ("independent", "dependent", "unidentifiable"):
@@ -57,7 +55,7 @@ def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
             "samples": result.samples,
             "noise_db": {f"{ratio:g}": error for ratio, error in result.noise.items()},
         }
-        print(json.dumps(figures))
+        print_json(figures)
         return
     table = Table("group", "true", "estimated", "relative error")
     for name, true, value in zip(result.estimate.names, result.true, result.estimate.values, strict=True):

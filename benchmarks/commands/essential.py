@@ -1,6 +1,5 @@
 """`dynid essential`: which parameters a motion shows, and standard parameters close to a-priori ones."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, SkipOption, read_mapping
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 if TYPE_CHECKING:
     from benchmarks.studies.estimators.closest_standard import ClosestStandard
@@ -57,7 +56,7 @@ def essential(
         save_standard(out, to_file(closest.standard, model.mdh, loaded.name, loaded.joint_names, source))
     sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
     if as_json:
-        print(json.dumps(_as_dict(found, closest, prior is not None) | {"torques": sentence}))
+        print_json(_as_dict(found, closest, prior is not None) | {"torques": sentence})
         return
     _print(found, closest, prior is not None)
     say(sentence, *([] if out is None else [f"  {out}"]))

@@ -1,6 +1,5 @@
 """`dynid excite`: excitation motions for a robot; one subcommand per method."""
 
-import json
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import SafetyError
 
 excite = typer.Typer(no_args_is_help=True, help="Design excitation motions.")
@@ -71,7 +70,7 @@ def optimised(
         "best_primitive_not_longer": best,
     }
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
         return
     say(f"  {out}  {duration:g} s, condition number {found.kappa:.1f}, in {seconds:.0f} s")
     if best is not None:
@@ -113,9 +112,7 @@ def one_joint(
     write_whole(out, trajectory_file(motion))
     if as_json:
         rows = [asdict(sine) for sine in sines]
-        print(
-            json.dumps({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": told, "sines": rows})
-        )
+        print_json({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": told, "sines": rows})
         return
     listed = table(None, "joint", "amplitude, deg", "frequency, rad/s")
     for sine in sines:

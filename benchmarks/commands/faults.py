@@ -1,6 +1,5 @@
 """`dynid benchmark faults`: what the arm does when line, servos, commands or processes fail."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import progress_bar, stdout
+from dynid.commands.terminal import print_json, progress_bar, stdout
 from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def faults(
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
         write_whole(out, fault_document(table, what, seconds))
     if as_json:
-        print(json.dumps([row.as_dict() for row in table]))
+        print_json([row.as_dict() for row in table])
     else:
         _print(table, seconds)
     raise typer.Exit(1 if any(row.violations for row in table) else 0)

@@ -1,6 +1,5 @@
 """`dynid benchmark friction`: is the model right on arms whose gears rub as measured ones do?"""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stages, stderr, stdout
+from dynid.commands.terminal import print_json, stages, stderr, stdout
 
 
 def friction(
@@ -29,7 +28,7 @@ def friction(
     with stages("benchmark", plants + 1) as begin, tempfile.TemporaryDirectory() as work:
         rows = benchmark_friction(loaded, Path(work), plants, begin)
     if as_json:
-        print(json.dumps([row.as_dict() for row in rows]))
+        print_json([row.as_dict() for row in rows])
     else:
         table = Table(*rows[0].as_dict(), title="dynid benchmark friction", title_justify="left")
         for row in rows:

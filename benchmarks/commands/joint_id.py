@@ -1,6 +1,5 @@
 """`dynid joint-id`: a first-order lag with dead time per joint (eq. 1 of the paper), and a controller.yaml from it."""
 
-import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import progress_bar, say, stdout, table
+from dynid.commands.terminal import print_json, progress_bar, say, stdout, table
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.parallel import in_processes
 
@@ -173,7 +172,7 @@ def joint_id(
     if plot is not None:
         write_joint_figure(results, plot)
     if as_json:
-        print(json.dumps({one.name: one.as_dict() for one in results}))
+        print_json({one.name: one.as_dict() for one in results}, by_name=True)
     else:
         _print(results, [path for path in (out if trusted else None, plot, record) if path is not None])
     raise typer.Exit(0 if trusted else 1)

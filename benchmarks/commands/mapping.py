@@ -1,6 +1,5 @@
 """`dynid robot mapping`: a first mapping of a CSV recording, drafted from its header and its values."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import say
+from dynid.commands.terminal import print_json, say
 from dynid.errors import DataError
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import read_csv
@@ -132,7 +131,7 @@ def mapping(
     run = read_csv(csv, loaded, CsvMapping.model_validate(content))
     write_whole(out, HEAD.format(csv=csv.name) + yaml_text(content))
     if as_json:
-        print(json.dumps({"file": str(out), "rows": len(run.time), "seconds": float(run.time[-1]), "mapping": content}))
+        print_json({"file": str(out), "rows": len(run.time), "seconds": float(run.time[-1]), "mapping": content})
         return
     for kind in ("position", "velocity", "torque"):
         if kind in content:

@@ -1,6 +1,5 @@
 """`dynid benchmark memory`: how much memory and time a long recording takes."""
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import say, stages
+from dynid.commands.terminal import print_json, say, stages
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.resources import yaml_text
@@ -84,7 +83,7 @@ def memory(
         found = {"rows": rows, "file_mib": size, **measure(robot, work / "long.csv", mapping, work / "model")}
         whole = (work / "model" / "model.yaml").is_file()
     if as_json:
-        print(json.dumps({"schema_version": 1, **found}))
+        print_json(found)
     else:
         say(f"{rows} rows, {size:.0f} MiB: {found['peak_mib']:.0f} MiB at most, {found['seconds']:.0f} s")
     raise typer.Exit(0 if whole and found["peak_mib"] <= MOST_MIB else 1)

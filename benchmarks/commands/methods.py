@@ -1,13 +1,12 @@
 """`dynid benchmark methods`: many joints, elastic joints, minimal set, optimised excitation."""
 
-import json
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import stages, stdout
+from dynid.commands.terminal import print_json, stages, stdout
 
 
 def methods(
@@ -20,7 +19,7 @@ def methods(
     with stages("benchmark", 4) as begin:
         figures = method_figures(quick, begin)
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
         return
     table = Table("figure", "value", title="dynid benchmark methods", title_justify="left")
     for name, value in figures.items():

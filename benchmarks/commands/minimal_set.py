@@ -1,13 +1,12 @@
 """`dynid robot minimal-set`: the minimal set of a robot's links by another way than `robot check`'s."""
 
-import json
 from typing import Annotated
 
 import numpy as np
 import typer
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import stdout
+from dynid.commands.terminal import print_json, stdout
 
 
 def minimal_set(
@@ -34,7 +33,7 @@ def minimal_set(
         for pivot, row in zip(found[0].pivots, found[0].R, strict=True)
     }
     if as_json:
-        print(json.dumps({"rank": len(terms), "sets": sets, "invariant": invariant, "parameters": terms}))
+        print_json({"rank": len(terms), "sets": sets, "invariant": invariant, "parameters": terms})
     else:
         console = stdout()
         for name, parts in terms.items():

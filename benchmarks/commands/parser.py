@@ -1,6 +1,5 @@
 """`dynid benchmark parser`: the packet parser against a million random, mutated and split packets."""
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,7 +8,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import stderr, stdout
+from dynid.commands.terminal import print_json, stderr, stdout
 
 PACKETS = 1_000_000
 QUICK_PACKETS = 20_000
@@ -29,7 +28,7 @@ def parser(
         task = bar.add_task("packets", total=count)
         figures = ParserFuzzer(seed).run(count, lambda more: bar.update(task, advance=more))
     if as_json:
-        print(json.dumps(asdict(figures)))
+        print_json(asdict(figures))
     else:
         table = Table("figure", "value", title="dynid benchmark parser", title_justify="left")
         for name, value in asdict(figures).items():

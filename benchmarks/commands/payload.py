@@ -1,13 +1,12 @@
 """`dynid payload`: what changed between two runs, as a payload and as changed parameters, with uncertainty."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 if TYPE_CHECKING:
     from benchmarks.studies.payload import Change, Payload
@@ -38,7 +37,7 @@ def payload(
         changes = changes_between(runs.model, *runs.samples)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:
-        print(json.dumps(_as_dict(found, changes) | {"torques": sentence}))
+        print_json(_as_dict(found, changes) | {"torques": sentence})
         return
     _print(found, changes)
     say(sentence)

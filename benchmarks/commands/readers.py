@@ -1,12 +1,11 @@
 """`dynid benchmark readers`: outcome of mutated files."""
 
-import json
 from typing import Annotated
 
 import typer
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import stages, stdout, table
+from dynid.commands.terminal import print_json, stages, stdout, table
 
 MOST_MIB = 2048.0
 
@@ -36,7 +35,7 @@ def readers(
     total = {key: sum(row[key] for row in rows.values()) for key in ("tracebacks", "hangs", "wrong_accepts")}
     peak = max(row["peak_mib"] for row in rows.values())
     if as_json:
-        print(json.dumps({"schema_version": 1, "inputs": inputs, **total, "peak_mib": peak, "readers": rows}))
+        print_json({"inputs": inputs, **total, "peak_mib": peak, "readers": rows})
     else:
         listed = table(
             None, "reader", "accepted", "refused", "tracebacks", "hangs", "wrong accepts", "MiB", "slowest, s"

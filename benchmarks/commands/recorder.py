@@ -1,6 +1,5 @@
 """`dynid benchmark recorder`: does the recorder keep up with an experiment, and survive being killed?"""
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stderr, stdout
+from dynid.commands.terminal import print_json, stderr, stdout
 
 SECONDS, KILLS = 600.0, 50
 QUICK_SECONDS, QUICK_KILLS = 20.0, 5
@@ -46,7 +45,7 @@ def recorder(
         task = bar.add_task("recording", total=seconds)
         found = measure(loaded, seconds, kills, seed, lambda done: bar.update(task, completed=done))
     if as_json:
-        print(json.dumps(asdict(found)))
+        print_json(asdict(found))
     else:
         for name, value in asdict(found).items():
             stdout().print(f"{name:24} {value}", highlight=False)

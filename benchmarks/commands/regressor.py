@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import say, stages
+from dynid.commands.terminal import print_json, say, stages
 from dynid.errors import ConfigurationError, DataError
 
 
@@ -57,7 +57,7 @@ def regressor(
             {"name": name, "unit": unit, "grouping": formulas[name]}
             for name, unit in zip(found.names, found.units, strict=True)
         ]
-        print(json.dumps({"joints": found.joint_names, "parameters": rows, "structure_hash": found.structure_hash}))
+        print_json({"joints": found.joint_names, "parameters": rows, "structure_hash": found.structure_hash})
         return
     for name, unit in zip(found.names, found.units, strict=True):
         terms = " + ".join(f"{factor:g} {term}" for term, factor in formulas[name].items())

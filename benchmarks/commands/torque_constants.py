@@ -1,6 +1,5 @@
 """`dynid torque-constants`: what a known mass says of the torque constants."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
-from dynid.commands.terminal import say, stages
+from dynid.commands.terminal import print_json, say, stages
 
 
 def torque_constants(
@@ -55,7 +54,7 @@ def torque_constants(
             for one in found
         }
         types = {f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in together.items()}
-        print(json.dumps({"joints": rows, "by_torque_constant": types, "torques": sentence}))
+        print_json({"joints": rows, "by_torque_constant": types, "torques": sentence})
     else:
         for one in found:
             say(f"{'[bold red]?[/bold red]' if one.doubtful else ' '} {one.sentence()}")

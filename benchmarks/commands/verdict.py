@@ -1,6 +1,5 @@
 """`dynid benchmark verdict`: can the verdict be fooled?"""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 from rich.table import Table
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import stages, stderr, stdout
+from dynid.commands.terminal import print_json, stages, stderr, stdout
 
 
 def verdict(
@@ -33,7 +32,7 @@ def verdict(
         outcome = benchmark_verdict(loaded, Path(work), range(seeds), plants, tx40 or tx40_folder(), begin)
     figures = outcome.as_dict()
     if as_json:
-        print(json.dumps(figures))
+        print_json(figures)
     else:
         table = Table("figure", "value", title="dynid benchmark verdict", title_justify="left")
         for key, value in figures.items():

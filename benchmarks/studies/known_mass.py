@@ -27,6 +27,7 @@ UNSEEN = 1e-6  # of the known torque's own size: what is left of it beside the a
 SIGNIFICANT = 3.0
 DOUBTED = 0.05  # what friction that is not quite as modelled can feign; the doubt is one of 30 %
 DETERMINED = 0.2  # a deviation beyond this says nothing of such a doubt
+SEEN = 0.5  # of the known torque: published torque constants of one servo differ by 30 %, never by half
 LOADED = 3.0  # times what the arm's own model leaves unexplained: a known torque below that drowns in it
 
 
@@ -92,7 +93,7 @@ def check_torque_constants(
         torque_constants: that were used, (n,) [N m/A]; () where torques were recorded.
 
     Raises:
-        DataError: the body loads no joint in this motion.
+        DataError: the body loads no joint in this motion, or is not seen in any.
     """
     last, friction = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
@@ -110,6 +111,12 @@ def check_torque_constants(
     if not any(one.determined for one in found):
         raise DataError(
             "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
+        )
+    if all(abs(one.scale) < SEEN for one in found if one.determined):
+        reported = ", ".join(f"{one.joint} {one.scale:.2g}" for one in found if one.determined)
+        raise DataError(
+            f"no known load is visible in the second run: of the known mass's torque the joints report only {reported}"
+            ", expected about 1; was the body attached, and is the unit of the torques right?"
         )
     return tuple(found)
 

@@ -1,6 +1,6 @@
 """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
-import json
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +10,10 @@ import typer
 from dynid import __version__
 from dynid.commands import options as opt
 from dynid.commands import register_all
-from dynid.commands.terminal import flags_first, say, set_level, stages
+from dynid.commands.terminal import flags_first, print_json, say, set_level, stages
 from dynid.errors import DynidError
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
+app = typer.Typer(pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
 
 INTERRUPTED = 130
 NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
@@ -114,7 +114,7 @@ def bag(
         begin(f"reading {path.name}")
         info = bag_info(path)
     if as_json:
-        print(json.dumps(info.as_dict()))
+        print_json(info.as_dict())
         return
     say(f"{info.path}  {info.storage}, {info.duration_s:.1f} s")
     for topic in info.topics:
@@ -129,6 +129,9 @@ register_all(app)
 
 def main() -> None:
     """Run the command; errors that a user can fix are one sentence and exit code 1, wrong arguments exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows '?' in its place
+            stream.reconfigure(errors="replace")
     try:
         code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, standalone_mode=False)
     except DynidError as error:

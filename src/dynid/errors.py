@@ -33,6 +33,10 @@ class OutputExistsError(DynidError, FileExistsError):
     """An output that exists already; results are never overwritten."""
 
 
+class OutputWriteError(DynidError, OSError):
+    """An output cannot be written: disk full, no permission, a file where a folder is needed."""
+
+
 class BagWriteError(DynidError, OSError):
     """A bag cannot be written: disk full, no permission, not open."""
 

@@ -3,9 +3,12 @@
 import contextlib
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import resource_tracker
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -37,9 +40,10 @@ def in_processes(
         return
     with _one_thread_each():
         # a fresh interpreter: a fork of a process with threads may hang
-        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_watch)
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
         try:
-            futures = {pool.submit(work, item): index for index, item in enumerate(items)}
+            with _deaf_children():
+                futures = {pool.submit(work, item): index for index, item in enumerate(items)}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         finally:
@@ -59,6 +63,26 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Children that start meanwhile hold SIGINT back until `_begin`: Python's start-up would print a traceback."""
+    resource_tracker.ensure_running()  # it unblocks signals when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """At the start of a child: end with the parent, and end on SIGINT, cleaned up and without a traceback."""
+    _watch()
+    if signal.SIGINT in signal.sigpending():
+        os._exit(1)
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _watch() -> None:

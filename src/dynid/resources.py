@@ -1,6 +1,8 @@
 """Where shipped files are, and how files are read and written: safely, whole or not at all."""
 
 import contextlib
+import difflib
+import errno
 import os
 import sysconfig
 import tempfile
@@ -11,7 +13,14 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, OutputExistsError
+from dynid.errors import (
+    ConfigurationError,
+    DataError,
+    DynidError,
+    InputNotFoundError,
+    OutputExistsError,
+    OutputWriteError,
+)
 
 Schema = TypeVar("Schema", bound=BaseModel)
 # The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
@@ -114,10 +123,60 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
     try:
         return schema.model_validate(read_yaml(path))
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()
-        ]
-        raise ConfigurationError(f"{path}: " + "; ".join(lines)) from error
+        raise ConfigurationError(f"{path}: {invalid_fields(error, schema)}") from error
+
+
+_KINDS = {"dict": "a block of fields", "model": "a block of fields", "tuple": "a list", "list": "a list"}
+
+
+def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
+    """What is wrong with the fields of a file, in words: field, value, what was expected, and a name that is close."""
+    parts = schema.model_json_schema()
+    known = {name for part in (parts, *parts.get("$defs", {}).values()) for name in part.get("properties", {})}
+    lines = []
+    for one in error.errors():
+        field, value = ".".join(map(str, one["loc"])) or "file", one["input"]
+        close = difflib.get_close_matches(str(one["loc"][-1]), known, 1) if one["loc"] else []
+        if one["type"] == "missing":
+            lines.append(f"{field} is missing")
+        elif one["type"] == "extra_forbidden":
+            lines.append(f"{field} is unknown" + (f", did you mean '{close[0]}'?" if close else ""))
+        else:
+            kind = _KINDS.get(one["type"].split("_")[0]) if one["type"].endswith("_type") else None
+            expected = one["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+            given = "a block of fields" if isinstance(value, dict) else f"{value!r:.80}"
+            lines.append(f"{field}: {f'expected {kind}' if kind else expected} (got {given})")
+    return "; ".join(lines)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Raise OutputWriteError where the system cannot write what belongs to `path`."""
+    try:
+        yield
+    except DynidError:
+        raise
+    except OSError as error:
+        advice = {errno.ENOSPC: "free some space", errno.EDQUOT: "free some space"}.get(error.errno or 0, "see --out")
+        reason = (error.strerror or str(error)).lower()
+        raise OutputWriteError(f"{path} cannot be written, and nothing of it was kept: {reason}; {advice}") from error
+
+
+def _refuse_below_a_file(path: Path) -> None:
+    above = next(one for one in path.absolute().parents if one.exists())
+    if not above.is_dir():
+        raise OutputWriteError(f"nothing can be written below {above}, a file: choose another --out")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it where they are missing.
+
+    Raises:
+        OutputWriteError: that is not possible.
+    """
+    _refuse_below_a_file(path / "-")
+    with _writing(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -125,24 +184,27 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
     Raises:
         OutputExistsError: the file exists.
+        OutputWriteError: the disk is full, or the system refuses.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.link(temporary, path)  # unlike rename, link fails where the name is taken
-    except FileExistsError:
-        raise OutputExistsError(f"{path} exists; choose another name or remove it first") from None
-    finally:
-        os.unlink(temporary)
+    make_folder(path.parent)
+    with _writing(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content.encode() if isinstance(content, str) else content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(temporary, 0o644)
+            os.link(temporary, path)  # unlike rename, link fails where the name is taken
+        except FileExistsError:
+            raise OutputExistsError(f"{path} exists; choose another name or remove it first") from None
+        finally:
+            os.unlink(temporary)
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise OutputExistsError where an output file or folder exists already."""
+    """Raise OutputExistsError where an output exists already, OutputWriteError where it would lie below a file."""
+    _refuse_below_a_file(path)
     if path.exists() or path.is_symlink():
         raise OutputExistsError(
             f"output {path} exists; dynid never overwrites results: choose another name or remove it"
@@ -154,12 +216,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """A folder that appears under its name only when the block ends without an error.
 
     Yields a working folder beside it; on an error the working folder is removed and `path` stays untouched.
+
+    Raises:
+        OutputExistsError: `path` exists.
+        OutputWriteError: the disk is full, or the system refuses.
     """
     refuse_existing(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", ignore_cleanup_errors=True) as name:
+    make_folder(path.parent)
+    with (
+        _writing(path),
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", ignore_cleanup_errors=True) as name,
+    ):
         work = Path(name) / path.name
         work.mkdir()
-        yield work
+        try:
+            yield work
+        except OutputWriteError as error:
+            error.args = (str(error).replace(str(work), str(path)),)
+            raise
         refuse_existing(path)
         work.rename(path)

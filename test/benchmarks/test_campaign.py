@@ -362,6 +362,8 @@ def test_files_are_whole_and_load(found: Campaign, store: Path, tmp_path: Path) 
     shutil.copytree(store, work)
     write_campaign(found, out, work)
     assert not work.exists() and len(list((out / "runs").iterdir())) == 6
+    drawn = {path.name: path.read_text(encoding="utf-8") for path in (out / "figures").iterdir()}
+    assert set(drawn) == {"spread.svg", "held_out.svg"} and all("<svg" in text for text in drawn.values())
     file = load_model(out / "model.yaml")
     assert file.base_parameters(MODEL).values == pytest.approx(found.study.result.consistent.base.values)
     assert file.feasibility == "consistent" and file.accepted == found.verdict.accepted

@@ -29,7 +29,7 @@ def test_json_and_table_hold_what_was_measured(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(pipeline, "benchmark_clie", measure)
     plain = ["benchmark", "clie", "--quick", "--mount", "upright", "--work", str(tmp_path / "new")]
     result = CliRunner().invoke(app, [*plain, "--json"], catch_exceptions=False)
-    assert json.loads(result.stdout) == FIGURES
+    assert json.loads(result.stdout) == {"schema_version": 1} | FIGURES
     assert asked[0]["quick"] is True and asked[0]["work"] == tmp_path / "new" and asked[0]["plan"].mount == "upright"
     table = CliRunner().invoke(app, ["benchmark", "clie"], catch_exceptions=False).stdout
     assert "campaign_seconds" in table and "67.25" in table and "True" in table

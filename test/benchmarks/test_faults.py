@@ -303,7 +303,8 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
     call = ["benchmark", "faults", "--quick", "--json", "--fault", "clock stepped"]
     good = CliRunner().invoke(app, call)
     assert good.exit_code == 0
-    assert json.loads(good.stdout) == [{"fault": "clock stepped", "runs": 3, "violations": 0, "worst_stop_ms": 0.0}]
+    row = {"schema_version": 1, "fault": "clock stepped", "runs": 3, "violations": 0, "worst_stop_ms": 0.0}
+    assert json.loads(good.stdout) == [row]
     out = tmp_path / "faults.md"
     bad = CliRunner().invoke(app, [*call, "--fault", "overload", "--out", str(out)])
     assert bad.exit_code == 1 and json.loads(bad.stdout)[1]["violations"] == 3

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from arms import RECORD, arm, nominal_standard
+from benchmarks.bars import bars
 from benchmarks.studies.estimators.comparison import Comparison
 from typer.testing import CliRunner
 
@@ -65,6 +66,26 @@ def test_all_estimators_side_by_side(files) -> None:
     assert rows["ols"]["definite_links"] is None and rows["consistent"]["definite_links"] == 3
     code, text = run("compare", fit, "--mapping", mapping, "--hold-out", "0.3", "--estimator", "ols")
     assert code == 0 and "ols" in text and "wls" not in text and "M definite" in text
+
+
+def test_errors_as_a_figure(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    own = ("--mapping", mapping, "--estimator", "ols", "--estimator", "wls", "--plot", tmp_path / "errors.svg")
+    found = as_json("compare", fit, *own, "--validate", other)["estimators"]
+    assert "<svg" in (tmp_path / "errors.svg").read_text(encoding="utf-8")
+    assert set(found) == {"ols", "wls"}
+    with pytest.raises(OutputExistsError):
+        run("compare", fit, *own)
+    with pytest.raises(UnknownNameError, match="unknown figure format"):
+        run("compare", fit, "--mapping", mapping, "--plot", tmp_path / "errors.txt")
+
+
+def test_a_bar_is_as_long_as_its_value_and_none_has_none() -> None:
+    drawn = bars("title", "%", ["one", "other"], {"a": [1.5, None], "b": [2.0, 3.0]}).axes[0]
+    lengths = [[patch.get_width() for patch in container] for container in drawn.containers]
+    assert lengths == [[1.5], [2.0, 3.0]]
+    assert [label.get_text() for label in drawn.get_yticklabels()] == ["one", "other"]
+    assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b"]
 
 
 def test_what_cannot_be_compared_is_refused(files) -> None:

@@ -1,6 +1,9 @@
 """`dynid identify` on CSV files: the same results as from bags, errors in and out of sample, and bad input by name."""
 
+import html
 import json
+import re
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,11 @@ import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import ConfigurationError, DataError
+from dynid.errors import ConfigurationError, DataError, OutputWriteError
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.standard import load_standard
+from dynid.resources import write_whole
 from dynid.robot import load_robot
 
 PLANAR = load_robot("planar_3r")
@@ -110,7 +114,70 @@ def test_in_words(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
     assert code == 0 and "The recordings hold torques" in text and "model.yaml" in text
+    last = text.splitlines()[-1]
+    assert (
+        last.startswith("accepted: all ") and "no motion was held out, so the error on unseen data is unknown" in last
+    )
     assert "identified by 'ols'" in load_model(tmp_path / "model" / "model.yaml").source
+
+
+def test_a_refusal_says_why_and_what_to_try(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    wrong = change(mapping, torque={"sign": [1, 1, -1]})
+    code, text = run(
+        fit, "--mapping", wrong, "--validate", other, "--validate-mapping", mapping, "--out", tmp_path / "m"
+    )
+    assert code == 1 and "accepted" not in text
+    lines = text.splitlines()
+    (refused,) = (k for k, line in enumerate(lines) if line.startswith("refused, because "))
+    assert "relative torque error" in lines[refused] and ", required at most 0.6;" in lines[refused]
+    assert lines[refused + 1].startswith("  try: ") and "held out" not in lines[refused]
+    report = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
+    assert "What to try:" in report and html.escape(lines[refused + 1].strip()[5:], quote=False)[:40] in report
+
+
+@pytest.mark.parametrize("most", [3_000, 100_000])
+def test_a_full_disk_leaves_nothing(files, tmp_path: Path, most: int) -> None:
+    """A limit on the size of files stands for the disk; one fails model.yaml, the other the report after it."""
+    fit, _, mapping = files
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        with pytest.raises(OutputWriteError, match=r"out/new/\S+ cannot be written, and nothing of it was kept"):
+            run(fit, "--mapping", mapping, "--out", tmp_path / "out" / "new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list((tmp_path / "out").iterdir()) == []
+    assert run(fit, "--mapping", mapping, "--out", tmp_path / "out" / "new")[0] == 0
+
+
+def test_an_output_below_a_file_is_refused_before_anything_is_computed(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    with pytest.raises(OutputWriteError, match=r"nothing can be written below .*fit\.csv, a file"):
+        run(fit, "--mapping", mapping, "--out", fit / "new" / "model")
+    with pytest.raises(OutputWriteError, match=r"fit\.csv"):
+        write_whole(fit / "x.txt", "")
+    for command in (["simulate", "V01"], ["trajectories", "plot", "V01"]):
+        refused = CliRunner().invoke(app, [*command, "--out", str(fit / "x.png")])
+        assert isinstance(refused.exception, OutputWriteError)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"time": "t"}, r"time: expected a block of fields \(got 't'\)"),
+        ({"position": {"columns": "q1"}}, r"position\.columns: expected a list \(got 'q1'\)"),
+        ({"torque": {"sgn": [1, 1, 1]}}, r"torque\.sgn is unknown, did you mean 'sign'\?"),
+        ({"position": {"colums": ["q1"]}}, r"position\.colums is unknown, did you mean 'columns'\?"),
+        ({"torque": {"side": "moter"}}, r"torque\.side: expected 'joint' or 'motor' \(got 'moter'\)"),
+        ({"torque": None}, r"torque: expected a block of fields \(got None\)"),
+    ],
+)
+def test_typos_in_a_mapping_are_named_in_words(files, tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    fit, _, mapping = files
+    with pytest.raises(ConfigurationError, match=words) as refused:
+        run(fit, "--mapping", change(mapping, **changes), "--out", tmp_path / "m")
+    assert not re.search(r"\{|dict|tuple|instance|Input|None type", str(refused.value))
 
 
 def test_other_rows_of_one_file_are_other_data(files, tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_a_known_mass_tells_wrong_torque_constants(write_run) -> None:
     assert code == 1 and "N m/A expected" in text
 
 
+def test_a_second_run_without_the_mass_is_called_so(write_run) -> None:
+    scale = 1.0 / ARM.torque_constants
+    before = write_run(ARM, "before.csv", scale=scale, noise=0.003)
+    empty = write_run(ARM, "empty.csv", seed=2, scale=scale, noise=0.003)
+    mapping = in_amperes(before.parent / "mapping.yaml")
+    with pytest.raises(DataError, match=r"no known load is visible in the second run: .*was the body attached"):
+        run("torque-constants", before, empty, *BODY_OPTIONS, "--mapping", mapping)
+
+
 def test_right_torque_constants_pass(write_run) -> None:
     scale = 1.0 / ARM.torque_constants
     before = write_run(ARM, "before.csv", scale=scale, noise=0.003)

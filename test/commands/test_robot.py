@@ -1,6 +1,7 @@
 """`dynid robot`: a folder from a URDF, without Python; what is undecided, missing or impossible is said."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,21 @@ def test_boxes_of_shapes_are_kept_where_the_meshes_are_not(tmp_path: Path) -> No
     assert bounds.links[0].box_upper_m == pytest.approx((0.12, 0.22, 0.32), abs=1e-3)
     assert bounds.links[1].box_upper_m is None
     assert "no shapes in the URDF) reach from joint" in load_robot(tmp_path / "arm").file.undecided["physical_bounds"]
+
+
+def test_a_urdf_in_millimetres_is_recognised(tmp_path: Path) -> None:
+    given = (URDF / "aloha_class" / "aloha_class.urdf").read_text()
+    scaled = re.sub(
+        r'(<origin[^>]*?xyz=")([^"]*)"',
+        lambda one: f'{one[1]}{" ".join(f"{1000 * float(x):g}" for x in one[2].split())}"',
+        given,
+    )
+    (tmp_path / "mm.urdf").write_text(scaled)
+    with pytest.raises(ConfigurationError, match=r"mm\.urdf places .* m apart.* scale its lengths by 0\.001"):
+        run("new", "arm", "--urdf", str(tmp_path / "mm.urdf"), "--out", str(tmp_path / "arm"))
+    assert not (tmp_path / "arm").exists()
+    (tmp_path / "m.urdf").write_text(given)
+    assert run("new", "arm", "--urdf", str(tmp_path / "m.urdf"), "--out", str(tmp_path / "arm"))[0] == 0
 
 
 @pytest.mark.parametrize("text", ["<robot", "<sdf/>", "\u0000"])

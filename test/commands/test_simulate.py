@@ -1,6 +1,7 @@
 """`dynid simulate` and `dynid validate`: bags appear whole, reproducibly, and never over others."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
+from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_reader import read_bag
+from dynid.recording.bag_writer import BagWriter
+from dynid.recording.messages import encode_string
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.bag_jobs import chosen_names
@@ -72,6 +76,39 @@ def test_validate_judges_a_model(bags: Path) -> None:
     assert row["mne"] == pytest.approx(sum(axis["mne"] for axis in row["axes"].values()) / len(squares))
     assert 0.001 < row["relative"] < 0.08
     assert any(check["name"] == "relative torque error, V01-2" and check["passed"] for check in found["checks"])
+    assert found["simulated"] == ["V01-1", "V01-2"]
+
+
+def as_if_real(bag: Path, folder: Path) -> Path:
+    """The same bag, but that its driver reported a real arm."""
+    read = read_bag(bag)
+    writer = BagWriter(folder, [Topic(one.name, one.message_type, one.qos) for one in read.topics.values()])
+    writer.open()
+    for name, topic in read.topics.items():
+        for k, stamp in enumerate(topic.messages.log_ns):
+            raw = topic.messages[k]
+            if name == "/hardware_settings":
+                raw = encode_string(raw[8:].rstrip(b"\0").decode().replace('"simulated":true', '"simulated":false'))
+            writer.write(name, int(stamp), raw)
+    writer.close()
+    return folder
+
+
+def test_what_a_simulated_arm_recorded_is_called_so(bags: Path, tmp_path: Path) -> None:
+    said = "Recorded from a simulated arm, so nothing here is evidence about a real one: V01-1."
+    real = as_if_real(bags / "V01-1", tmp_path / "V01-1")
+    for bag, expected in ((bags / "V01-1", True), (real, False)):
+        done = CliRunner().invoke(app, ["validate", "nominal", str(bag)])
+        assert done.exit_code == 0 and (said in done.stdout) is expected
+
+
+def test_a_bag_that_was_cut_off_is_called_so(bags: Path, tmp_path: Path) -> None:
+    shutil.copytree(bags / "V01-1", tmp_path / "V01-1")
+    (data,) = (tmp_path / "V01-1").glob("*.mcap")
+    data.write_bytes(data.read_bytes()[: data.stat().st_size * 3 // 4])
+    text = CliRunner().invoke(app, ["validate", "nominal", str(tmp_path / "V01-1")]).stdout
+    assert "the file is cut off" in text
+    assert "cut off" not in CliRunner().invoke(app, ["validate", "nominal", str(bags / "V01-1")]).stdout
 
 
 def test_validate_rejects_a_wrong_model(bags: Path, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,10 +13,12 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from dynid.cli import app
 from dynid.commands import terminal
 from dynid.commands.terminal import FLAGS, flags_first
+from dynid.robot import load_robot
 
 Run = Callable[..., Any]
 AUDIT = ("audit", "nominal", "--robot", "planar_3r", "--poses", "2000")
@@ -89,15 +94,68 @@ def test_every_command_prints_json_and_none_takes_the_two_words() -> None:
     assert without == ["simulated-arm"]  # which serves, and prints its port only
 
 
+def test_every_json_object_says_its_version(dynid: Run) -> None:
+    for arguments in (AUDIT, ("robot", "check", "planar_3r")):
+        assert json.loads(dynid(*arguments, "--json").stdout)["schema_version"] == 1
+    root = Path(__file__).parents[2]
+    files = [*root.glob("src/dynid/commands/*.py"), root / "src/dynid/cli.py", *root.glob("benchmarks/commands/*.py")]
+    printing = [path.name for path in files if re.search(r"print\(\s*json\.dumps", path.read_text(encoding="utf-8"))]
+    assert printing == ["terminal.py"] and len(files) > 30  # `print_json` alone prints one
+
+
 def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
-        "figure": str(figure)
+        "schema_version": 1,
+        "figure": str(figure),
     }
     urdf = next((Path(__file__).parents[2] / "urdf/puma560").glob("*.urdf"))
     drafted = dynid("robot", "new", "mine", "--urdf", str(urdf), "--out", str(tmp_path / "mine"), "--json")
     found = json.loads(drafted.stdout)
     assert len(found["chain"]) == 6 and found["questions"] and (tmp_path / "mine/robot.yaml").is_file()
+
+
+def test_an_interrupt_while_the_command_is_loaded_is_one_word(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import signal\nprint('loading', flush=True)\nsignal.pause()\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command, pipes = (
+        [sys.executable, "-m", "dynid", "--version"],
+        {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE},
+    )
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, text=True, **pipes) as program:
+        assert program.stdout.readline() == "loading\n"
+        program.send_signal(signal.SIGINT)
+        assert program.communicate(timeout=60)[1] == "interrupted\n"
+        assert program.returncode in (130, -signal.SIGINT)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_a_character_shows_another(tmp_path: Path, encoding: str) -> None:
+    folder = tmp_path / "\u2026"
+    shutil.copytree(load_robot("planar_3r").folder, folder)
+    content = yaml.safe_load((folder / "robot.yaml").read_text())
+    content |= {"title": "\u2026", "urdf": str(load_robot("planar_3r").urdf_path)}
+    (folder / "robot.yaml").write_text(yaml.safe_dump(content))
+    done = process("robot", "check", str(folder), PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, "") and "?" in done.stdout
+    gone = process("robot", "check", str(tmp_path / "\u2026\u2026"), PYTHONIOENCODING=encoding)
+    assert gone.returncode == 1 and gone.stderr.startswith("error: ") and "??" in gone.stderr
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    """As docs/start.md says: the script of `dynid --show-completion` asks the program itself, by these variables."""
+    ask = "import sys; sys.argv[0] = 'dynid'; from dynid.__main__ import main; main()"
+
+    def completed(words: str, place: int) -> list[str]:
+        own = {"_DYNID_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+        done = subprocess.run(
+            [sys.executable, "-c", ask], env=os.environ | own, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert completed("dynid traj", 1) == ["trajectories"]
+    assert completed("dynid identify --hold", 2) == ["--hold-out"]
+    assert completed("dynid nothing", 1) == []
 
 
 def test_help_shows_units() -> None:

@@ -28,6 +28,7 @@ def test_list_is_what_the_bare_command_prints(
         assert capsys.readouterr().out == bare
     rows = json.loads(bare)
     assert rows["AG02"]["duration_s"] == pytest.approx(110, abs=3) and len(rows) >= 43
+    assert {row["schema_version"] for row in rows.values()} == {1}
 
 
 def test_plot_writes_the_figure(

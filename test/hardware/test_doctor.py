@@ -163,6 +163,18 @@ def test_a_posture_outside_the_limits_is_found(
     assert one.level == "error" and f"{robot.joint_names[3]} reads 11.4 deg, its limits are -159 to 0 deg" in one.text
 
 
+def test_the_angles_show_which_joint_was_moved_and_which_way(
+    robot: Robot, healthy: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    """What the sign test of docs/real_arm.md rests on: one joint is moved by hand between two calls."""
+    before = finding(look(robot, healthy), "posture").text.split(": ")[1].split(", ")
+    plant.q[1] += 0.2
+    after = finding(look(robot, healthy), "posture").text.split(": ")[1].split(", ")
+    (moved,) = (k for k, (one, other) in enumerate(zip(before, after, strict=True)) if one != other)
+    angles = [float(text.split()[1]) for text in (before[moved], after[moved])]
+    assert moved == 1 and before[1].startswith(robot.joint_names[1]) and 11.3 < angles[1] - angles[0] < 11.6
+
+
 def test_a_line_that_loses_replies_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
     healthy.line_fault = lambda frames: [] if len(frames[0]) > 60 and frames[0][4] == 0xFE else frames
     found = examine(robot, healthy.port, cycles=20)  # without fast reads it is fine

@@ -11,17 +11,18 @@ import pytest
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.errors import DataError, InputNotFoundError, OutputExistsError, UnknownNameError
+from dynid.errors import DataError, InputNotFoundError, OutputExistsError, OutputWriteError, UnknownNameError
 from dynid.export import result_files as export
 from dynid.identification.checks import FITTED, Fitted, judge
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.estimators.table import estimator
-from dynid.identification.pipeline import Identification, identify, write_result
+from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.standard import from_file
 from dynid.recording.recording import TorqueSeries, load_recording
+from dynid.reporting.result_writer import write_result
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -139,6 +140,17 @@ def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identificatio
     found = identify(ROBOT, [bags["rubbing"]], validation=[bags["rubbing_validation"]], settings=changed)
     assert held_out.moving < 0.5 * found.validations[0].errors.moving
     assert not found.verdict.accepted  # Coulomb and viscous friction alone: the case that is refused
+
+
+def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: Bags) -> None:
+    """Friction has rows of its own beside the samples there, which an error per axis must leave out."""
+    own = settings()
+    samples = preprocess_recording(load_recording(bags["rubbing"], ROBOT), ROBOT, own)
+    found = estimator("essential").estimate(rubbing.model, samples, own.coulomb_friction)
+    assert found.residual_sigma.shape == (ROBOT.size,) and 0 < np.count_nonzero(found.base.values) < 39
+    trusted = found.regression.trusted.reshape(-1, ROBOT.size)
+    assert len(trusted) > len(samples), "no rows beside the samples: nothing was tested"
+    assert (found.residual_sigma > 0).all() and found.errors.moving < 0.15
 
 
 def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Identification) -> None:
@@ -274,7 +286,8 @@ def test_what_is_written_is_the_result(usual: Identification, tmp_path: Path) ->
     folder = tmp_path / "new" / "model"
     write_result(usual, folder)
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["bam", "belief.npz", "model.urdf", "model.xml", "model.yaml", "rotor_inertias.yaml"]
+    written = ["bam", "belief.npz", "model.urdf", "model.xml", "model.yaml", "predictions.npz", "report.html"]
+    assert names == [*written, "rotor_inertias.yaml"]
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
     read = load_model(folder / "model.yaml")
     model = ArmModel.of(ROBOT, mount=read.mount)
@@ -323,7 +336,7 @@ def test_nothing_is_written_when_writing_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(export, "rotor_inertias", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OutputWriteError, match="no space left on device; free some space"):
         write_result(usual, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 

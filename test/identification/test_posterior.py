@@ -174,7 +174,7 @@ def test_what_gives_no_posterior_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     told = belief()
     with pytest.raises(DataError, match="expected at least 1"):
         possible_arms(MODEL, told, BOUNDS, 0)
-    with pytest.raises(DataError, match="XX9 is no parameter of this model"):
+    with pytest.raises(DataError, match="XX9 is not a parameter of this model"):
         possible_arms(MODEL, replace(told, names=("XX9", *told.names[1:])), BOUNDS, 1)
     covariance = np.array(told.covariance)
     covariance[0], covariance[:, 0] = 0.0, 0.0

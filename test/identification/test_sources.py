@@ -1,11 +1,14 @@
 """Which torque constants a result rests on is said in words, whatever the recording was."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from recordings import recorded
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
 from dynid.identification.data.sources import load_recording, load_sources, torque_sentence
+from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.robot import load_robot
@@ -39,6 +42,17 @@ def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
     assert [source.sha256 for source in both] == [one.sha256, one.sha256]
     flat = MAPPING.model_copy(update={"mount": "flat"})
     assert load_recording(tmp_path / "one.csv", ROBOT, flat).mount == "flat"
+
+
+def test_a_simulated_arm_stays_known_to_the_end() -> None:
+    one, other = recorded(ROBOT, name="one"), recorded(ROBOT, seed=5, name="other")
+    real = identify(ROBOT, [one], validation=[other])
+    assert real.simulated_sentence == "" and real.model_file().provenance["simulated"] == []
+    found = identify(ROBOT, [replace(one, simulated=True)], validation=[replace(other, simulated=True)])
+    assert found.simulated == ("one", "other") == tuple(found.model_file().provenance["simulated"])
+    assert "a simulated arm, so nothing here is evidence about a real one: one, other." in found.simulated_sentence
+    end = identify(ROBOT, [replace(one, simulated=True)], held_out_share=0.3)
+    assert end.summary()["simulated"] == ["one"]
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Whatever is wrong with a recording: a verdict or one sentence, never a traceback."""
 
+import json
 from typing import get_args
 
 import numpy as np
@@ -76,7 +77,7 @@ def judged(robot: Robot, structure: str, signs: FloatArray, order: list[int], si
     data = recorded(robot, seconds=12.0, torques=torques)
     try:
         found = identify(robot, [data], settings=own, held_out_share=0.3)
-        assert found.verdict.checks and found.verdict_json() and found.summary_json()
+        assert found.verdict.checks and found.verdict_json() and json.dumps(found.summary())
     except DynidError as error:
         assert str(error) and "\n" not in str(error)
 

@@ -184,7 +184,7 @@ def test_settings_errors(experiment, tmp_path: Path) -> None:
     text = experiment.settings.model_dump_json()
     for name, broken, message in (
         ("json", text[:-5], "no valid settings"),
-        ("field", text.replace('"cycle_s":0.001', '"cycle_s":-1'), r"cycle_s: Input should be greater than 0 \(got -1"),
+        ("field", text.replace('"cycle_s":0.001', '"cycle_s":-1'), r"cycle_s: expected greater than 0 \(got -1"),
         ("count", text.replace("2.0,3.0,1.0", "2.0,3.0"), "torque_constants_nm_per_a has 2 entries, expected 3"),
     ):
         experiment.messages["hardware_settings"] = [(1_700_000_000_000_000_000, encode_string(broken))]

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from benchmarks import checks as more_checks
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError
+from dynid.identification import checks
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.model.dynamics import ArmModel
 from dynid.reporting.arm_view import link_margins, worst_pose
@@ -20,8 +22,9 @@ from dynid.reporting.predictions import FILE_NAME, Motion, load_predictions
 from dynid.reporting.report import embedded, render_report, write_report
 from dynid.reporting.report_comparison import comparison
 from dynid.reporting.report_series import packed
+from dynid.reporting.report_tables import tiles
 from dynid.reporting.result_folder import Result, open_result
-from dynid.reporting.verdict_words import in_words
+from dynid.reporting.verdict_words import ADVICE, in_words, percent
 
 
 def data_of(html: str) -> dict:
@@ -51,7 +54,41 @@ def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_resul
     assert html.count("<h2") == 7 and "lambda_min_kg_m2" in html
     words = in_words(result)
     assert words.accepted and "other.csv" in words.sentences[0] and "fit.csv" in words.sentences[-1]
-    assert "no torque constant was used" in words.cautions[-1]
+    assert any("no torque constant was used" in one for one in words.cautions)
+    assert "nothing here verifies it" in words.cautions[-1] and "What to try" not in html
+    assert re.search(r"report of 20\d\d-\d\d-\d\d \d\d:\d\d UTC", html)
+
+
+def test_the_headline_is_the_error_that_the_verdict_judges(planar_result: Path) -> None:
+    result = open_result(planar_result)
+    check = next(one for one in result.content.verdict if one.name == "relative torque error, other.csv")
+    assert tiles(result)[0] == {
+        "value": percent(check.value),
+        "name": "torque error on held-out motions, joints in motion",
+    }
+    assert f"joints in motion differ from measured ones by {percent(check.value)}" in in_words(result).sentences[0]
+
+
+def test_only_a_held_out_motion_is_called_so(planar_result: Path) -> None:
+    result = open_result(planar_result)
+    fitted = tuple(one for one in result.motions if one.kind == "fitted")
+    alone = Result(result.folder, result.robot, result.content, motions=fitted)
+    assert "fitted data" in tiles(alone)[0]["name"] and "no motion was held out" in tiles(alone)[0]["name"]
+    assert not any("error on held-out" in one["name"] or "worst held-out" in one["name"] for one in tiles(alone))
+
+
+def test_a_report_on_a_simulated_arm_says_so(planar_result: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load((planar_result / "model.yaml").read_text())
+    assert "simulated arm" not in render_report(open_result(planar_result))
+    provenance = content["provenance"] | {"simulated": ["fit.csv"]}
+    html = render_report(open_result(spoilt(planar_result, tmp_path / "simulated", provenance=provenance)))
+    assert "so nothing here is evidence about a real one: fit.csv." in html and ", simulated arm</p>" in html
+
+
+def test_every_check_has_advice() -> None:
+    tables = [one for module in (checks, more_checks) for one in vars(module).values() if isinstance(one, tuple)]
+    ids = {rule.id for table in tables for rule in table if isinstance(rule, checks.Rule) and rule.group != "Chain"}
+    assert {"missed_cycles", "suspicion", "cloud_contraction"} <= ids <= set(yaml.safe_load(ADVICE.read_text()))
 
 
 def test_nothing_is_loaded_from_anywhere(planar_result: Path) -> None:
@@ -106,6 +143,7 @@ def test_a_refused_model_is_called_so_first(planar_result: Path, tmp_path: Path)
     folder = spoilt(planar_result, tmp_path / "bad", verdict=checks, accepted=False)
     html = render_report(open_result(folder))
     assert "✗ Not accepted" in html and "Do not use this model: it failed one check." in html
+    assert "a joint that sticks carries any torque within its friction" in html[html.index("What to try:") :][:400]
     first = re.search(r'<span class="outcome (\w+)">', html[html.index('id="checks"') :])
     assert first and first[1] == "bad"
     unjudged = spoilt(planar_result, tmp_path / "unjudged", verdict=[], accepted=False)

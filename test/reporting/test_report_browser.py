@@ -51,6 +51,22 @@ def test_charts_are_there_without_errors_and_without_network(page: Any, planar_r
     assert (tmp_path / "report.png").stat().st_size > 50_000
 
 
+def test_a_table_that_is_wider_than_the_window_says_that_it_scrolls(page: Any) -> None:
+    wide = (
+        "[...document.querySelectorAll('.scroll')].filter((one) => "
+        "one.checkVisibility({contentVisibilityAuto: true}) && one.scrollWidth > one.clientWidth + 1)"
+    )
+    shown = "(one) => getComputedStyle(one, '::before').content.includes('scroll sideways')"
+    drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    page.set_viewport_size({"width": 340, "height": 700})
+    page.evaluate(drawn)
+    assert page.evaluate(f"{wide}.length > 0 && {wide}.every({shown})")
+    page.set_viewport_size({"width": 3000, "height": 900})
+    page.evaluate(drawn)
+    assert page.evaluate(f"{wide}.length === 0 && ![...document.querySelectorAll('.scroll')].some({shown})")
+    assert page.faults == []
+
+
 def test_a_network_request_would_be_seen_and_stopped(page: Any) -> None:
     """The test above can fail: what asks for something from elsewhere is told by the browser, and blocked."""
     with page.expect_console_message():

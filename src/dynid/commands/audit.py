@@ -1,13 +1,12 @@
 """`dynid audit`: is the inertia matrix of a model positive definite at every pose?"""
 
-import json
 from typing import Annotated
 
 import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption, model_path, parameters_for, read_model
-from dynid.commands.terminal import say, stages
+from dynid.commands.terminal import print_json, say, stages
 from dynid.errors import UnknownNameError
 
 
@@ -45,7 +44,7 @@ def audit(
             "positive_definite": positive,
             "profile": profile or "urdf",
         }
-        print(json.dumps(found))
+        print_json(found)
     else:
         word = "[green]positive definite[/green]" if positive else "[bold red]NOT positive definite[/bold red]"
         say(f"{word}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")

@@ -1,6 +1,5 @@
 """`dynid collect`: execute a list of trajectories, one bag each; the same call resumes an interrupted collection."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import say, stderr, stdout
+from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def collect(
     done = collection.done
     poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED]
     if as_json:
-        print(json.dumps({"folder": str(options.folder), "bags": done, "poor": poor}))
+        print_json({"folder": str(options.folder), "bags": done, "poor": poor})
     else:
         for name, one in done.items():
             say(

@@ -1,6 +1,5 @@
 """`dynid doctor`: looks at a set-up before anything moves."""
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import say
+from dynid.commands.terminal import print_json, say
 
 if TYPE_CHECKING:
     from dynid.hardware.startup.doctor import Diagnosis
@@ -45,7 +44,7 @@ def doctor(
     if as_json:
         content = {"port": found.port, "baudrate": found.baudrate, "robot": loaded.name, "fixed": fixed}
         findings = [asdict(finding) for finding in found.findings]
-        print(json.dumps({**content, "findings": findings, "must_act": found.must_act}))
+        print_json({**content, "findings": findings, "must_act": found.must_act})
     else:
         _print(found, fixed, asked=bool(fix))
     raise typer.Exit(1 if found.must_act else 0)

@@ -16,7 +16,7 @@ from dynid.commands.options import (
     ValidateOption,
     read_mapping,
 )
-from dynid.commands.terminal import say, stages, stdout
+from dynid.commands.terminal import print_json, say, stages, stdout
 
 
 def identify(
@@ -36,6 +36,7 @@ def identify(
     from dynid.identification.settings import load_identification
     from dynid.reporting.result_writer import write_result
     from dynid.reporting.tables import joint_table, print_verdict
+    from dynid.reporting.verdict_words import advice, outcome
     from dynid.resources import refuse_existing
     from dynid.robot import load_robot
 
@@ -58,10 +59,13 @@ def identify(
         begin("writing the result")
         report = write_result(result, out)
     if as_json:
-        print(result.summary_json())
+        print_json(result.summary())
     else:
         print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
         stdout().print(joint_table(result.motions, loaded.joint_names))
-        said = (result.torque_sentence, *result.notes, out / "model.yaml", report)
-        say(*(f"  {one}" for one in said), markup=False)
+        said = (result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
+        say(*(f"  {one}" for one in said if one), markup=False)
+        unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
+        say(f"{outcome(result.verdict.checks)}{unseen}", markup=False)
+        say(*(f"  {one}" for one in advice(result.verdict.checks)), markup=False)
     raise typer.Exit(0 if result.verdict.accepted else 1)

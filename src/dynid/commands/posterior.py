@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import say, stages
+from dynid.commands.terminal import print_json, say, stages
 from dynid.errors import InputNotFoundError, UnknownNameError
 
 QUANTILES = (0.05, 0.5, 0.95)
@@ -61,6 +61,7 @@ def posterior(
         write_table(work, files, found.base_names, found.base)
         table = np.quantile(found.base, QUANTILES, axis=0).T.tolist()
         summary = {
+            "schema_version": 1,
             "robot": loaded.name,
             "result": str(result),
             "arms": arms,
@@ -74,6 +75,6 @@ def posterior(
         }
         (work / "posterior.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     if as_json:
-        print(json.dumps(summary))
+        print_json(summary)
         return
     say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")

@@ -1,13 +1,12 @@
 """`dynid report`: one self-contained HTML file about a result, alone or beside others."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dynid.commands.options import MappingOption, read_mapping
-from dynid.commands.terminal import say, stages
+from dynid.commands.terminal import print_json, say, stages
 
 
 def report(
@@ -49,6 +48,6 @@ def report(
             {"result": str(one.folder), "accepted": said.accepted, "headline": said.headline}
             for one, said in zip((first, *others), words, strict=True)
         ]
-        print(json.dumps({"report": str(path), "bytes": path.stat().st_size, "results": rows}))
+        print_json({"report": str(path), "bytes": path.stat().st_size, "results": rows})
         return
     say(*(said.headline for said in words), f"  {path}", markup=False)

@@ -1,6 +1,5 @@
 """`dynid robot`: a robot of your own as a folder, drafted from its URDF and checked."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import say, stdout
+from dynid.commands.terminal import print_json, say, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def new(
             "chain": list(draft.chain),
             "decoupled": list(draft.decoupled),
         }
-        print(json.dumps(found | {"questions": dict(draft.questions)}))
+        print_json(found | {"questions": dict(draft.questions)})
         return
     counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled"
     say(f"{folder / 'robot.yaml'}: {counted}")
@@ -87,7 +86,7 @@ def motions(
     excitation = load_excitation(loaded, folder / FILES[0])
     seconds = {name: excitation.trajectory(name).duration for name in excitation.names}
     if as_json:
-        print(json.dumps({"folder": str(folder), "duration_s": seconds}))
+        print_json({"folder": str(folder), "duration_s": seconds})
         return
     say(*(f"{name:22} {duration:7.1f} s" for name, duration in seconds.items()))
     say(f"{folder / FILES[0]} and {FILES[1]}: read what they say on safety")
@@ -105,7 +104,7 @@ def check(
     loaded = load_robot(robot)
     found = check_robot(loaded)
     if as_json:
-        print(json.dumps(found.as_dict()))
+        print_json(found.as_dict())
     else:
         _print(found, loaded.file.title)
     raise typer.Exit(0 if found.complete else 1)

@@ -1,6 +1,5 @@
 """`dynid simulate`: trajectories on the simulated arm in lock-step, faster than real time, as bags."""
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import progress_bar, say
+from dynid.commands.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from dynid.simulation.lockstep.bag_jobs import BagMade
@@ -27,7 +26,7 @@ def simulate(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Run trajectories on the simulated arm, faster than real time, and write the same bags as a real run."""
-    from dynid.resources import refuse_existing
+    from dynid.resources import make_folder, refuse_existing
     from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags, wanted_motion
     from dynid.trajectory.families import load_excitation
 
@@ -50,7 +49,7 @@ def simulate(
     ]
     for job in jobs:
         refuse_existing(job.folder)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     done: dict[str, BagMade] = {}
     begin = time.perf_counter()
     with progress_bar("simulating", len(jobs)) as advance:
@@ -71,7 +70,7 @@ def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool
             "realtime_factor_per_core": factor,
             "realtime_factor_of_processor_time": motion / sum(one.processor_s for one in done.values()),
         }
-        print(json.dumps(figures))
+        print_json(figures)
         return
     say(*(f"  {out / name}  {done[name].motion_s:.1f} s" for name in sorted(done)))
     say(f"{motion:.0f} s of motion in {seconds:.1f} s: {factor:.0f} x real time per core")

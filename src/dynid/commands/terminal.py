@@ -3,10 +3,11 @@
 Quiet leaves errors, the exit code, and the JSON object that was asked for; verbose reports every stage with its time.
 """
 
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from rich import progress
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.table import Table
 
 Level = Literal["quiet", "normal", "verbose"]
 Advance = Callable[[str], None]
+SCHEMA_VERSION = 1  # of every JSON object; it grows when a field changes its name or meaning
 SILENT_S = 10.0  # a command that takes longer says what it does where no bar can be seen
 FLAGS = ("-q", "--quiet", "-v", "--verbose")
 _level: Level = "normal"
@@ -35,6 +37,21 @@ def say(*lines: str, markup: bool = True) -> None:
     console = stdout()
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False, markup=markup)
+
+
+def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_name: bool = False) -> None:
+    """JSON for a program: an object whose first field is the version of its fields, or rows that have one each.
+
+    Rows are a list, or stand `by_name` in an object.
+    """
+
+    def versioned(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {"schema_version": SCHEMA_VERSION, **row}
+
+    if not isinstance(content, Mapping):
+        print(json.dumps([versioned(row) for row in content]))
+    else:
+        print(json.dumps({name: versioned(row) for name, row in content.items()} if by_name else versioned(content)))
 
 
 def table(title: str | None, *headings: str, words: int = 1) -> Table:

@@ -1,13 +1,12 @@
 """`dynid trajectories`: the motions of a robot as a list, and one of them as a figure."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dynid.commands.options import DEFAULT_PROFILE, DEFAULT_ROBOT, JsonOption, ProfileOption, RobotOption
-from dynid.commands.terminal import say
+from dynid.commands.terminal import print_json, say
 
 trajectories = typer.Typer(invoke_without_command=True)
 
@@ -49,7 +48,7 @@ def _list(robot: str, profile: str, as_json: bool) -> None:
         motion = excitation.trajectory(name, profile)
         rows[name] = {"duration_s": motion.duration, "peak_velocity_rad_s": float(motion.peak_velocities.max())}
     if as_json:
-        print(json.dumps(rows))
+        print_json(rows, by_name=True)
         return
     for name, row in rows.items():
         say(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
@@ -74,6 +73,6 @@ def plot(
     motion = excitation.trajectory(trajectory, profile)
     write_trajectory_figure(loaded, excitation, motion, profile, out)
     if as_json:
-        print(json.dumps({"figure": str(out)}))
+        print_json({"figure": str(out)})
         return
     say(f"  {out}")

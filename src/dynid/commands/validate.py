@@ -1,13 +1,12 @@
 """`dynid validate`: how well a model predicts the torques of recorded motions."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 
 def validate(
@@ -19,6 +18,7 @@ def validate(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict the torques of recorded motions; exit code 1 if a check fails."""
+    from dynid.identification.data.sources import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.model.dynamics import ArmModel
     from dynid.model.identified import Model
@@ -33,13 +33,13 @@ def validate(
         predictor = Model(loaded, base, content.friction(), torque_constants=content.torque_constants_nm_per_a)
         found = run(predictor, bags, interval_s=interval, mapping=opt.read_mapping(mapping))
     if as_json:
-        print(json.dumps(found.as_dict()))
+        print_json(found.as_dict())
     else:
-        errors = table("torque errors", "bag", "axis", "RMSE [N m]", "MNE", "relative", words=2)
+        errors = table("torque errors", "bag", "axis", "RMSE [N m]", "mean normalised error (MNE)", "relative", words=2)
         for name, row in found.as_dict()["bags"].items():
             for axis, one in (*row["axes"].items(), ("all", row)):
                 errors.add_row(name, axis, *(f"{one[key]:.4g}" for key in ("rmse_nm", "mne", "relative")))
         stdout().print(errors)
         print_verdict(stdout(), found.verdict, f"{model} on {len(bags)} recording(s)")
-        say(*found.torques)
+        say(*filter(None, (*found.torques, *found.notes, simulated_sentence(found.simulated))), markup=False)
     raise typer.Exit(0 if found.verdict.accepted else 1)

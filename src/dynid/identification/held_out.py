@@ -18,7 +18,8 @@ from dynid.verdict import Verdict
 class HeldOut:
     """What a model predicts for recordings, the checks of data and errors, and the recordings with their hashes.
 
-    `torques` says in words which torque constants the recorded torques rest on.
+    `torques` says in words which torque constants the recorded torques rest on; `simulated` names the recordings that
+    are of a simulated arm.
     """
 
     joint_names: tuple[str, ...]
@@ -28,11 +29,13 @@ class HeldOut:
     sources: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     torques: tuple[str, ...] = ()
+    simulated: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values: errors per recording and axis, then the checks."""
         bags = {one.name: one.as_dict(self.joint_names) for one in self.motions}
-        return self.verdict.as_dict() | {"interval_s": self.interval_s, "bags": bags, "torques": list(self.torques)}
+        told = {"torques": list(self.torques), "notes": list(self.notes), "simulated": list(self.simulated)}
+        return self.verdict.as_dict() | {"interval_s": self.interval_s, "bags": bags} | told
 
 
 def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tuple[float, ...]) -> None:
@@ -94,4 +97,5 @@ def validate(
             *(note for one in motions for note in one.notes),
         ),
         tuple(dict.fromkeys(torque_sentence(one.torque_constants, robot.joint_names) for one in sources)),
+        tuple(one.name for one in sources if one.simulated),
     )

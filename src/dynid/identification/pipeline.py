@@ -17,7 +17,15 @@ from dynid.export.result_files import write_exports
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
 from dynid.identification.data.sample_sets import join
-from dynid.identification.data.sources import Mapping, Portion, Recorded, load_sources, refuse_fitted, torque_sentence
+from dynid.identification.data.sources import (
+    Mapping,
+    Portion,
+    Recorded,
+    load_sources,
+    refuse_fitted,
+    simulated_sentence,
+    torque_sentence,
+)
 from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
@@ -42,7 +50,6 @@ from dynid.model.model_file import (
 )
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
-from dynid.resources import whole_folder
 from dynid.robot import FloatArray, Robot
 from dynid.verdict import Verdict
 
@@ -68,6 +75,7 @@ class Identification:
         diagnosis: what may be wrong with the data.
         sources: recordings with their hashes and what they were used for.
         notes: what a reader of the result should know, in words.
+        simulated: names of the recordings that are of a simulated arm.
     """
 
     robot: Robot
@@ -86,6 +94,7 @@ class Identification:
     diagnosis: Diagnosis
     sources: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    simulated: tuple[str, ...] = ()
 
     @property
     def base(self) -> BaseParameters:
@@ -120,6 +129,7 @@ class Identification:
                 "bags": [{"path": path, "sha256": sha, "used": used} for path, sha, used in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
                 "torques": self.torque_sentence,
+                "simulated": list(self.simulated),
                 "worst_pose_rad": self.audit.pose.tolist(),
                 "unconstrained": {row.name: row.value for row in rows},
                 "suspicions": list(self.diagnosis.sentences),
@@ -147,6 +157,11 @@ class Identification:
         """Which torque constants the result rests on, in words."""
         return torque_sentence(self.torque_constants, self.robot.joint_names)
 
+    @property
+    def simulated_sentence(self) -> str:
+        """Which recordings are of a simulated arm, in words; "" where none is."""
+        return simulated_sentence(self.simulated)
+
     def as_model(self) -> Model:
         """The result as what predicts torques."""
         return Model(
@@ -165,16 +180,16 @@ class Identification:
         """The verdict as one JSON object."""
         return json.dumps(self.verdict.as_dict())
 
-    def summary_json(self) -> str:
-        """The verdict, the relative torque errors in and out of sample, and what the result rests on, as JSON."""
+    def summary(self) -> dict[str, Any]:
+        """The verdict, the relative torque errors in and out of sample, and what the result rests on."""
         joints = self.robot.joint_names
         errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints), "out_of_sample": None}
         if judges := self.validations:
             files = {one.name: relative_errors(one.errors, joints) for one in judges}
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
         rests = {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
-        rests["suspicions"] = list(self.diagnosis.sentences)
-        return json.dumps(self.verdict.as_dict() | rests)
+        rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
+        return self.verdict.as_dict() | rests
 
 
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
@@ -248,6 +263,7 @@ def identify(
             *(note for one in (*result.motions, *kept) for note in one.notes),
             *held_out.notes,
         ),
+        simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
     )
 
 
@@ -318,6 +334,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
+        simulated=tuple(one.name for one in fitted if one.simulated),
     )
 
 
@@ -341,16 +358,6 @@ def _undecided(robot: Robot) -> list[str]:
     """A note where robot.yaml still holds questions, for the result rests on their proposals."""
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
-
-
-def write_result(result: Identification, folder: Path) -> None:
-    """Write model.yaml, MJCF, URDF with its side file, and the estimate's covariance into a new folder, or nothing.
-
-    Raises:
-        OutputExistsError: the folder exists.
-    """
-    with whole_folder(folder) as work:
-        write_model(work, result, result.model_file())
 
 
 def write_model(folder: Path, result: Identification, content: ModelFile) -> None:

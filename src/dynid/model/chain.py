@@ -20,6 +20,7 @@ MOST_URDF_BYTES = 16 * 2**20
 ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
 DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
 NOISE_RAD = 1e-6  # of an exporter
+LONGEST_M = 20.0  # between neighbouring joints: of a large crane, or 2 cm in millimetres
 
 
 def read_urdf_text(path: Path) -> str:
@@ -36,7 +37,7 @@ def read_urdf_text(path: Path) -> str:
         if not path.exists():
             raise InputNotFoundError(f"no such URDF file: {path}")
         if not path.is_file() or path.stat().st_size > MOST_URDF_BYTES:
-            raise ConfigurationError(f"{path} is no URDF: expected a regular file of at most {MOST_URDF_BYTES} bytes")
+            raise ConfigurationError(f"{path} is not a URDF: expected a file of at most {MOST_URDF_BYTES} bytes")
         text = path.read_text(encoding="utf-8")
     except InputNotFoundError:
         raise
@@ -82,6 +83,12 @@ def _chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str) -> pin
         raise ConfigurationError(f"{file} is not a valid URDF: {error}") from error
     locked = [full.getJointId(name) for name in full.names if name not in joint_names and name != "universe"]
     model = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
+    far = max(float(np.linalg.norm(placement.translation)) for placement in model.jointPlacements)
+    if far > LONGEST_M:
+        raise ConfigurationError(
+            f"{file} places two neighbouring joints {far:.4g} m apart, expected at most {LONGEST_M:g} m: a URDF is in "
+            "metres; if this one is in millimetres, scale its lengths by 0.001"
+        )
     return model
 
 

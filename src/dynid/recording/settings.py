@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from dynid.errors import DataError
+from dynid.resources import invalid_fields
 from dynid.robot import Positive, Robot, Strict, Vector3
 
 Settings = TypeVar("Settings", bound=Strict)
@@ -140,7 +141,4 @@ def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
     try:
         return schema.model_validate_json(text)
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, e['loc'])) or 'text'}: {e['msg']} (got {e['input']!r:.80})" for e in error.errors()
-        ]
-        raise DataError(f"topic '{topic}' holds no valid settings: {'; '.join(lines)}") from error
+        raise DataError(f"topic '{topic}' holds no valid settings: {invalid_fields(error, schema)}") from error

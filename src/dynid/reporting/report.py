@@ -5,6 +5,7 @@ Nothing is loaded from anywhere: style, scripts and data are in the file, and it
 
 import json
 import platform
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -123,6 +124,7 @@ def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
         "projection": projection_sentence(result),
         "spreads": spread_rows(result),
         "settings": yaml_text(content.provenance.get("settings", {})),
+        "written": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "versions": {"dynid (this report)": __version__, "Python": platform.python_version()}
         | {name: version(name) for name in LIBRARIES},
         "comparison": compared,

@@ -49,7 +49,7 @@ def motion_data(motion: Motion) -> dict[str, Any]:
         "measured": [packed(motion.measured[::every, j]) for j in range(n)],
         "predicted": [packed(motion.predicted[::every, j]) for j in range(n)],
         "band": _band(motion, every),
-        "relative": [one if np.isfinite(one) else None for one in rounded(motion.errors.relative_per_axis, 3)],
+        "relative": [one if np.isfinite(one) else None for one in rounded(motion.errors.moving_per_axis, 3)],
         "residuals": [
             {
                 "edges": rounded(one.edges),

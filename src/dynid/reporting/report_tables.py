@@ -7,7 +7,7 @@ import numpy as np
 from dynid.model.friction import TERMS
 from dynid.reporting.result_folder import Result
 from dynid.reporting.tables import number
-from dynid.reporting.verdict_words import VAGUE, joint_labels, percent, used
+from dynid.reporting.verdict_words import VAGUE, joint_labels, percent, used, worst_moving
 
 _SIGNS = {"at most": "≤", "at least": "≥", "equals": "="}
 STAGES = ("ols", "sdp", "clie", "final")
@@ -49,14 +49,19 @@ def tiles(result: Result) -> list[dict[str, str]]:
     pooled, labels = result.pooled(), joint_labels(result)
     found = []
     if pooled is not None:
-        joints = list(pooled["joints"].values())
-        worst = int(np.argmax(joints))
-        found.append({"value": percent(pooled["all"]), "name": "torque error on held-out motions"})
-        found.append({"value": percent(joints[worst]), "name": f"at the worst joint, {labels[worst]}"})
+        worst, error = worst_moving(pooled)
+        found.append({"value": percent(pooled["moving"]), "name": "torque error on held-out motions, joints in motion"})
+        found.append({"value": percent(error), "name": f"at the worst joint, {labels[worst]}"})
     else:
-        errors = [row["relative"] for row in result.motion_errors()]
-        if errors:
-            found.append({"value": percent(max(errors)), "name": "torque error on the worst held-out motion"})
+        rows = result.motion_errors()
+        held = [row["relative"] for row in rows if row["kind"] == "held out"]
+        fitted = [one.errors.moving for one in result.motions]
+        if held:
+            name = "torque error on the worst held-out motion, samples at rest included"
+            found.append({"value": percent(max(held)), "name": name})
+        elif fitted:
+            name = "torque error on the fitted data, joints in motion; no motion was held out"
+            found.append({"value": percent(max(fitted)), "name": name})
     wanted = {
         "inertia_eigenvalue": "smallest eigenvalue of the inertia matrix",
         "condition_number": "condition number of the regressor",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.prediction import Motion, pooled_errors, relative_errors
 from dynid.model.model_file import ModelFile, load_model
@@ -60,7 +62,10 @@ class Result:
         return next((one for one in self.content.verdict if one.id == key), None)
 
     def motion_errors(self) -> list[dict[str, Any]]:
-        """Name, kind, relative error and RMSE [N m] in all, and relative errors per joint, of every motion."""
+        """Of every motion: name, kind, RMSE [N m], and relative errors in all and per joint, each also in motion alone.
+
+        An error in motion is None where a joint never moves, or a campaign of an older version did not store it.
+        """
         rows = [
             {
                 "name": one.name,
@@ -68,6 +73,8 @@ class Result:
                 "relative": one.errors.relative,
                 "rmse": one.errors.rmse,
                 "joints": one.errors.relative_per_axis.tolist(),
+                "moving": one.errors.moving,
+                "joints_moving": [None if np.isnan(x) else x for x in one.errors.moving_per_axis.tolist()],
                 "samples": len(one),
             }
             for one in self.motions
@@ -81,6 +88,8 @@ class Result:
                 "relative": errors["relative"],
                 "rmse": errors["rmse_nm"],
                 "joints": [errors["axes"][joint]["relative"] for joint in self.robot.joint_names],
+                "moving": errors.get("relative_moving"),
+                "joints_moving": [errors["axes"][joint].get("relative_moving") for joint in self.robot.joint_names],
                 "samples": errors["samples"],
             }
             for name, errors in stored.items()
@@ -134,7 +143,7 @@ def _summary(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise DataError(f"{path} is no valid JSON ({error}); run the campaign again") from error
+        raise DataError(f"{path} is not valid JSON ({error}); run the campaign again") from error
 
 
 def _rows(path: Path) -> list[Row]:

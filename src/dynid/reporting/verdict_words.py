@@ -1,15 +1,24 @@
 """A verdict in plain words: whether to trust the model, and what to check first."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from dynid.identification.data.sources import simulated_sentence
 from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
+from dynid.resources import read_yaml
 from dynid.verdict import Check
 
 CLOSE = 0.8  # a check that uses more of its limit than this is named
 VAGUE = 0.3  # a deviation above this part of the value
 FEW = 6
+ADVICE = Path(__file__).parent / "templates" / "advice.yaml"
+GEOMETRY = (
+    "The geometry (lengths, axes and joint zeros) is that of the URDF, and nothing here verifies it: parameters can "
+    "absorb a wrong length or a shifted zero. Compare the URDF with the arm."
+)
 
 
 @dataclass(frozen=True)
@@ -20,12 +29,14 @@ class Words:
         accepted: the verdict; None where the model has none.
         headline: one short sentence.
         sentences: what that rests on.
+        advice: what to try where checks failed.
         cautions: what to check before using the model.
     """
 
     accepted: bool | None
     headline: str
     sentences: tuple[str, ...]
+    advice: tuple[str, ...]
     cautions: tuple[str, ...]
 
 
@@ -38,17 +49,30 @@ def used(check: Check) -> float:
     return check.limit / check.value if check.value > 0 else float("inf")
 
 
-def failure(check: Check) -> str:
+def failure(check: Check, detailed: bool = True) -> str:
     """A failed check in words."""
     unit = f" {check.unit}" if check.unit else ""
     asked = {"at most": "at most ", "at least": "at least ", "equals": ""}[check.sense]
-    detail = f" ({check.detail})" if check.detail else ""
+    detail = f" ({check.detail})" if check.detail and detailed else ""
     return f"{check.name} is {check.value:.4g}{unit}, required {asked}{check.limit:.4g}{unit}{detail}"
 
 
-def percent(value: float) -> str:
-    """A part as per cent with three digits at most."""
-    return f"{100 * value:.3g} %"
+def outcome(checks: Sequence[Check]) -> str:
+    """Accepted or refused, and why, in one line."""
+    if failed := [failure(check, detailed=False) for check in checks if not check.passed]:
+        return f"refused, because {'; '.join(failed)}"
+    return f"accepted: all {len(checks)} checks passed" if checks else "refused, because nothing was checked"
+
+
+def advice(checks: Sequence[Check]) -> tuple[str, ...]:
+    """What to try where checks failed, each once."""
+    table = read_yaml(ADVICE)
+    return tuple(dict.fromkeys(f"try: {table[one.id]}" for one in checks if not one.passed and one.id in table))
+
+
+def percent(value: float | None) -> str:
+    """A part as per cent with three digits at most; a dash for None."""
+    return "–" if value is None else f"{100 * value:.3g} %"
 
 
 def joint_labels(result: Result) -> tuple[str, ...]:
@@ -71,28 +95,38 @@ def in_words(result: Result) -> Words:
         count = "one check" if len(failed) == 1 else f"{len(failed)} of {len(checks)} checks"
         headline, accepted = f"Do not use this model: it failed {count}.", False
     sentences = [f"Failed: {failure(check)}." for check in failed]
-    sentences += [text for text in (_prediction(result), _physics(result), _origin(result)) if text]
-    return Words(accepted, headline, tuple(sentences), tuple(_cautions(result)))
+    simulated = simulated_sentence(result.content.provenance.get("simulated", ()))
+    sentences += [text for text in (_prediction(result), _physics(result), _origin(result), simulated) if text]
+    return Words(accepted, headline, tuple(sentences), advice(checks), tuple(_cautions(result)))
 
 
 def _prediction(result: Result) -> str:
     pooled, labels = result.pooled(), joint_labels(result)
     if pooled is not None:
-        joints = list(pooled["joints"].values())
-        worst = max(range(len(joints)), key=lambda j: joints[j])
+        worst, error = worst_moving(pooled)
         names = _counted([one.name for one in result.held_out], "motion")
         return (
-            f"On {names} that the identification has not seen, predicted torques differ from measured torques by "
-            f"{percent(pooled['all'])}; the worst joint is {labels[worst]} with {percent(joints[worst])}."
+            f"On {names} that the identification has not seen, predicted torques of joints in motion differ from "
+            f"measured ones by {percent(pooled['moving'])}; the worst joint is {labels[worst]} with {percent(error)}. "
+            f"With samples at rest it is {percent(pooled['all'])}: a joint that sticks carries any torque within its "
+            "friction."
         )
     rows = [row for row in result.motion_errors() if row["kind"] == "held out"]
     if rows:
         worst_row = max(rows, key=lambda row: row["relative"])
         return (
             f"On {_counted([row['name'] for row in rows], 'motion')} that the identification has not seen, predicted "
-            f"torques differ from measured torques by at most {percent(worst_row['relative'])} ({worst_row['name']})."
+            f"torques differ from measured torques by at most {percent(worst_row['relative'])} ({worst_row['name']}), "
+            "samples at rest included."
         )
     return ""
+
+
+def worst_moving(errors: dict[str, Any]) -> tuple[int, float | None]:
+    """The joint with the largest error in motion, and the error; a joint that never moves has none."""
+    joints = list(errors["joints_moving"].values())
+    worst = max(range(len(joints)), key=lambda j: -1.0 if joints[j] is None else joints[j])
+    return worst, joints[worst]
 
 
 def _counted(names: list[str], what: str) -> str:
@@ -154,7 +188,7 @@ def _cautions(result: Result) -> list[str]:
     found += [f"The campaign as a whole failed: {'; '.join(missed)}."] if missed else []
     provenance: dict[str, Any] = content.provenance
     found += [str(provenance["torques"])] if provenance.get("torques") else []
-    return found + [str(note) for note in provenance.get("notes", [])]
+    return [*found, GEOMETRY, *(str(note) for note in provenance.get("notes", []))]
 
 
 def _listed(names: list[str]) -> str:

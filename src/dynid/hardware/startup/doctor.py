@@ -148,7 +148,8 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
     if outside:
         yield Finding("posture", "error", "; ".join(outside), "move it back by hand, or check the servo's zero")
     else:
-        yield Finding("posture", "ok", "every joint is within its limits")
+        listed = ", ".join(f"{name} {np.rad2deg(angle):.1f}" for name, angle in zip(robot.joint_names, q, strict=True))
+        yield Finding("posture", "ok", f"every joint is within its limits: {listed} deg")
 
 
 def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:

@@ -32,6 +32,7 @@ class Portion:
         sha256: of the recording's data.
         mount: how the arm was mounted.
         samples: of all axes.
+        simulated: whether the driver said that its arm was a simulated one.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Portion:
     sha256: str
     mount: str
     samples: Samples
+    simulated: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class Source:
         torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
         notes: what a reader of the result should know.
         signals: in the robot's joint order, torques being those that the settings choose.
+        simulated: whether the driver said that its arm was a simulated one; of files and arrays nobody knows.
     """
 
     path: Path
@@ -60,6 +63,7 @@ class Source:
     torque_constants: tuple[float, ...]
     notes: tuple[str, ...]
     signals: Callable[[IdentificationSettings], Signals]
+    simulated: bool = False
 
     @property
     def name(self) -> str:
@@ -83,7 +87,7 @@ class Source:
 
     def portion(self, kind: Kind, settings: IdentificationSettings, interval_s: float | None = None) -> Portion:
         """The whole recording as one portion; errors as in `samples`."""
-        return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s))
+        return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s), self.simulated)
 
     def split(self, settings: IdentificationSettings, share: float) -> tuple[list[Portion], list[Portion]]:
         """What is fitted, and the last `share` of the time, which is held out; nothing is where the share is 0.
@@ -96,10 +100,9 @@ class Source:
             return [whole], []
         first, last = hold_out(whole.samples, share, settings.filter)
         names = f"first {100 - 100 * share:g} % of {self.name}", f"last {100 * share:g} % of {self.name}"
-        return (
-            [Portion(names[0], "fitted", self.sha256, self.mount, first)],
-            [Portion(names[1], "held out", self.sha256, self.mount, last)],
-        )
+        return [replace(whole, name=names[0], samples=first)], [
+            replace(whole, name=names[1], kind="held out", samples=last)
+        ]
 
 
 Recorded = Source | Path | str
@@ -126,6 +129,14 @@ def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str,
     )
 
 
+def simulated_sentence(names: Sequence[str]) -> str:
+    """That these recordings are of a simulated arm, in words; "" without any."""
+    if not names:
+        return ""
+    listed = ", ".join(dict.fromkeys(names))
+    return f"Recorded from a simulated arm, so nothing here is evidence about a real one: {listed}."
+
+
 def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Source:
     """Read a bag, or a CSV file with its mapping.
 
@@ -141,7 +152,7 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
         hardware = bag.hardware
         read = lambda settings: signals_of(bag, robot, settings)  # noqa: E731
         constants = hardware.torque_constants_nm_per_a
-        return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, read)
+        return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, read, hardware.simulated)
     if mapping is None:
         raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
     run = read_csv(path, robot, mapping if isinstance(mapping, CsvMapping) else load_mapping(Path(mapping)))

@@ -550,8 +550,11 @@ class Regression:
         return left if friction is None or self.beside is None else left - self._friction_columns @ friction
 
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
-        """Standard deviation of every axis's residual (N, n) on trusted rows, (n,), freedom being spread evenly."""
-        trusted = self.trusted.reshape(residual.shape).copy()
+        """Standard deviation of every axis's residual on trusted rows, (n,), freedom being spread evenly.
+
+        The residual is of all rows, or of the first ones, (N, n): the samples, without what stands beside them.
+        """
+        trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
         trusted[:, ~trusted.any(axis=0)] = True  # an axis that hardly moves has no better rows
         count = trusted.sum(axis=0)
         freedom = np.maximum(count - len(self.names) / self.axes, 1.0)

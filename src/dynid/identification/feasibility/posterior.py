@@ -207,7 +207,7 @@ class _Arm:
             return np.asarray(model.regrouping.K[model.names.index(name)])
         if name in self.names:
             return np.asarray(np.eye(len(self.names))[self.names.index(name)])
-        raise DataError(f"the belief's {name} is no parameter of this model: it is of another robot or structure")
+        raise DataError(f"the belief's {name} is not a parameter of this model: it is of another robot or structure")
 
     def _bounds(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
         """Linear bounds A pi + b > 0 of all standard parameters: (m, s) and (m,)."""

@@ -34,8 +34,8 @@
     }));
     group = new Group();
     into("charts-torque", data.joints.map((joint, j) => ({
-      title: joint, note: motion.relative[j] === null ? "" : `error ${per(motion.relative[j])}`, group, x: "time [s]", y: `torque [${data.torque_units[j]}]`,
-      label: `Joint ${joint}, ${motion.name}: measured and predicted torque over time; relative error ${motion.relative[j] === null ? "not defined" : per(motion.relative[j])}`,
+      title: joint, note: motion.relative[j] === null ? "" : `error in motion ${per(motion.relative[j])}`, group, x: "time [s]", y: `torque [${data.torque_units[j]}]`,
+      label: `Joint ${joint}, ${motion.name}: measured and predicted torque over time; relative error in motion ${motion.relative[j] === null ? "not defined" : per(motion.relative[j])}`,
       series: [{ kind: "line", name: "measured", x: time, y: measured[j], colour: "var(--c1)", size: 2.6, opacity: 0.75 }, { kind: "line", name: "predicted", x: time, y: predicted[j], colour: "var(--c2)", size: 1.3 },
         ...(motion.band ? motion.band[j].map((bound, k) => ({ kind: "line", name: k ? "90 % above" : "90 % below", x: time, y: unpack(bound), colour: "var(--c2)", size: 0.6, opacity: 0.5 })) : []),
         ...others.map((one) => ({ kind: "line", name: one.name, x: time, y: one.curves[j], colour: one.colour, size: 1.1 }))],
@@ -155,6 +155,8 @@
     for (const entry of entries) if (entry.isIntersecting) for (const link of links) link.toggleAttribute("aria-current", link.hash === `#${entry.target.id}`);
   }, { rootMargin: "-20% 0px -70% 0px" });
   for (const section of document.querySelectorAll("section")) seen.observe(section);
+  const hint = new ResizeObserver((entries) => { for (const { target } of entries) target.classList.toggle("sideways", target.scrollWidth > target.clientWidth + 1); });
+  for (const table of document.querySelectorAll(".scroll")) hint.observe(table);
   let opened = [];
   window.addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("details:not([open])")]; for (const one of opened) one.open = true; });
   window.addEventListener("afterprint", () => { for (const one of opened) one.open = false; });

@@ -1,0 +1,61 @@
+"""Groups of bars as a figure file: errors of estimators, spread and held-out errors of a campaign."""
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from dynid.reporting.trajectory_figure import DOTS_PER_INCH, METADATA, STYLE, check_output
+from dynid.resources import write_whole
+
+Series = Mapping[str, Sequence[float | None]]
+ROW_IN, WIDTH_IN = 0.2, 9.0
+
+
+def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
+    """The figure: one group of horizontal bars per name, one bar of it per series; None leaves a bar out."""
+    height = ROW_IN * len(names) * (len(series) + 1) + 1.2
+    figure = Figure(figsize=(WIDTH_IN, height), dpi=DOTS_PER_INCH, layout="constrained")
+    axes, places = figure.subplots(), np.arange(len(names))
+    for k, (label, values) in enumerate(series.items()):
+        known = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+        at, widths = (np.array(column) for column in zip(*known, strict=True)) if known else (np.zeros(0), np.zeros(0))
+        drawn = axes.barh(at + (k + 0.5) / (len(series) + 1), widths, 0.9 / (len(series) + 1), label=label)
+        axes.bar_label(drawn, fmt="%.3g", padding=2, fontsize="x-small")
+    axes.set_yticks(places + 0.5 * len(series) / (len(series) + 1), names)
+    axes.invert_yaxis()
+    axes.set_xlabel(axis)
+    axes.legend(frameon=False)
+    figure.suptitle(title)
+    return figure
+
+
+def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: Series) -> None:
+    """Write the figure, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
+    check_output(path)
+    suffix, content = path.suffix.lower(), BytesIO()
+    with matplotlib.rc_context(STYLE):
+        bars(title, axis, names, series).savefig(content, format=suffix[1:], metadata=METADATA[suffix])
+    write_whole(path, content.getvalue())
+
+
+def write_campaign_figures(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write spread.svg, the cloud's spread by stage, and held_out.svg, the errors of every parameter set."""
+    spread = {(one["stage"], one["sampling_ms"]): one["trace"] for one in summary["spread"]}
+    stages, intervals = (list(dict.fromkeys(key[k] for key in spread)) for k in (0, 1))
+    names = ["all" if one is None else f"{one:g} ms" for one in intervals]
+    traces = {stage: [spread.get((stage, one)) for one in intervals] for stage in stages}
+    write_bars(folder / "spread.svg", "Spread of the cloud", "trace of the covariance", names, traces)
+    sets = {name: errors for name, errors in summary["held_out"].items() if errors}
+    motions = list(dict.fromkeys(motion for errors in sets.values() for motion in errors))
+    if motions:
+        errors = {
+            motion: [100 * one[motion]["relative_moving"] if motion in one else None for one in sets.values()]
+            for motion in motions
+        }
+        axis = "relative torque error of joints in motion [%]"
+        write_bars(folder / "held_out.svg", "Held-out motions", axis, list(sets), errors)
