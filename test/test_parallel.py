@@ -1,5 +1,6 @@
 """Work in several processes: results with their places, errors, and nothing left behind."""
 
+import contextlib
 import math
 import os
 import select
@@ -66,9 +67,13 @@ def test_an_interrupt_ends_children_without_a_word_and_cleaned_up(tmp_path: Path
     command = [sys.executable, str(tmp_path / "program.py"), moment, str(tmp_path / "out")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, start_new_session=True, **pipes) as program:
-        assert [program.stdout.readline().strip() for _ in range(2)] == [moment] * 2
-        os.killpg(program.pid, signal.SIGINT)
-        assert program.communicate(timeout=60)[1] == "interrupted\n"
+        try:
+            assert [program.stdout.readline().strip() for _ in range(2)] == [moment] * 2
+            os.killpg(program.pid, signal.SIGINT)
+            assert program.communicate(timeout=60)[1] == "interrupted\n"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)  # whatever still waits for an interrupt
     assert list((tmp_path / "out").iterdir()) == []
 
 
