@@ -32,6 +32,7 @@ from dynid.robot import Robot, load_robot
 from dynid.verdict import Verdict
 
 Advance = Callable[[str], None]
+LARGE_ENOUGH = 3  # so many times smaller a bag shows the friction's structure, too
 
 
 @dataclass(frozen=True)
@@ -136,17 +137,17 @@ def _size(bag: Path) -> int:
 
 
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
-    """Friction of the arm by a bag of median size: all runs take its structure and are linearised there.
+    """Friction of the arm by one bag that can be used: all runs take its structure and are linearised there.
 
-    The comparison of structures takes as long as dozens of runs, and most for the longest bag; one of median size shows
-    the same. Where it cannot be used, the next larger ones are tried, then the smaller ones. None where friction is
-    ignored or no bag can be used.
+    The comparison of structures takes as long as dozens of runs, and most for the longest bag; so it is the smallest of
+    those that are a third as large, which bags that are added or broken seldom change. Where it cannot be used, the
+    next larger ones are tried, then the smaller ones. None where friction is ignored or no bag can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
     by_size = sorted(bags, key=_size)
-    middle = len(bags) // 2
-    for bag in [*by_size[middle:], *reversed(by_size[:middle])]:
+    first = next(k for k, bag in enumerate(by_size) if LARGE_ENOUGH * _size(bag) >= _size(by_size[-1])) if bags else 0
+    for bag in [*by_size[first:], *reversed(by_size[:first])]:
         try:
             recording = load_recording(bag, robot)
             model = ArmModel.of(robot, mount=recording.hardware.mount)

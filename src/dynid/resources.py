@@ -165,7 +165,7 @@ def _writing(path: Path) -> Iterator[None]:
 def _refuse_below_a_file(path: Path) -> None:
     above = next(one for one in path.absolute().parents if one.exists())
     if not above.is_dir():
-        raise OutputWriteError(f"nothing can be written below {above}, a file: choose another --out")
+        raise OutputWriteError(f"nothing can be written below {above}, a file: choose another folder")
 
 
 def make_folder(path: Path) -> None:

@@ -59,7 +59,12 @@ def test_elastic_parameters_are_classified() -> None:
 
 def test_the_benchmark_prints_what_it_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "method_figures", lambda quick, progress: {"growth_exponent": 1.1, "quick": quick})
-    assert as_json("benchmark", "methods", "--quick") == {"growth_exponent": 1.1, "quick": True, "exit_code": 0}
+    assert as_json("benchmark", "methods", "--quick") == {
+        "schema_version": 1,
+        "growth_exponent": 1.1,
+        "quick": True,
+        "exit_code": 0,
+    }
 
 
 def test_figures_of_the_minimal_set() -> None:

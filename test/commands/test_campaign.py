@@ -39,6 +39,7 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
         "bam",
         "belief.npz",
         "campaign.json",
+        "figures",
         "tables",
         "runs",
         "predictions.npz",

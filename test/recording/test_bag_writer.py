@@ -17,7 +17,14 @@ from mcap.writer import Writer as McapWriter
 from rosbags.interfaces import QosDurability, QosReliability
 from rosbags.rosbag2 import Reader, StoragePlugin, Writer
 
-from dynid.errors import BagWriteError, ConfigurationError, DataError, OutputExistsError, UnknownNameError
+from dynid.errors import (
+    BagWriteError,
+    ConfigurationError,
+    DataError,
+    OutputExistsError,
+    OutputWriteError,
+    UnknownNameError,
+)
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.bag_writer import BagWriter, Topic
@@ -106,7 +113,7 @@ def test_refusals(tmp_path: Path) -> None:
     writer.close()
     assert not writer.is_open and writer.counts == {"/joint_states": 0}
     (tmp_path / "file").write_text("")
-    with pytest.raises(BagWriteError, match="cannot write a bag"):
+    with pytest.raises(OutputWriteError, match="nothing can be written below"):
         BagWriter(tmp_path / "file" / "bag").open()
 
 

@@ -37,7 +37,9 @@ def read_urdf_text(path: Path) -> str:
         if not path.exists():
             raise InputNotFoundError(f"no such URDF file: {path}")
         if not path.is_file() or path.stat().st_size > MOST_URDF_BYTES:
-            raise ConfigurationError(f"{path} is not a URDF: expected a file of at most {MOST_URDF_BYTES} bytes")
+            raise ConfigurationError(
+                f"{path} is not a URDF: expected a regular file of at most {MOST_URDF_BYTES} bytes"
+            )
         text = path.read_text(encoding="utf-8")
     except InputNotFoundError:
         raise
