@@ -9,8 +9,9 @@ from recordings import recorded
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
-from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose, suspicion_of
+from dynid.identification.diagnosis.diagnosis import Diagnosis, confirmed, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
+from dynid.identification.diagnosis.nearby import Unknown
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
@@ -109,6 +110,20 @@ def test_late_torques_are_named(late: float) -> None:
 def test_a_zero_of_a_joint_is_named() -> None:
     data = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.3, 0.0))
     assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(data).suspicions)
+
+
+def test_what_a_straight_line_leads_too_far_to_is_tried() -> None:
+    """A joint that hardly shows its zero or scale gets a large value at times; it must explain the data when tried."""
+    far = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.8, 0.0))
+    assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(far).suspicions)
+    for data, zero, scale in ((far, True, False), (recorded(ROBOT), False, False)):
+        trials = Trials(ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS))
+        assert confirmed(Unknown("position zero", 2, -0.8, 0.1, 0.5), trials, LIMITS) == zero
+        assert confirmed(Unknown("torque scale", 4, 1.31, 0.3, 0.5), trials, LIMITS) == scale
+        assert confirmed(Unknown("torque scale", 4, 0.4, 0.01, 0.5), trials, LIMITS)  # near enough to be believed
+    large = recorded(ROBOT, torques=times(4, 2.3))
+    trials = Trials(ArmModel.of(ROBOT, mount=large.mount), large.samples(SETTINGS))
+    assert confirmed(Unknown("torque scale", 4, 1.3, 0.3, 0.5), trials, LIMITS)
 
 
 def test_limits_decide() -> None:

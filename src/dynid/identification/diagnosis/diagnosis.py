@@ -15,6 +15,7 @@ from dynid.model.dynamics import ArmModel
 MOST_NAMED = 3
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
+STRAIGHT = {"torque scale": 0.6, "position zero": 0.5}  # as far as one straight line leads, [-] and rad
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def diagnose(
     trials, joints = Trials(model, samples), samples.joint_names
     free = unknowns(model, samples, regression)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
-    found = [_of_unknown(one, limits, joints) for one in free]
+    found = [_of_unknown(one, limits, joints) for one in free if confirmed(one, trials, limits)]
     found += [suspicion_of(one, limits, joints) for one in readings]
     # what was fitted is more certain than what was extrapolated
     named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
@@ -86,6 +87,14 @@ def diagnose(
         if one.kind == "torque scale" and SCALE_FAULT < limits.torque_scale + limits.deviations * one.deviation
     ]
     return Diagnosis(tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden))
+
+
+def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
+    """Whether an unknown is within reach of a straight line; one that is not must explain the data when it is tried."""
+    if abs(one.value) <= STRAIGHT.get(one.kind, np.inf) or abs(one.value) <= limits.deviations * one.deviation:
+        return True
+    tried = trials.as_extrapolated(one.kind, one.axis, one.value)
+    return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:

@@ -34,6 +34,7 @@ LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction
 SLOW_RAD_S = 0.2
 GEARS = (0.5, 2.0)
 DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
+EXTRAPOLATED = (0.5, 1.0, 1.5)  # times the value that a straight line leads to
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,10 @@ class Data:
         """Positions and torques times factors (n,)."""
         q, dq, ddq = (one * positions for one in (self.q, self.dq, self.ddq))
         return replace(self, q=q, dq=dq, ddq=ddq, tau=self.tau * torques)
+
+    def with_zero(self, axis: int, offset: float) -> "Data":
+        """Positions of one axis from another zero [rad or m]."""
+        return replace(self, q=self.q + offset * (np.arange(self.q.shape[1]) == axis))
 
     def reordered(self, order: list[int], *, torques_only: bool) -> "Data":
         """Columns in another order (n,)."""
@@ -166,6 +171,16 @@ class Trials:
         error = max(float(difference.std(ddof=1)) * np.sqrt(len(difference)), np.finfo(float).tiny)
         errors = float(own.relative[best]), float(fit.relative[best])
         return Reading(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
+
+    def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Reading]:
+        """A "torque scale" or "position zero" of one axis, about where a straight line from the data as given leads."""
+        one = np.ones(self.model.axes)
+        for share in EXTRAPOLATED:
+            if kind == "position zero":
+                yield self.compare(kind, (axis,), self.given.with_zero(axis, share * value), share * value)
+            elif (scale := 1.0 + share * value) > 0.0:
+                own = np.where(np.arange(self.model.axes) == axis, 1.0 / scale, one)
+                yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
     def usual(self) -> Iterator[Reading]:
         """Readings that explain each joint alone all the same, so that other checks may not see them."""
