@@ -77,6 +77,27 @@ def test_an_interrupt_ends_children_without_a_word_and_cleaned_up(tmp_path: Path
     assert list((tmp_path / "out").iterdir()) == []
 
 
+IGNORING = """
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from dynid.parallel import in_processes
+
+def work(number):
+    os.kill(os.getpid(), signal.SIGINT)
+    return number
+
+if __name__ == "__main__":
+    print(sorted(value for _, value in in_processes(work, [1, 2, 3], processes=2)))
+"""
+
+
+def test_what_ignores_interrupts_goes_on(tmp_path: Path) -> None:
+    """As a script's job in the background."""
+    (tmp_path / "program.py").write_text(IGNORING)
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1, 2, 3]\n"
+
+
 KILLED = """
 import os, threading
 from dynid.parallel import in_processes

@@ -79,9 +79,10 @@ def _deaf_children() -> Iterator[None]:
 def _begin() -> None:
     """At the start of a child: end with the parent, and end on SIGINT, cleaned up and without a traceback."""
     _watch()
-    if signal.SIGINT in signal.sigpending():
-        os._exit(1)
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a job in the background has it
+        if signal.SIGINT in signal.sigpending():
+            os._exit(1)
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 

@@ -204,8 +204,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 def refuse_existing(path: Path) -> None:
     """Raise OutputExistsError where an output exists already, OutputWriteError where it would lie below a file."""
-    _refuse_below_a_file(path)
-    if path.exists() or path.is_symlink():
+    with _writing(path):  # a name may be too long, or a folder closed to us
+        _refuse_below_a_file(path)
+        exists = path.exists() or path.is_symlink()
+    if exists:
         raise OutputExistsError(
             f"output {path} exists; dynid never overwrites results: choose another name or remove it"
         )

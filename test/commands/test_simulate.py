@@ -95,7 +95,7 @@ def as_if_real(bag: Path, folder: Path) -> Path:
 
 
 def test_what_a_simulated_arm_recorded_is_called_so(bags: Path, tmp_path: Path) -> None:
-    said = "Recorded from a simulated arm, so nothing here is evidence about a real one: V01-1."
+    said = "Recorded from a simulated arm, so no evidence about a real one: V01-1."
     real = as_if_real(bags / "V01-1", tmp_path / "V01-1")
     for bag, expected in ((bags / "V01-1", True), (real, False)):
         done = CliRunner().invoke(app, ["validate", "nominal", str(bag)])

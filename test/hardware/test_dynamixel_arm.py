@@ -66,9 +66,20 @@ def test_a_servo_that_does_not_take_the_safe_mode_is_named(robot: Robot, bus: Em
         write(servo_id, register, value)
 
     arm.bus.write = refused  # type: ignore[method-assign]
-    with pytest.raises(BusError, match="servo 2: write 3 operating mode"):
+    first = robot.joint_names[0]
+    with pytest.raises(BusError, match=f"torque is off, but {first}, .* did not confirm position mode"):
         arm.close()
     assert not arm.bus.is_open
+
+
+def test_a_silent_servo_leaves_no_other_in_current_mode(robot: Robot, bus: EmulatedServoBus) -> None:
+    arm = DynamixelArm(robot, bus.port)
+    arm.open()
+    del bus.chain.servos[4]
+    with pytest.raises(BusError, match="torque off was not confirmed by"):
+        arm.close()
+    assert not arm.bus.is_open
+    assert {one.get(table.OPERATING_MODE) for one in bus.chain.servos.values()} == {table.POSITION_MODE}
 
 
 def test_a_line_without_servos_is_told(robot: Robot, bus: EmulatedServoBus) -> None:

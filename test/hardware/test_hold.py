@@ -55,6 +55,21 @@ def test_the_spring_learns_the_load_and_gives_way_to_a_push(hold: Hold, robot: R
     assert (hold.drive(middle - 0.4, STILL, None, caps) - load <= 1e-9).all()  # held there now
 
 
+def test_what_the_spring_alone_carries_is_a_load_too(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    """Torque that goes off drops it all the same."""
+    caps, off = robot.current_limits, 0.01 * (np.arange(8) == 1)  # nothing is learned so near
+    hold.drive(middle, STILL, None, caps)
+    assert hold.unloaded(caps)
+    held = hold.drive(middle - off, STILL, None, caps)
+    assert not hold.load.any() and held[1] > load_safety(robot).unloaded_fraction * caps[1]
+    assert not hold.unloaded(caps)
+    np.testing.assert_array_equal(hold.held, held)
+    hold.drive(middle - off, STILL, None, caps, strength=0.5)
+    assert not hold.unloaded(caps)  # while it is lowered, what it carried counts
+    hold.drive(middle, STILL, None, caps)
+    assert hold.unloaded(caps)
+
+
 def test_a_joint_that_stands_where_it_is_held_is_not_pushed_until_it_breaks_loose(
     hold: Hold, robot: Robot, middle: np.ndarray
 ) -> None:

@@ -293,6 +293,18 @@ def test_no_read_is_held_up_by_many_silent_servos(cycle: StateCycle, bus: Emulat
     assert True in [cycle.read().complete for _ in range(LONGEST_LEFT_OUT_READS + 60)]
 
 
+def test_behind_two_silent_neighbours_the_others_are_soon_found(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+    """The cable is not cut there: who is last answers, and is asked first."""
+    ids = cycle.bus.servo_ids
+    for servo_id in ids[3:5]:
+        del bus.chain.servos[servo_id]
+    there = [servo_id in bus.chain.servos for servo_id in ids]
+    valid = [cycle.read().valid.tolist() for _ in range(40)]
+    behind = [all(row[5:]) for row in valid]
+    assert behind.index(True) <= 8 and all(behind[behind.index(True) + 1 :])
+    assert all(all(row[:3]) for row in valid[1:]) and valid[-1] == there
+
+
 def test_a_reply_sent_twice_is_counted_and_not_believed(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     bus.line_fault = lambda frames: [*frames, frames[-1]]
     for _ in range(100):  # a busy machine may deliver the two one by one

@@ -50,7 +50,7 @@ def test_a_simulated_arm_stays_known_to_the_end() -> None:
     assert real.simulated_sentence == "" and real.model_file().provenance["simulated"] == []
     found = identify(ROBOT, [replace(one, simulated=True)], validation=[replace(other, simulated=True)])
     assert found.simulated == ("one", "other") == tuple(found.model_file().provenance["simulated"])
-    assert "a simulated arm, so nothing here is evidence about a real one: one, other." in found.simulated_sentence
+    assert "a simulated arm, so no evidence about a real one: one, other." in found.simulated_sentence
     end = identify(ROBOT, [replace(one, simulated=True)], held_out_share=0.3)
     assert end.summary()["simulated"] == ["one"]
 

@@ -82,7 +82,7 @@ def test_a_report_on_a_simulated_arm_says_so(planar_result: Path, tmp_path: Path
     assert "simulated arm" not in render_report(open_result(planar_result))
     provenance = content["provenance"] | {"simulated": ["fit.csv"]}
     html = render_report(open_result(spoilt(planar_result, tmp_path / "simulated", provenance=provenance)))
-    assert "so nothing here is evidence about a real one: fit.csv." in html and ", simulated arm</p>" in html
+    assert "so no evidence about a real one: fit.csv." in html and ", simulated arm</p>" in html
 
 
 def test_every_check_has_advice() -> None:

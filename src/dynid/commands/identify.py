@@ -67,5 +67,5 @@ def identify(
         say(*(f"  {one}" for one in said if one), markup=False)
         unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
         say(f"{outcome(result.verdict.checks)}{unseen}", markup=False)
-        say(*(f"  {one}" for one in advice(result.verdict.checks)), markup=False)
+        say(*(f"  try: {one}" for one in advice(result.verdict.checks)), markup=False)
     raise typer.Exit(0 if result.verdict.accepted else 1)

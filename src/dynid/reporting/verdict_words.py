@@ -67,7 +67,7 @@ def outcome(checks: Sequence[Check]) -> str:
 def advice(checks: Sequence[Check]) -> tuple[str, ...]:
     """What to try where checks failed, each once."""
     table = read_yaml(ADVICE)
-    return tuple(dict.fromkeys(f"try: {table[one.id]}" for one in checks if not one.passed and one.id in table))
+    return tuple(dict.fromkeys(str(table[one.id]) for one in checks if not one.passed and one.id in table))
 
 
 def percent(value: float | None) -> str:

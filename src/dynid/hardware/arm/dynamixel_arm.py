@@ -189,17 +189,34 @@ class DynamixelArm:
         whoever switches its torque on next would have it run away. In position mode it stays where it is.
 
         Raises:
-            BusError: torque off or the mode was not confirmed; the port is closed all the same.
+            BusError: torque off or the mode was not confirmed; the port is closed all the same, and every servo that
+                answers is in position mode.
         """
         if not self.bus.is_open:
             return
         try:
-            self.disable()
-            for servo_id in self.robot.servo_ids:
-                self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
-                self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # which the mode's change has set to the limit
+            try:
+                self.disable()
+            finally:  # one servo that does not answer is no reason to leave the others in current mode
+                left = self._leave_position_mode()
         finally:
             self.bus.close()
+        if left:
+            raise BusError(
+                f"torque is off, but {', '.join(left)} did not confirm position mode: in current mode they would run "
+                "with full current at the next torque on; switch their power off, and start and end the driver once"
+            )
+
+    def _leave_position_mode(self) -> list[str]:
+        """Have all servos in position mode with goal current 0; the joints whose servo did not confirm."""
+        left = []
+        for servo_id, name in zip(self.robot.servo_ids, self.robot.joint_names, strict=True):
+            try:
+                self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
+                self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # which the mode's change has set to the limit
+            except BusError:
+                left.append(name)
+        return left
 
     def __enter__(self) -> "DynamixelArm":
         self.open()

@@ -39,7 +39,7 @@ class StateCycle:
     silent is to blame, and the others are asked again without it at once, once: while a read lasts, the motors carry
     their last currents. Where nobody behind it answers then, the cable may be cut there, and all behind it are silent.
     They are left out of further reads, or every one would wait for their replies; each is asked again on its own, ever
-    more seldom.
+    more seldom. Of those behind a cut that is only assumed, the last is asked first: if it answers, there is none.
 
     Args:
         bus: an open bus.
@@ -85,6 +85,7 @@ class StateCycle:
         self._took_s = 0.0
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = self._empty_reads = 0
         self._nobody_asked_again_before = 0
+        self._assumed = np.zeros(len(bus.servo_ids), dtype=bool)  # left out since the cable may be cut before them
         self._seen: set[int] = set()
         self._fast_failed = False
 
@@ -240,7 +241,10 @@ class StateCycle:
             self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S)
             empty, answered = not self._seen, self._answered()
             others = np.flatnonzero(asked & ~blamed & ~answered)
-            blamed[others[:1] if answered[first[-1] :].any() else others] = True
+            blamed[others[:1]] = True
+            if not answered[first[-1] :].any():
+                blamed[others] = True
+                self._assumed[others[1:]] = True
             self._ask(asked)
         self._empty_reads = (self._empty_reads + 1) % len(asked) if empty else 0
         if not empty and self._unwanted() == before:
@@ -275,7 +279,8 @@ class StateCycle:
         if not due.size or self._reads < self._nobody_asked_again_before:
             return
         reading, asked, one = self._reading, self._asked, np.zeros_like(self._asked)
-        chosen = due[self._asked_again_at[due].argmin()]
+        assumed = due[self._assumed[due]]
+        chosen = assumed[-1] if assumed.size else due[self._asked_again_at[due].argmin()]
         one[chosen] = True
         before = reading.valid.copy(), reading.errors.copy(), reading.stamp_ns
         self._ask(one)
@@ -288,9 +293,13 @@ class StateCycle:
             self._wait_out_quarantine()
             back = one & bool(port.receive(0.0))  # it is there, and late
         if back.any():
-            self._misses[one] = 0
+            if self._assumed[chosen]:
+                back = back | self._assumed
+                self._assumed[:] = False
+            self._misses[back] = 0
         else:
             self._misses[one] += 1
+            self._assumed[one] = False
             self._put_off(one)
             self._nobody_asked_again_before = self._reads + ASKED_AGAIN_EVERY
         self._ask(asked | back)

@@ -232,7 +232,7 @@ class SafetyGuard:
         if self._share < 1.0:
             reasons.append(Reason.CURRENT_RAMP)
             cut = np.clip(drive, -self._caps, self._caps)
-            drive = self._share * cut + (1.0 - self._share) * self._hold.load
+            drive = self._share * cut + (1.0 - self._share) * self._hold.held
         return drive, 1.0 - self._share
 
     def _brake_and_hold(

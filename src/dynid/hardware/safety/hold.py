@@ -78,6 +78,7 @@ class Hold:
     Attributes:
         damping: current per velocity [A s/rad].
         load: the current that carries the load, as far as it is known; `begin` and `drive` learn it.
+        held: the current that `drive` has held with at last: the load, and what the spring carries of it.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -92,7 +93,7 @@ class Hold:
         self._learning = settings.hold_integral_1_s * self._stiffness
         self._creep = CREEP_RAD_S * self._cycle_s
         self._drive = DriveEstimate(robot, settings)
-        self.load, self._doubt = np.zeros(robot.size), np.zeros(robot.size)
+        self.load, self._doubt, self.held = np.zeros((3, robot.size))
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
         self._all_captured = False
@@ -101,7 +102,7 @@ class Hold:
     def reset(self) -> None:
         """Forget the past, for an arm whose torque comes on."""
         self._drive.reset()
-        self.load[:] = self._doubt[:] = 0.0
+        self.load[:] = self._doubt[:] = self.held[:] = 0.0
 
     def begin(self, dq: FloatArray) -> None:
         """Let go of where joints were held: each is captured again; dq are their velocities, (n,) [rad/s]."""
@@ -152,7 +153,8 @@ class Hold:
             learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
             self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
             np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
-            return self._sure(valid) + self._stiffness * stretch
+            self.held[:] = self._sure(valid) + self._stiffness * stretch
+            return self.held.copy()
         return strength * (self._sure(valid) + self._stiffness * stretch) + (1.0 - strength) * self.soft_limit_spring(q)
 
     def _sure(self, valid: NDArray[np.bool_] | None) -> FloatArray:
@@ -167,8 +169,9 @@ class Hold:
         return self._stiffness * (np.minimum(np.maximum(q, self._lower), self._upper) - q)
 
     def unloaded(self, caps: FloatArray) -> bool:
-        """Whether nothing is held that letting go would drop."""
-        return bool(self._all_captured and (np.abs(self.load) <= self._settings.unloaded_fraction * caps).all())
+        """Whether nothing is held that letting go would drop: neither by what is learned nor by the spring."""
+        most = np.maximum(np.abs(self.load), np.abs(self.held))
+        return bool(self._all_captured and (most <= self._settings.unloaded_fraction * caps).all())
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Hold the joints that are slow enough now."""

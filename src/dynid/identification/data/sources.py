@@ -134,7 +134,7 @@ def simulated_sentence(names: Sequence[str]) -> str:
     if not names:
         return ""
     listed = ", ".join(dict.fromkeys(names))
-    return f"Recorded from a simulated arm, so nothing here is evidence about a real one: {listed}."
+    return f"Recorded from a simulated arm, so no evidence about a real one: {listed}."
 
 
 def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Source:
