@@ -22,7 +22,8 @@ class StartOptions:
     """What a start may do that it does not do unasked.
 
     Attributes:
-        write_eeprom: write settings that differ into the servos' EEPROM.
+        write_eeprom: write settings that differ into the servos' EEPROM. The operating mode is written in any case:
+            the driver needs current mode, and leaves position mode.
         take_over: start although torque is on; it goes off, and an arm that nobody holds drops.
         reboot_servos: reboot servos that report a hardware error.
     """
