@@ -123,7 +123,8 @@ def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
     demo.process.send_signal(signal.SIGINT)
     assert_interrupted_in_motion(demo)
     states_s, commands_s = gaps_s(demo, began, recorded)
-    assert states_s < 0.003 and commands_s < 0.003
+    # a read that the standstill cut in two is asked again; of the standstill itself nothing reaches the arm
+    assert states_s < 0.1 * STANDSTILL_S and commands_s < 0.1 * STANDSTILL_S
     assert demo.arm_summary()["held_time_s"] > 2.5 * STANDSTILL_S + 0.9 * LONG_STANDSTILL_S
 
 
