@@ -1,16 +1,13 @@
 """Groups of bars as a figure file: errors of estimators, spread and held-out errors of a campaign."""
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from dynid.reporting.trajectory_figure import DOTS_PER_INCH, METADATA, STYLE, check_output
-from dynid.resources import write_whole
+from dynid.reporting.trajectory_figure import DOTS_PER_INCH, write_figure
 
 Series = Mapping[str, Sequence[float | None]]
 ROW_IN, WIDTH_IN = 0.2, 9.0
@@ -35,12 +32,8 @@ def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
 
 
 def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: Series) -> None:
-    """Write the figure, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
-    check_output(path)
-    suffix, content = path.suffix.lower(), BytesIO()
-    with matplotlib.rc_context(STYLE):
-        bars(title, axis, names, series).savefig(content, format=suffix[1:], metadata=METADATA[suffix])
-    write_whole(path, content.getvalue())
+    """Write the figure; errors as of `write_figure`."""
+    write_figure(path, lambda: bars(title, axis, names, series))
 
 
 def write_campaign_figures(folder: Path, summary: Mapping[str, Any]) -> None:

@@ -145,9 +145,10 @@ def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationS
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
-    by_size = sorted(bags, key=_size)
-    first = next(k for k, bag in enumerate(by_size) if LARGE_ENOUGH * _size(bag) >= _size(by_size[-1])) if bags else 0
-    for bag in [*by_size[first:], *reversed(by_size[:first])]:
+    by_size = sorted(((_size(bag), bag) for bag in bags), key=lambda one: one[0])
+    large = [bag for size, bag in by_size if LARGE_ENOUGH * size >= by_size[-1][0]]
+    small = [bag for _, bag in by_size[: len(by_size) - len(large)]]
+    for bag in [*large, *reversed(small)]:
         try:
             recording = load_recording(bag, robot)
             model = ArmModel.of(robot, mount=recording.hardware.mount)

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import JsonOption
-from dynid.commands.terminal import print_json, say, stages
+from dynid.commands.terminal import SCHEMA_VERSION, print_json, say, stages
 from dynid.errors import InputNotFoundError, UnknownNameError
 
 QUANTILES = (0.05, 0.5, 0.95)
@@ -61,7 +61,7 @@ def posterior(
         write_table(work, files, found.base_names, found.base)
         table = np.quantile(found.base, QUANTILES, axis=0).T.tolist()
         summary = {
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "robot": loaded.name,
             "result": str(result),
             "arms": arms,

@@ -1,5 +1,6 @@
 """A trajectory as a figure: position, velocity and acceleration of every joint, with the limits that hold for them."""
 
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -122,11 +123,14 @@ def _legend(figure: Figure, profile: str) -> None:
 def write_trajectory_figure(
     robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str, path: Path
 ) -> None:
-    """Write the figure, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
+    """Write the figure of a motion; errors as of `write_figure`."""
+    write_figure(path, lambda: trajectory_figure(robot, excitation, trajectory, profile))
+
+
+def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
+    """Write what is drawn, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
     check_output(path)
-    suffix = path.suffix.lower()
-    content = BytesIO()
+    suffix, content = path.suffix.lower(), BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure = trajectory_figure(robot, excitation, trajectory, profile)
-        figure.savefig(content, format=suffix[1:], metadata=METADATA[suffix])
+        draw().savefig(content, format=suffix[1:], metadata=METADATA[suffix])
     write_whole(path, content.getvalue())

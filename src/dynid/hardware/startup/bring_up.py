@@ -10,7 +10,13 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.startup import servo_snapshot
-from dynid.hardware.startup.servo_checks import FACTORY_BAUD_RATE, Finding, eeprom_differences, judge_servos
+from dynid.hardware.startup.servo_checks import (
+    FACTORY_BAUD_RATE,
+    Finding,
+    eeprom_differences,
+    judge_servos,
+    unfit_settings,
+)
 from dynid.robot import Robot
 
 REBOOT_S = 3.0
@@ -151,19 +157,19 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
     """
     names = dict(zip(robot.servo_ids, robot.joint_names, strict=True))
     weak = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
-    changed = []
     for servo_id in names:
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
-    for servo_id, register, found, wanted in eeprom_differences(snapshots):
+    for servo_id, register, _, wanted in eeprom_differences(snapshots):
         bus.write(servo_id, register, wanted)
-        if register is not table.OPERATING_MODE or found != table.POSITION_MODE:  # which the arm's end restores
-            changed.append(f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}")
     for servo_id in names:
         bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
         if servo_id in weak:
             bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
         bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode, whose change sets it to the current limit
-    return changed
+    return [
+        f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}"
+        for servo_id, register, found, wanted in unfit_settings(snapshots)
+    ]
 
 
 def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
