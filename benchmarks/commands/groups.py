@@ -12,6 +12,7 @@ BENCHMARKS = (
     "coverage",
     "faults",
     "friction",
+    "logs",
     "memory",
     "methods",
     "parser",

@@ -1,0 +1,1 @@
+"""Identification from logs that nobody made for it: low rates, unknown delays, position control."""

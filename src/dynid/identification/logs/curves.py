@@ -1,0 +1,59 @@
+"""Motion between the rows of a log: penalised splines of the positions (Eilers and Marx, Statistical Science 1996).
+
+Differences of neighbouring rows are no derivatives below some 100 Hz. A spline of degree five through the rows has all
+of them at any time; what the encoder's steps add is held down by a penalty on the differences of its coefficients.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import BSpline
+from scipy.linalg import solveh_banded
+
+from dynid.robot import FloatArray
+
+DEGREE = 5
+SHORTEST_KNOTS_S = 0.03
+PENALTY = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Splines of n joints; `spline` gives (M, n) at M times within `begin` and `end` [s]."""
+
+    spline: BSpline
+    begin: float
+    end: float
+
+    def states(self, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """q, dq and ddq at times (M,) [s], (M, n) each."""
+        inside = np.clip(time, self.spline.t[DEGREE], self.spline.t[-DEGREE - 1])
+        q, dq, ddq = (np.ascontiguousarray(self.spline(inside, nu)) for nu in range(3))
+        return q, dq, ddq
+
+
+def curves_through(time: FloatArray, values: FloatArray, knots_s: float | None = None) -> Curves:
+    """Splines through values (N, n) at stamps (N,) [s].
+
+    Args:
+        knots_s: time between knots; None is that between rows, but no less than `SHORTEST_KNOTS_S`.
+    """
+    step = knots_s or max(float(np.median(np.diff(time))), SHORTEST_KNOTS_S)
+    begin, end = float(time[0]), float(time[-1])
+    count = max(int(np.ceil((end - begin) / step)), 1)
+    knots = begin + (end - begin) / count * np.arange(-DEGREE, count + DEGREE + 1)
+    design = BSpline.design_matrix(np.clip(time, knots[DEGREE], knots[-DEGREE - 1]), knots, DEGREE).tocsc()
+    size = design.shape[1]
+    normal = (design.T @ design).todia()
+    bands = np.zeros((DEGREE + 1, size))
+    for offset, row in zip(normal.offsets, normal.data, strict=True):
+        if offset >= 0:
+            bands[DEGREE - offset, offset:] = row[offset:size]
+    rows = np.zeros((size - 3, 4)) + [-1.0, 3.0, -3.0, 1.0]
+    weight = PENALTY * len(time) / size
+    for a in range(4):
+        for b in range(a, 4):
+            at = np.arange(size - 3) + b
+            np.add.at(bands[DEGREE - (b - a)], at, weight * rows[:, a] * rows[:, b])
+    found = solveh_banded(bands, design.T @ values, check_finite=False)
+    return Curves(BSpline(knots, found, DEGREE, extrapolate=False), begin, end)

@@ -1,0 +1,212 @@
+"""Gauss-Newton on triangles: base parameters, gears' friction and what is left of the delay, with intervals.
+
+The logs are read once per round; each round leaves one triangle per joint and group of blocks. Groups are what the
+deviations rest on: how the solution's errors scatter from group to group of time, so that whatever is alike within
+seconds (stick, play, a servo's ripple) counts as one error and not as hundreds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from dynid.errors import DataError
+from dynid.identification.logs.rows import FRICTION, START, Point, triangle
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import physical_lower_bounds
+from dynid.robot import FloatArray, Robot, read_only
+
+GROUPS = 24
+ROUNDS, THIN = 14, 4  # at most; the first of them look at every so many stretches only
+NEAR, CLOSE = 0.05, 0.01  # of the torques' deviation, by which a round must change predictions to go on so
+# Deviations of what is known of friction beforehand (those of fb and fs over the torque), and upper bounds.
+KNOWN = {"fb": 1.0, "fs": 1.0, "km": 0.3, "kms": 0.3, "ke": 0.1, "kes": 0.1, "ws": 1.0}
+MOST = {"km": 0.45, "kms": 0.45, "ke": 0.45, "kes": 0.45, "ws": 8.0}
+LEAST_WS = 0.3
+DELAY_S = 0.05
+
+
+@dataclass(eq=False)
+class Triangles:
+    """R factors of rows by group and joint, (groups, n, c, c), how many rows they stand for, (groups, n)."""
+
+    R: FloatArray
+    rows: FloatArray
+
+    @classmethod
+    def empty(cls, groups: int, axes: int, columns: int) -> "Triangles":
+        """Nothing yet."""
+        return cls(np.zeros((groups, axes, columns, columns)), np.zeros((groups, axes)))
+
+    def add(self, group: int, joint_rows: list[FloatArray]) -> None:
+        """More rows of every joint, (K_i, c) each."""
+        for i, rows in enumerate(joint_rows):
+            if len(rows):
+                self.R[group, i] = triangle(rows, self.R[group, i])
+                self.rows[group, i] += len(rows)
+
+    def merge(self, group: int, R: FloatArray, rows: FloatArray) -> None:
+        """Triangles (n, c, c) that stand for so many rows (n,) each, to a group."""
+        for i in np.flatnonzero(rows):
+            self.R[group, i] = triangle(R[i], self.R[group, i])
+        self.rows[group] += rows
+
+    def whole(self) -> FloatArray:
+        """One triangle per joint, (n, c, c)."""
+        return np.stack([triangle(self.R[:, i].reshape(-1, self.R.shape[-1])) for i in range(self.R.shape[1])])
+
+
+@dataclass(frozen=True, eq=False)
+class LogFit:
+    """What a fit has found.
+
+    Attributes:
+        names: of the base parameters, (p,).
+        point: base parameters and friction.
+        deviations: of the base parameters, (p,), from the scatter between groups of time.
+        delay_s, delay_deviation_s: by which torques lag behind positions.
+        sigma: deviation of each joint's averaged torques, (n,) [N m].
+        metric: R (p, p) of the base parameters, friction being free.
+        rounds: of Gauss-Newton.
+        rate_change: of the base parameters where only every other row is used, (p,); None where nobody has looked.
+    """
+
+    names: tuple[str, ...]
+    point: Point
+    deviations: FloatArray
+    delay_s: float
+    delay_deviation_s: float
+    sigma: FloatArray
+    metric: FloatArray
+    rounds: int
+    rate_change: FloatArray | None = None
+
+
+class _Problem:
+    """Columns (phi, friction of all joints, delay) of the triangles of all joints."""
+
+    def __init__(self, model: ArmModel, robot: Robot, torque: FloatArray) -> None:
+        p, n = len(model.names), model.axes
+        self.p, self.n, self.size = p, n, p + len(FRICTION) * n + 1
+        known = np.array([KNOWN[name] for name in FRICTION])
+        sizes = np.where([name.startswith("f") for name in FRICTION], torque[:, None], 1.0)
+        self.known = np.concatenate([scales(model, robot), (known * sizes).ravel(), [DELAY_S]])
+        least = [LEAST_WS if name == "ws" else 0.0 for name in FRICTION]
+        self.lower = np.concatenate([physical_lower_bounds(model.names), np.tile(least, n), [-np.inf]])
+        most = [MOST.get(name, np.inf) for name in FRICTION]
+        self.upper = np.concatenate([np.full(p, np.inf), np.tile(most, n), [np.inf]])
+        self.middle = np.concatenate([np.zeros(p), np.tile(START, n), [0.0]])
+
+    def spread(self, R: FloatArray, i: int) -> tuple[FloatArray, FloatArray]:
+        """A triangle of joint i as columns of the whole problem, and its torques."""
+        p, f = self.p, len(FRICTION)
+        found = np.zeros((len(R), self.size))
+        found[:, :p], found[:, p + f * i : p + f * (i + 1)], found[:, -1] = R[:, :p], R[:, p : p + f], R[:, -2]
+        return found, R[:, -1]
+
+    def solve(self, whole: FloatArray, sigma: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The parameters (size,) under their bounds, and the weighted rows A (., size)."""
+        pairs = [self.spread(R, i) for i, R in enumerate(whole)]
+        A = np.vstack([a / s for (a, _), s in zip(pairs, sigma, strict=True)] + [np.diag(1.0 / self.known)])
+        y = np.concatenate([b / s for (_, b), s in zip(pairs, sigma, strict=True)] + [self.middle / self.known])
+        A = A * self.known
+        found = lsq_linear(A, y, (self.lower / self.known, self.upper / self.known), tol=1e-10, lsmr_tol=None)
+        return found.x * self.known, A / self.known
+
+    def point(self, theta: FloatArray) -> Point:
+        """Base parameters and friction of a solution."""
+        return Point(read_only(theta[: self.p]), read_only(theta[self.p : -1].reshape(self.n, -1)))
+
+
+def scales(model: ArmModel, robot: Robot) -> FloatArray:
+    """How large base parameters of such an arm may be, (p,) [SI]: its mass, its reach, its torques and speeds."""
+    mass = robot.file.physical_bounds.total_mass_kg
+    reach = float(np.sum(np.abs(model.mdh.r)) + np.sum(np.abs(model.mdh.d)))
+    found = np.full(len(model.names), mass * reach**2)
+    for k, name in enumerate(model.names):
+        if name.startswith("M"):
+            found[k] = mass * reach
+        elif name.startswith(("FV", "FC", "OF")):
+            own = int("".join(c for c in name if c.isdigit())) - 1
+            found[k] = robot.torque_limits[own] / (robot.velocity_limits[own] if name.startswith("FV") else 1.0)
+    return found
+
+
+def fit(
+    model: ArmModel, robot: Robot, reduce: Callable[[Point, float, int], Triangles], delay_s: float = 0.0
+) -> LogFit:
+    """Base parameters and friction from logs.
+
+    Args:
+        reduce: reads the logs, or every so many stretches of them, and gives the triangles of their rows, linearised at
+            a point, with torques that lag behind by a delay [s].
+        delay_s: to begin with.
+
+    Raises:
+        DataError: no joint moves fast enough for long enough.
+    """
+    p, n = len(model.names), model.axes
+    point, sigma = Point.start(model), np.ones(n)
+    before: FloatArray | None = None
+    every = THIN
+    for rounds in range(1, ROUNDS + 1):
+        found = reduce(point, delay_s, every)
+        whole, count = found.whole(), found.rows.sum(axis=0)
+        if not count.all():
+            still = ", ".join(robot.joint_names[i] for i in np.flatnonzero(count == 0))
+            raise DataError(f"{still}: never in motion for long enough to tell friction from gravity")
+        torque = np.sqrt((whole[:, :, -1] ** 2).sum(axis=1) / count)
+        problem = _Problem(model, robot, torque)
+        for _ in range(3):
+            theta, A = problem.solve(whole, sigma)
+            left = [np.sum((a @ theta - b) ** 2) for a, b in (problem.spread(R, i) for i, R in enumerate(whole))]
+            sigma = np.maximum(np.sqrt(np.array(left) / count), 1e-9 * torque.max())
+        change = (
+            np.inf
+            if before is None
+            else float(np.linalg.norm(A[:, :-1] @ (theta - before)[:-1]) / np.sqrt(count.sum()))
+        )
+        before, point = theta, problem.point(theta)
+        delay_s -= float(theta[-1])  # late torques are earlier ones: less slope
+        if every == 1 and change < CLOSE:
+            break
+        every = 1 if change < NEAR or rounds >= ROUNDS // 2 else every
+    deviations = _deviations(problem, found, theta, sigma, A)
+    return LogFit(
+        model.names,
+        point,
+        read_only(deviations[:p]),
+        delay_s,
+        float(deviations[-1]),
+        read_only(sigma),
+        _metric(A, p),
+        rounds,
+    )
+
+
+def step(model: ArmModel, robot: Robot, found: LogFit, reduced: Triangles) -> FloatArray:
+    """Base parameters (p,) one round of Gauss-Newton away from a fit, by other rows linearised there."""
+    whole, count = reduced.whole(), np.maximum(reduced.rows.sum(axis=0), 1)
+    problem = _Problem(model, robot, np.sqrt((whole[:, :, -1] ** 2).sum(axis=1) / count))
+    return problem.solve(whole, found.sigma)[0][: problem.p]
+
+
+def _metric(A: FloatArray, p: int) -> FloatArray:
+    order = np.r_[np.arange(p, A.shape[1]), np.arange(p)]
+    R = np.linalg.qr(A[:, order], mode="r")
+    return R[-p:, -p:]
+
+
+def _deviations(problem: _Problem, found: Triangles, theta: FloatArray, sigma: FloatArray, A: FloatArray) -> FloatArray:
+    """Deviations (size,) by the sandwich of groups: (A'A)^-1 sum g g' (A'A)^-1, g being a group's A'(y - A theta)."""
+    inverse = np.linalg.inv(A.T @ A)
+    scores = np.zeros((len(found.R), problem.size))
+    for g in range(len(found.R)):
+        for i in range(problem.n):
+            a, b = problem.spread(found.R[g, i], i)
+            scores[g] += a.T @ (b - a @ theta) / sigma[i] ** 2
+    used = scores[found.rows.sum(axis=1) > 0]
+    spread = inverse @ used.T
+    robust = (spread**2).sum(axis=1) * len(used) / max(len(used) - 1, 1)
+    return np.sqrt(np.maximum(robust, np.diag(inverse)))

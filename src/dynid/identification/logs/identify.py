@@ -1,0 +1,215 @@
+"""From logs to a model and to what the logs cannot tell."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
+from dynid.identification.logs.curves import Curves, curves_through
+from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
+from dynid.identification.logs.fit import GROUPS, LogFit, Triangles, fit, step
+from dynid.identification.logs.log import Log
+from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, joint_rows, stretches
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.identified import Model
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, Robot
+
+PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides
+WINDOW_ROWS = 6.0  # support of the test functions, in rows of a slow log
+FAST_S = 0.01  # between rows: no rate to speak of is lost
+RATE_SHARE = 0.25  # of what half the rows change, which stands for what the missing rows would
+DELAY_LOGS = 4  # that the first guess of the delay looks at
+
+Reading = Log | Callable[[], Log]
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A log to reduce, or what reads it, as a piece of work for any process."""
+
+    reading: Reading
+    group: int
+    model: ArmModel
+    settings: RowSettings
+    point: Point
+    delay_s: float
+    every: int
+
+
+class Prepared:
+    """Curves of a log in memory, made when they are first asked for."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+    def __call__(self) -> Log:
+        return self.log
+
+    @cached_property
+    def curves(self) -> list[tuple[Curves, Curves]]:
+        """Of positions and torques, of every piece between gaps."""
+        return [
+            (curves_through(one.time, one.q), curves_through(one.time, one.tau))
+            for one in self.log.pieces()
+            if one.tau is not None
+        ]
+
+
+class _Halved:
+    """A reading with every other row."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def __call__(self) -> Log:
+        return (self.reading if isinstance(self.reading, Log) else self.reading()).halved()
+
+
+def reduced(task: Task) -> tuple[int, FloatArray, FloatArray]:
+    """The group, triangles (n, c, c) and numbers of rows (n,) of one log."""
+    reading = task.reading
+    ready = reading if isinstance(reading, Prepared) else Prepared(reading if isinstance(reading, Log) else reading())
+    columns = len(task.model.names) + len(FRICTION) + EXTRA
+    found = Triangles.empty(1, task.model.axes, columns)
+    for q, tau in ready.curves:
+        begin, end = max(q.begin, tau.begin - task.delay_s), min(q.end, tau.end - task.delay_s)
+        for time in list(stretches(begin, end, task.settings))[:: task.every]:
+            torques = tau.states(time + task.delay_s)[0]
+            found.add(0, joint_rows(task.model, q.states(time), torques, task.point, task.settings))
+    return task.group, found.R[0], found.rows[0]
+
+
+def reduce_all(
+    readings: Sequence[Reading], model: ArmModel, settings: RowSettings, mapper: Mapper
+) -> Callable[[Point, float, int], Triangles]:
+    """What `fit` calls: all logs as triangles, by way of a mapper such as `map` or a pool's."""
+
+    def reduce(point: Point, delay_s: float, every: int) -> Triangles:
+        whole = Triangles.empty(GROUPS, model.axes, len(model.names) + len(FRICTION) + EXTRA)
+        # few logs are thinned by stretches, many by logs
+        skip = every if len(readings) >= GROUPS * every else 1
+        within = 1 if skip > 1 else every
+        tasks = (
+            Task(one, k % GROUPS, model, settings, point, delay_s, within) for k, one in enumerate(readings[::skip])
+        )
+        for group, R, rows in mapper(reduced, tasks):
+            whole.merge(group, R, rows)
+        return whole
+
+    return reduce
+
+
+@dataclass(frozen=True, eq=False)
+class LogModel:
+    """A model from logs.
+
+    Attributes:
+        model: what predicts torques.
+        fit: before the projection to a consistent model.
+        consistent: the consistent model next to it.
+        interval_s: median time between rows [s].
+        goals: delay of goals and the servos' gains; None where goals were not logged.
+        published: names of the base parameters whose 95 % interval is narrower than 10 % of the value on each side.
+        refused: the others, with that share.
+    """
+
+    model: Model
+    fit: LogFit
+    consistent: ConsistentModel
+    interval_s: float
+    goals: GoalDelay | None
+    published: tuple[str, ...]
+    refused: dict[str, float]
+
+    @property
+    def base(self) -> BaseParameters:
+        """The consistent base parameters."""
+        return self.consistent.base
+
+
+def settings_for(interval_s: float) -> RowSettings:
+    """Test functions that reach over enough rows of logs with this interval [s]."""
+    window = max(RowSettings.window_s, WINDOW_ROWS * interval_s)
+    return RowSettings(window_s=math.ceil(window / (4 * RowSettings.grid_s) - 1e-9) * 4 * RowSettings.grid_s)
+
+
+def cut(log: Log, pieces: int) -> list[Log]:
+    """A long log as so many logs of equal length."""
+    edges = np.linspace(0, len(log.time), pieces + 1).astype(int)
+    return [log.rows(slice(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def identify_logs(
+    robot: Robot,
+    logs: Sequence[Reading],
+    *,
+    mount: str | None = None,
+    settings: RowSettings | None = None,
+    mapper: Mapper = map,
+) -> LogModel:
+    """Identify a model from logs.
+
+    Args:
+        logs: in memory, or functions that read one each time they are called; at least one. Few long ones are cut, so
+            that there are groups of time for the deviations to rest on.
+        mount: how the arm was mounted; None is the robot's default.
+        settings: of the rows; None chooses by the logs' rate.
+        mapper: how pieces of work are spread, such as `map` or that of a process pool.
+
+    Raises:
+        DataError: no torques were logged, joints are not the robot's, or a joint hardly moves.
+        InfeasibleError: no consistent model within the robot's physical bounds.
+    """
+    first = [one if isinstance(one, Log) else one() for one in logs[:DELAY_LOGS]]
+    for log in first:
+        if log.tau is None:
+            raise DataError(
+                f"{log.name} holds no torques or currents; a model cannot be identified from positions alone"
+            )
+        if log.joint_names != robot.joint_names:
+            raise DataError(
+                f"{log.name} has the joints {', '.join(log.joint_names)}, expected {', '.join(robot.joint_names)}"
+            )
+    model, interval = ArmModel.of(robot, mount=mount), float(np.median([one.interval_s for one in first]))
+    chosen = settings or settings_for(interval)
+    delay = torque_delay(model, first, chosen)
+    readings: list[Reading] = list(logs)
+    if len(readings) < GROUPS and all(isinstance(one, Log) for one in readings):
+        readings = [piece for one in readings for piece in cut(one, -(-GROUPS // len(readings)))]  # type: ignore[arg-type]
+    if mapper is map:
+        readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]
+    found = fit(model, robot, reduce_all(readings, model, chosen, mapper), delay)
+    if interval > FAST_S:
+        halved = reduce_all([_Halved(one) for one in readings], model, chosen, mapper)
+        change = step(model, robot, found, halved(found.point, found.delay_s, 1)) - found.point.phi
+        found = replace(found, rate_change=change, deviations=np.hypot(found.deviations, RATE_SHARE * change))
+    covariance = np.diag(found.deviations**2)
+    base = BaseParameters(model.names, found.point.phi, covariance)
+    consistent = consistent_projection(model, base, robot.file.physical_bounds, metric=found.metric)
+    law = friction_law(model, found.point)
+    share = QUANTILE * found.deviations / np.maximum(np.abs(consistent.base.values), 1e-12)
+    published = tuple(name for name, one in zip(model.names, share, strict=True) if one <= PUBLISHED)
+    refused = {name: float(one) for name, one in zip(model.names, share, strict=True) if one > PUBLISHED}
+    return LogModel(
+        Model(robot, consistent.base, law, mount, unconstrained=found.point.phi),
+        found,
+        consistent,
+        interval,
+        goal_delay(first[0], found.delay_s),
+        published,
+        refused,
+    )
+
+
+def friction_law(model: ArmModel, point: Point) -> FrictionLaw:
+    """Friction beside the base parameters as the law of `dynid.model.friction`."""
+    figures = {name: point.friction[:, k] for k, name in enumerate(FRICTION)}
+    return FrictionLaw.of(model.axes, figures | {"a": np.ones(model.axes)})

@@ -1,0 +1,78 @@
+"""A log: positions, torques and goals of an arm at stamps that need not be even."""
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.robot import FloatArray, read_only
+
+SHORTEST = 20  # rows: fewer are no motion
+GAP_STEPS = 5.0  # of the median step: over a longer pause between two rows nothing is known
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """N rows of n joints; arrays are read-only copies.
+
+    Attributes:
+        name: of the file, topic or episode.
+        joint_names: (n,).
+        time: stamps, (N,) [s], increasing.
+        q: positions, (N, n) [rad; m where a joint slides].
+        tau: torques of the motors at the joints, (N, n) [N m; N]; None if nobody logged them.
+        goal: positions that were asked for, (N, n) [rad; m]; None if nobody logged them.
+
+    Raises:
+        DataError: arrays that do not fit, too few rows, stamps that do not increase, or values that are not finite.
+    """
+
+    name: str
+    joint_names: tuple[str, ...]
+    time: FloatArray
+    q: FloatArray
+    tau: FloatArray | None = None
+    goal: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, item.name, read_only(value))
+        shape = (len(self.time), len(self.joint_names))
+        for key in ("q", "tau", "goal"):
+            value = getattr(self, key)
+            if value is None:
+                continue
+            if value.shape != shape:
+                raise DataError(
+                    f"{key} of {self.name} has shape {value.shape}, expected {shape}: one per joint and row"
+                )
+            if not np.isfinite(value).all():
+                row, joint = np.argwhere(~np.isfinite(value))[0]
+                raise DataError(f"{key} of {self.joint_names[joint]} in row {row} of {self.name} is not finite")
+        if shape[0] < SHORTEST:
+            raise DataError(f"{self.name} has {shape[0]} rows; a motion needs at least {SHORTEST}")
+        if not (np.diff(self.time) > 0.0).all():
+            row = int(np.argmin(np.diff(self.time) > 0.0))
+            raise DataError(f"stamps of {self.name} do not increase: row {row + 1} is not later than row {row}")
+
+    @property
+    def interval_s(self) -> float:
+        """The median time between rows [s]."""
+        return float(np.median(np.diff(self.time)))
+
+    def pieces(self) -> list["Log"]:
+        """The log without its gaps: pieces long enough to be used, in order."""
+        cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
+        bounds = [0, *cuts.tolist(), len(self.time)]
+        return [self.rows(slice(a, b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True) if b - a >= SHORTEST]
+
+    def halved(self) -> "Log":
+        """Every other row."""
+        return self.rows(slice(None, None, 2))
+
+    def rows(self, chosen: slice) -> "Log":
+        """Some of the rows."""
+        parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal")}
+        return replace(self, **{key: value[chosen] for key, value in parts.items() if value is not None})

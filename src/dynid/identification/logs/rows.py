@@ -1,0 +1,174 @@
+"""Rows of the weak form, reduced to triangles.
+
+The equation of motion holds at every instant, so it holds for any average:
+
+    int psi m tau dt = int psi m (W phi + friction) dt
+
+with a test function psi of limited support (modulating functions, Preisig and Rippin 1993) and a mask m that cuts out
+states near standstill, where friction obeys no law of the velocity. Both sides come from curves between the rows of the
+log, so nothing is differenced or filtered, and a gap costs no more than the windows that it touches.
+
+Friction is that of `dynid.model.friction` for motors that work against their load te = -(C + g) of the same phi:
+
+    sign(dq) (fb + s fs + (km + s kms) |tm| - (ke + s kes) te sign(tm)),    s = exp(-|dq| / ws),
+
+the viscous one being among phi.
+
+It is linearised at a point; the torques' slope stands for a delay that is left. Every joint's rows are reduced to R of
+[W C dtau target], by groups of time, so any number of logs takes the same memory, and the order in which they are read
+does not matter but for rounding.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.model.drive import KINDS, kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray
+
+GRID_S, BLOCK_S = 0.01, 20.0
+WINDOW_S, HOPS = 0.4, 4
+SLOW_RAD_S, SLIDING_SHARE = 0.05, 0.5
+MOST_GAIN = 0.9
+FRICTION = ("fb", "fs", "km", "kms", "ke", "kes", "ws")
+START = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0)
+EXTRA = 2  # columns beside W and C: slope and target
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """How rows are made: grid and support of the test functions [s], and the speed below which a joint may stick."""
+
+    grid_s: float = GRID_S
+    window_s: float = WINDOW_S
+    slow_rad_s: float = SLOW_RAD_S
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Parameters at which torques are linearised: phi (p,), and friction (n, 7) in the order of `FRICTION`."""
+
+    phi: FloatArray
+    friction: FloatArray
+
+    @classmethod
+    def start(cls, model: ArmModel) -> "Point":
+        """No torque at all."""
+        return cls(np.zeros(len(model.names)), np.tile(START, (model.axes, 1)))
+
+
+def test_functions(length: int) -> FloatArray:
+    """One test function at the middles of `length` steps, a cubic B-spline of unit sum, (length,)."""
+    x = (np.arange(length) + 0.5) / length * 4.0
+    y = x - 1.0
+    rising = np.where(x < 1.0, x**3, 1.0 + 3.0 * y + 3.0 * y**2 - 3.0 * y**3)
+    values = np.where(x < 2.0, rising, rising[::-1])
+    return np.asarray(values / values.sum())
+
+
+def averaged(values: FloatArray, psi: FloatArray) -> FloatArray:
+    """Averages of values (M, C) under test functions that begin every quarter of their support, (K, C)."""
+    hop = len(psi) // HOPS
+    count = len(values) // hop
+    parts = values[: count * hop].reshape(count, hop, -1)
+    last = count - HOPS + 1
+    found = np.zeros((max(last, 0), parts.shape[2]))
+    for m in range(HOPS if last > 0 else 0):
+        found += np.matmul(psi[m * hop : (m + 1) * hop], parts[m : last + m])
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MotorTorques:
+    """Motor torques (M, n) [N m], and their derivatives by links (M, n) and friction (M, n, 7)."""
+
+    tm: FloatArray
+    by_links: FloatArray
+    by_friction: FloatArray
+
+
+def motor_torques(links: FloatArray, still: FloatArray, dq: FloatArray, friction: FloatArray) -> MotorTorques:
+    """Solve tm = links + sign(dq) (fb + s fs + (km + s kms) |tm| + (ke + s kes) still sign(links)).
+
+    The derivative by links counts `still` as if it were a part of them that does not change.
+
+    Args:
+        links: what links, rotors and viscous friction take, (M, n) [N m].
+        still: the part of it that gravity and Coriolis forces make, (M, n) [N m].
+        dq: velocities, (M, n) [rad/s].
+        friction: (n, 7), see `FRICTION`.
+    """
+    fb, fs, km, kms, ke, kes, ws = friction.T
+    sign, s, size = np.sign(dq), np.exp(-np.abs(dq) / ws), still * np.sign(links)
+    base = links + sign * (fb + s * fs + (ke + s * kes) * size)
+    gain = 1.0 / (1.0 - np.minimum(sign * np.sign(base) * (km + s * kms), MOST_GAIN))
+    tm = base * gain
+    fading = s * np.abs(dq) / ws**2 * (fs + kms * np.abs(tm) + kes * size)
+    parts = [np.ones_like(s), s, np.abs(tm), s * np.abs(tm), size, s * size, fading]
+    return MotorTorques(tm, gain, np.stack(parts, axis=2) * (sign * gain)[..., None])
+
+
+def _without_friction(model: ArmModel, phi: FloatArray) -> FloatArray:
+    return np.where([kind_and_number(name)[0] in KINDS for name in model.names], 0.0, phi)
+
+
+def predicted(model: ArmModel, states: tuple[FloatArray, FloatArray, FloatArray], point: Point) -> FloatArray:
+    """Motor torques (M, n) [N m] of states (M, n)."""
+    q, dq, ddq = states
+    steady = model.regressor(q, dq, np.zeros_like(ddq)) @ _without_friction(model, point.phi)
+    return motor_torques(model.regressor(q, dq, ddq) @ point.phi, steady, dq, point.friction).tm
+
+
+def joint_rows(
+    model: ArmModel,
+    states: tuple[FloatArray, FloatArray, FloatArray],
+    tau: FloatArray,
+    point: Point,
+    settings: RowSettings,
+) -> list[FloatArray]:
+    """Rows [W C dtau target] of every joint, (K_i, p + 9) each, of a stretch of states (M, n), linearised at a point.
+
+    Args:
+        states: q, dq, ddq on the grid.
+        tau: torques on the grid, (M, n) [N m].
+    """
+    q, dq, ddq = states
+    hop = max(1, round(settings.window_s / HOPS / settings.grid_s))
+    psi = test_functions(hop * HOPS)
+    W, slope = model.regressor(q, dq, ddq), np.gradient(tau, settings.grid_s, axis=0)
+    links, still = W @ point.phi, model.regressor(q, dq, np.zeros_like(ddq)) @ _without_friction(model, point.phi)
+    at = motor_torques(links, still, dq, point.friction)
+    target = tau - at.tm + at.by_links * links + np.einsum("mnk,nk->mn", at.by_friction, point.friction)
+    mask = (np.abs(dq) > settings.slow_rad_s).astype(np.float64)
+    share = averaged(mask, psi)
+    found = []
+    for i in range(dq.shape[1]):
+        used = np.flatnonzero((W[:, i] != 0.0).any(axis=0))
+        own = W[:, i, used] * at.by_links[:, i, None]
+        columns = np.concatenate([own, at.by_friction[:, i], slope[:, i, None], target[:, i, None]], axis=1)
+        rows = np.zeros((len(share), W.shape[2] + len(FRICTION) + EXTRA))
+        rows[:, np.r_[used, W.shape[2] : rows.shape[1]]] = averaged(columns * mask[:, i, None], psi)
+        found.append(rows[share[:, i] > SLIDING_SHARE])
+    return found
+
+
+def triangle(rows: FloatArray, above: FloatArray | None = None) -> FloatArray:
+    """R (c, c) of rows (K, c) below a former R; zero rows fill up."""
+    stacked = rows if above is None else np.vstack([above, rows])
+    size = rows.shape[1]
+    found = np.zeros((size, size))
+    R = np.linalg.qr(stacked, mode="r")
+    found[: len(R)] = R
+    return found
+
+
+def stretches(begin: float, end: float, settings: RowSettings) -> Iterator[FloatArray]:
+    """Grids of about `BLOCK_S` that cover the time from begin to end [s]; test functions do not reach across."""
+    count = max(1, round((end - begin) / BLOCK_S))
+    edges = np.linspace(begin, end, count + 1)
+    for a, b in zip(edges[:-1], edges[1:], strict=True):
+        size = int((b - a) / settings.grid_s)
+        if size * settings.grid_s >= settings.window_s:
+            yield a + settings.grid_s * (np.arange(size) + 0.5)
