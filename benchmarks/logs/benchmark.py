@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.logs.position_servos import Gains
+from benchmarks.logs.position_servos import FACTORY, Gains
 from benchmarks.logs.session import Logger, Session, SessionJob, log_at_1_khz, log_of, run_session
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.identification.logs.identify import LogModel, identify_logs
@@ -125,7 +125,7 @@ def benchmark_logs(
     robot: Robot,
     minutes: float = 30.0,
     seed: int = 0,
-    gains: Gains = Gains(),
+    gains: Gains = FACTORY,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
     """All figures; `BARS` says what they should be."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-
 from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError
@@ -20,16 +19,18 @@ from dynid.robot import FloatArray, Robot
 STEP_RAD = 2.0 * np.pi / COUNTS_PER_TURN
 P_DIVISOR, I_DIVISOR, D_DIVISOR, FULL_PWM, LOOP_S = 128.0, 65536.0, 16.0, 885.0, 0.001
 Counts = NDArray[np.int16]
-FACTORY = (800, 0, 0)  # P, I, D
 
 
 @dataclass(frozen=True)
 class Gains:
     """Registers of the position loop: P, I and D, the same for all servos."""
 
-    p: int = FACTORY[0]
-    i: int = FACTORY[1]
-    d: int = FACTORY[2]
+    p: int = 800
+    i: int = 0
+    d: int = 0
+
+
+FACTORY = Gains()
 
 
 @numba.njit(cache=True)

@@ -49,7 +49,7 @@ def curves_through(time: FloatArray, values: FloatArray, knots_s: float | None =
     for offset, row in zip(normal.offsets, normal.data, strict=True):
         if offset >= 0:
             bands[DEGREE - offset, offset:] = row[offset:size]
-    rows = np.zeros((size - 3, 4)) + [-1.0, 3.0, -3.0, 1.0]
+    rows = np.tile([-1.0, 3.0, -3.0, 1.0], (size - 3, 1))
     weight = PENALTY * len(time) / size
     for a in range(4):
         for b in range(a, 4):

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.log import Log
-from dynid.identification.logs.rows import HOPS, RowSettings, averaged, stretches, test_functions, triangle
+from dynid.identification.logs.rows import RowSettings, averaged, stretches, test_functions, triangle
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, read_only
 
@@ -62,8 +62,7 @@ def _costs(
     model: ArmModel, logs: Sequence[tuple[Log, Curves, Curves]], delays: FloatArray, settings: RowSettings
 ) -> FloatArray:
     """Logarithm of what each delay leaves, summed over the joints, (K,)."""
-    hop = max(1, round(settings.window_s / HOPS / settings.grid_s))
-    psi, p, n = test_functions(hop * HOPS), len(model.names), model.axes
+    psi, p, n = test_functions(settings.length), len(model.names), model.axes
     size = p + 1 + len(delays)
     found = np.zeros((n, size, size))
     grids = [(i, x) for i, (log, _, _) in enumerate(logs) for x in stretches(log.time[0], log.time[-1], settings)]

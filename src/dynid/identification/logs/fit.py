@@ -23,7 +23,7 @@ NEAR, CLOSE = 0.05, 0.01  # of the torques' deviation, by which a round must cha
 # Deviations of what is known of friction beforehand (those of fb and fs over the torque), and upper bounds.
 KNOWN = {"fb": 1.0, "fs": 1.0, "km": 0.3, "kms": 0.3, "ke": 0.1, "kes": 0.1, "ws": 1.0}
 MOST = {"km": 0.45, "kms": 0.45, "ke": 0.45, "kes": 0.45, "ws": 8.0}
-LEAST_WS = 0.3
+LEAST_WS, NONE = 0.3, 1e-6
 DELAY_S = 0.05
 
 
@@ -90,6 +90,8 @@ class _Problem:
         p, n = len(model.names), model.axes
         self.p, self.n, self.size = p, n, p + len(FRICTION) * n + 1
         known = np.array([KNOWN[name] for name in FRICTION])
+        if model.structure.coulomb_friction:
+            known[FRICTION.index("fb")] = NONE  # it is among the base parameters
         sizes = np.where([name.startswith("f") for name in FRICTION], torque[:, None], 1.0)
         self.known = np.concatenate([scales(model, robot), (known * sizes).ravel(), [DELAY_S]])
         least = [LEAST_WS if name == "ws" else 0.0 for name in FRICTION]
@@ -121,7 +123,8 @@ class _Problem:
 
 def scales(model: ArmModel, robot: Robot) -> FloatArray:
     """How large base parameters of such an arm may be, (p,) [SI]: its mass, its reach, its torques and speeds."""
-    mass = robot.file.physical_bounds.total_mass_kg
+    bounds = robot.file.physical_bounds
+    mass = bounds.total_mass_kg or sum(link.mass_kg[1] for link in bounds.links)
     reach = float(np.sum(np.abs(model.mdh.r)) + np.sum(np.abs(model.mdh.d)))
     found = np.full(len(model.names), mass * reach**2)
     for k, name in enumerate(model.names):
@@ -194,8 +197,8 @@ def step(model: ArmModel, robot: Robot, found: LogFit, reduced: Triangles) -> Fl
 
 def _metric(A: FloatArray, p: int) -> FloatArray:
     order = np.r_[np.arange(p, A.shape[1]), np.arange(p)]
-    R = np.linalg.qr(A[:, order], mode="r")
-    return R[-p:, -p:]
+    R = np.asarray(np.linalg.qr(A[:, order], mode="r"))
+    return np.asarray(R[-p:, -p:])
 
 
 def _deviations(problem: _Problem, found: Triangles, theta: FloatArray, sigma: FloatArray, A: FloatArray) -> FloatArray:
@@ -209,4 +212,4 @@ def _deviations(problem: _Problem, found: Triangles, theta: FloatArray, sigma: F
     used = scores[found.rows.sum(axis=1) > 0]
     spread = inverse @ used.T
     robust = (spread**2).sum(axis=1) * len(used) / max(len(used) - 1, 1)
-    return np.sqrt(np.maximum(robust, np.diag(inverse)))
+    return np.asarray(np.sqrt(np.maximum(robust, np.diag(inverse))))

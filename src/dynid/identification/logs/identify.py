@@ -1,9 +1,10 @@
 """From logs to a model and to what the logs cannot tell."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
 from dynid.identification.logs.fit import GROUPS, LogFit, Triangles, fit, step
 from dynid.identification.logs.log import Log
-from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, joint_rows, stretches
+from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -24,7 +25,10 @@ from dynid.robot import FloatArray, Robot
 PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides
 WINDOW_ROWS = 6.0  # support of the test functions, in rows of a slow log
 FAST_S = 0.01  # between rows: no rate to speak of is lost
+SAME_DELAY_S = 0.05  # stretches begin and end by the delay; torques do not reach beyond by more than that
+KEPT_S = 2400.0  # of all logs: regressors of more are made anew in each round
 RATE_SHARE = 0.25  # of what half the rows change, which stands for what the missing rows would
+SHORTEST_CUT = 100  # rows
 DELAY_LOGS = 4  # that the first guess of the delay looks at
 
 Reading = Log | Callable[[], Log]
@@ -44,13 +48,24 @@ class Task:
     every: int
 
 
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A stretch of a log: its grid (M,) [s], its states, and the torques' curves."""
+
+    time: FloatArray
+    stretch: Stretch
+    tau: Curves
+
+
 class Prepared:
-    """Curves of a log in memory, made when they are first asked for."""
+    """A log in memory, whose regressors are kept from round to round."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        self._kept: dict[tuple[float, int], list[_Part]] = {}
 
     def __call__(self) -> Log:
+        """The log."""
         return self.log
 
     @cached_property
@@ -61,6 +76,23 @@ class Prepared:
             for one in self.log.pieces()
             if one.tau is not None
         ]
+
+    def parts(self, model: ArmModel, settings: RowSettings, delay_s: float, every: int) -> Iterator[_Part]:
+        """All stretches, or every so many, at times at which torques of this delay are known."""
+        for q, tau in self.curves:
+            begin, end = max(q.begin, tau.begin - delay_s), min(q.end, tau.end - delay_s)
+            for time in list(stretches(begin, end, settings))[::every]:
+                yield _Part(time, Stretch.of(model, q.states(time)), tau)
+
+    def kept(self, model: ArmModel, settings: RowSettings, delay_s: float, every: int) -> list[_Part]:
+        """`parts`, made once for delays that differ by less than `SAME_DELAY_S`."""
+        for (delay, thin), parts in self._kept.items():
+            if thin == every and abs(delay - delay_s) < SAME_DELAY_S:
+                return parts
+        self._kept.clear()
+        parts = list(self.parts(model, settings, delay_s, every))
+        self._kept[delay_s, every] = parts
+        return parts
 
 
 class _Halved:
@@ -76,14 +108,14 @@ class _Halved:
 def reduced(task: Task) -> tuple[int, FloatArray, FloatArray]:
     """The group, triangles (n, c, c) and numbers of rows (n,) of one log."""
     reading = task.reading
-    ready = reading if isinstance(reading, Prepared) else Prepared(reading if isinstance(reading, Log) else reading())
+    ready = reading if isinstance(reading, Prepared) else None
+    log = reading if isinstance(reading, Log) else reading()
     columns = len(task.model.names) + len(FRICTION) + EXTRA
     found = Triangles.empty(1, task.model.axes, columns)
-    for q, tau in ready.curves:
-        begin, end = max(q.begin, tau.begin - task.delay_s), min(q.end, tau.end - task.delay_s)
-        for time in list(stretches(begin, end, task.settings))[:: task.every]:
-            torques = tau.states(time + task.delay_s)[0]
-            found.add(0, joint_rows(task.model, q.states(time), torques, task.point, task.settings))
+    how = task.model, task.settings, task.delay_s, task.every
+    for part in Prepared(log).parts(*how) if ready is None else ready.kept(*how):
+        tau = part.tau.states(part.time + task.delay_s)[0]
+        found.add(0, joint_rows(part.stretch, tau, task.point, task.settings))
     return task.group, found.R[0], found.rows[0]
 
 
@@ -142,9 +174,10 @@ def settings_for(interval_s: float) -> RowSettings:
 
 
 def cut(log: Log, pieces: int) -> list[Log]:
-    """A long log as so many logs of equal length."""
-    edges = np.linspace(0, len(log.time), pieces + 1).astype(int)
-    return [log.rows(slice(a, b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    """A long log as at most so many logs of equal length, of enough rows each."""
+    count = max(1, min(pieces, len(log.time) // SHORTEST_CUT))
+    edges = np.linspace(0, len(log.time), count + 1).astype(int)
+    return [log.rows(slice(a, b)) for a, b in pairwise(edges.tolist())]
 
 
 def identify_logs(
@@ -184,7 +217,8 @@ def identify_logs(
     readings: list[Reading] = list(logs)
     if len(readings) < GROUPS and all(isinstance(one, Log) for one in readings):
         readings = [piece for one in readings for piece in cut(one, -(-GROUPS // len(readings)))]  # type: ignore[arg-type]
-    if mapper is map:
+    in_memory = [one for one in readings if isinstance(one, Log)]
+    if mapper is map and sum(float(one.time[-1] - one.time[0]) for one in in_memory) < KEPT_S:
         readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]
     found = fit(model, robot, reduce_all(readings, model, chosen, mapper), delay)
     if interval > FAST_S:

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynid.identification.logs.curves import curves_through
 from dynid.identification.logs.log import Log
-from dynid.identification.logs.rows import HOPS, SLIDING_SHARE, Point, RowSettings, averaged, predicted, stretches
+from dynid.identification.logs.rows import SLIDING_SHARE, Point, RowSettings, Stretch, averaged, stretches
 from dynid.identification.logs.rows import test_functions as psi_of
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, read_only
@@ -25,7 +25,7 @@ def log_errors(
 ) -> LogErrors:
     """What a model (phi and friction) leaves of a log's torques, which lag behind by a delay [s]."""
     chosen = settings or RowSettings()
-    psi = psi_of(HOPS * max(1, round(chosen.window_s / HOPS / chosen.grid_s)))
+    psi = psi_of(chosen.length)
     left, whole = np.zeros((2, model.axes))
     for piece in log.pieces():
         if piece.tau is None:
@@ -35,7 +35,7 @@ def log_errors(
             states, tau = motion.states(time), torques.states(time + delay_s)[0]
             mask = (np.abs(states[1]) > chosen.slow_rad_s).astype(np.float64)
             used = averaged(mask, psi) > SLIDING_SHARE
-            error = averaged((predicted(model, states, point) - tau) * mask, psi)
+            error = averaged((Stretch.of(model, states).torques(point)[1].tm - tau) * mask, psi)
             left += (error**2 * used).sum(axis=0)
             whole += (averaged(tau * mask, psi) ** 2 * used).sum(axis=0)
     with np.errstate(invalid="ignore"):

@@ -1,6 +1,7 @@
 """A log: positions, torques and goals of an arm at stamps that need not be even."""
 
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,11 +67,11 @@ class Log:
         """The log without its gaps: pieces long enough to be used, in order."""
         cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
         bounds = [0, *cuts.tolist(), len(self.time)]
-        return [self.rows(slice(a, b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True) if b - a >= SHORTEST]
+        return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]
 
     def halved(self) -> "Log":
-        """Every other row."""
-        return self.rows(slice(None, None, 2))
+        """Every other row, if there are enough."""
+        return self.rows(slice(None, None, 2)) if len(self.time) >= 2 * SHORTEST else self
 
     def rows(self, chosen: slice) -> "Log":
         """Some of the rows."""

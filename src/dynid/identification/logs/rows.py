@@ -21,8 +21,10 @@ does not matter but for rounding.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.model.drive import KINDS, kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -44,6 +46,11 @@ class RowSettings:
     grid_s: float = GRID_S
     window_s: float = WINDOW_S
     slow_rad_s: float = SLOW_RAD_S
+
+    @property
+    def length(self) -> int:
+        """Steps of the grid under a test function."""
+        return HOPS * max(1, round(self.window_s / HOPS / self.grid_s))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,46 +117,59 @@ def motor_torques(links: FloatArray, still: FloatArray, dq: FloatArray, friction
     return MotorTorques(tm, gain, np.stack(parts, axis=2) * (sign * gain)[..., None])
 
 
-def _without_friction(model: ArmModel, phi: FloatArray) -> FloatArray:
-    return np.where([kind_and_number(name)[0] in KINDS for name in model.names], 0.0, phi)
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Velocities and regressors of consecutive states (M, n).
+
+    Attributes:
+        dq: velocities, (M, n) [rad/s].
+        used: which parameters each joint's torque depends on, n arrays.
+        W: their columns, n arrays (M, used).
+        G: the same without acceleration and drives.
+    """
+
+    dq: FloatArray
+    used: tuple[NDArray[np.int64], ...]
+    W: tuple[FloatArray, ...]
+    G: tuple[FloatArray, ...]
+
+    @classmethod
+    def of(cls, model: ArmModel, states: tuple[FloatArray, FloatArray, FloatArray]) -> "Stretch":
+        """Of states q, dq, ddq, (M, n) each."""
+        q, dq, ddq = states
+        W, G = model.regressor(q, dq, ddq), model.regressor(q, dq, np.zeros_like(ddq))
+        G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
+        used = tuple(np.flatnonzero((W[:, i] != 0.0).any(axis=0)) for i in range(dq.shape[1]))
+        packed = (tuple(x[:, i, one] for i, one in enumerate(used)) for x in (W, G))
+        return cls(dq, used, *packed)
+
+    def torques(self, point: Point) -> tuple[FloatArray, MotorTorques]:
+        """What the links take, (M, n) [N m], and the motors' torques at a point."""
+        links, still = (
+            np.stack([x @ point.phi[one] for x, one in zip(part, self.used, strict=True)], axis=1)
+            for part in (self.W, self.G)
+        )
+        return links, motor_torques(links, still, self.dq, point.friction)
 
 
-def predicted(model: ArmModel, states: tuple[FloatArray, FloatArray, FloatArray], point: Point) -> FloatArray:
-    """Motor torques (M, n) [N m] of states (M, n)."""
-    q, dq, ddq = states
-    steady = model.regressor(q, dq, np.zeros_like(ddq)) @ _without_friction(model, point.phi)
-    return motor_torques(model.regressor(q, dq, ddq) @ point.phi, steady, dq, point.friction).tm
-
-
-def joint_rows(
-    model: ArmModel,
-    states: tuple[FloatArray, FloatArray, FloatArray],
-    tau: FloatArray,
-    point: Point,
-    settings: RowSettings,
-) -> list[FloatArray]:
-    """Rows [W C dtau target] of every joint, (K_i, p + 9) each, of a stretch of states (M, n), linearised at a point.
+def joint_rows(stretch: Stretch, tau: FloatArray, point: Point, settings: RowSettings) -> list[FloatArray]:
+    """Rows [W C dtau target] of every joint, (K_i, p + 9) each, linearised at a point.
 
     Args:
-        states: q, dq, ddq on the grid.
-        tau: torques on the grid, (M, n) [N m].
+        tau: torques of the states, (M, n) [N m].
     """
-    q, dq, ddq = states
-    hop = max(1, round(settings.window_s / HOPS / settings.grid_s))
-    psi = test_functions(hop * HOPS)
-    W, slope = model.regressor(q, dq, ddq), np.gradient(tau, settings.grid_s, axis=0)
-    links, still = W @ point.phi, model.regressor(q, dq, np.zeros_like(ddq)) @ _without_friction(model, point.phi)
-    at = motor_torques(links, still, dq, point.friction)
+    psi, dq, size = test_functions(settings.length), stretch.dq, len(point.phi)
+    slope = np.gradient(tau, settings.grid_s, axis=0)
+    links, at = stretch.torques(point)
     target = tau - at.tm + at.by_links * links + np.einsum("mnk,nk->mn", at.by_friction, point.friction)
     mask = (np.abs(dq) > settings.slow_rad_s).astype(np.float64)
     share = averaged(mask, psi)
     found = []
-    for i in range(dq.shape[1]):
-        used = np.flatnonzero((W[:, i] != 0.0).any(axis=0))
-        own = W[:, i, used] * at.by_links[:, i, None]
+    for i, used in enumerate(stretch.used):
+        own = stretch.W[i] * at.by_links[:, i, None]
         columns = np.concatenate([own, at.by_friction[:, i], slope[:, i, None], target[:, i, None]], axis=1)
-        rows = np.zeros((len(share), W.shape[2] + len(FRICTION) + EXTRA))
-        rows[:, np.r_[used, W.shape[2] : rows.shape[1]]] = averaged(columns * mask[:, i, None], psi)
+        rows = np.zeros((len(share), size + len(FRICTION) + EXTRA))
+        rows[:, np.r_[used, size : rows.shape[1]]] = averaged(columns * mask[:, i, None], psi)
         found.append(rows[share[:, i] > SLIDING_SHARE])
     return found
 
@@ -168,7 +188,7 @@ def stretches(begin: float, end: float, settings: RowSettings) -> Iterator[Float
     """Grids of about `BLOCK_S` that cover the time from begin to end [s]; test functions do not reach across."""
     count = max(1, round((end - begin) / BLOCK_S))
     edges = np.linspace(begin, end, count + 1)
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
+    for a, b in pairwise(edges.tolist()):
         size = int((b - a) / settings.grid_s)
         if size * settings.grid_s >= settings.window_s:
             yield a + settings.grid_s * (np.arange(size) + 0.5)
