@@ -1,5 +1,7 @@
 """`dynid benchmark logs`: what slow logs of position control tell of an arm."""
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,6 +39,34 @@ def logs(
     raise typer.Exit(1 if missed else 0)
 
 
+def rates(
+    recording: Annotated[Path, typer.Argument(help="A fast recording: a CSV file.")],
+    mapping: Annotated[Path, typer.Option(help="What its columns are.")],
+    robot: RobotOption = DEFAULT_ROBOT,
+    hold_out: Annotated[
+        float, typer.Option(min=0.05, max=0.9, help="Share of the time, at its end, that judges.")
+    ] = 0.3,
+    as_json: JsonOption = False,
+) -> None:
+    """Thin a recording to 50, 25 and 12.5 Hz and compare the weak form of slow logs with least squares, held out."""
+    from benchmarks.logs.rates import rates as rates_of
+    from dynid.identification.data.sources import load_recording
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    found = rates_of(loaded, load_recording(recording, loaded, mapping), 1.0 - hold_out)
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    columns = ("rows per second", "weak form", "consistent", "central differences", "dynid identify")
+    table = Table(*columns, title="held-out relative torque error", title_justify="left")
+    for one in found:
+        errors = (one.weak, one.consistent, one.differences, one.pipeline)
+        table.add_row(f"{one.hz:g}", *("refused" if error is None else f"{error:.3f}" for error in errors))
+    stdout().print(table)
+
+
 def register(group: typer.Typer) -> None:
-    """Add the benchmark."""
+    """Add the benchmarks."""
     group.command()(logs)
+    group.command()(rates)

@@ -88,8 +88,7 @@ class ArmTorques:
 
     def error(self, other: "ArmTorques") -> float:
         own, true = (
-            Stretch.of(MODEL, motion(500.0 + 0.01 * np.arange(3000))).torques(one.point)[1].tm
-            for one in (self, other)
+            Stretch.of(MODEL, motion(500.0 + 0.01 * np.arange(3000))).torques(one.point)[1].tm for one in (self, other)
         )
         return float(np.linalg.norm(own - true) / np.linalg.norm(true))
 
