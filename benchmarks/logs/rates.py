@@ -1,7 +1,7 @@
 """A fast recording as if it had been logged slowly: the weak form against least squares, at one rate after the other.
 
-The first part of the time is thinned to each rate and identified from; the rest, at the recorded rate, judges. Nothing is
-filtered before rows are taken, because nobody filters a log: what folds back, folds back.
+The first part of the time is thinned to each rate and identified from; the rest, at the recorded rate, judges. Nothing
+is filtered before rows are taken, because nobody filters a log: what folds back, folds back.
 """
 
 from dataclasses import dataclass
@@ -65,11 +65,10 @@ def rates(robot: Robot, source: Source, fitted: float, rates_hz: tuple[float, ..
         result = identify_logs(robot, [log], mount=source.mount, settings=RowSettings(GRID_S, window))
         friction = result.fit.point.friction
         points = result.fit.point, Point(result.base.values, friction)
-        own = (log_errors(model, point, held, JUDGE).relative for point in points)
-        others = (
-            _judged(model, phi, held) for phi in (_differences(model, log), _pipeline(model, robot, log, settings))
-        )
-        found.append(Rate(hz, *own, *others, len(result.published)))
+        weak, consistent = (log_errors(model, point, held, JUDGE).relative for point in points)
+        differences = _judged(model, _differences(model, log), held)
+        plain = _judged(model, _pipeline(model, robot, log, settings), held)
+        found.append(Rate(hz, weak, consistent, differences, plain, len(result.published)))
     return found
 
 
@@ -89,6 +88,7 @@ def _differences(model: ArmModel, log: Log) -> FloatArray:
 
 def _pipeline(model: ArmModel, robot: Robot, log: Log, settings: IdentificationSettings) -> FloatArray | None:
     """The plain pipeline's estimate, (p,); None where it refuses the rate."""
+    assert log.tau is not None
     own = settings.model_copy(update={"sampling_interval_s": log.interval_s})
     try:
         samples = recording_from_arrays(robot, log.time, log.q, log.tau, name=log.name).samples(own)

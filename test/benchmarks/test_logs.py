@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-
 from benchmarks.logs.benchmark import BARS, benchmark_logs
 from benchmarks.logs.position_servos import STEP_RAD, Gains, PositionServos
 from benchmarks.logs.session import Logger, SessionJob, log_of, run_session
 from benchmarks.logs.teleoperation import hand_motion
+
 from dynid.errors import ConfigurationError
 from dynid.hardware.safety.overload import load_motors
 from dynid.robot import FloatArray, load_robot

@@ -25,6 +25,7 @@ COMMANDS = (
     "collect",
     "report",
     "doctor",
+    "logs",
 )
 
 

@@ -124,7 +124,7 @@ class _Problem:
 def scales(model: ArmModel, robot: Robot) -> FloatArray:
     """How large base parameters of such an arm may be, (p,) [SI]: its mass, its reach, its torques and speeds."""
     bounds = robot.file.physical_bounds
-    mass = bounds.total_mass_kg or sum(link.mass_kg[1] for link in bounds.links)
+    mass = bounds.total_mass_kg or sum(link.mass_kg[1] for link in bounds.links if link.mass_kg) or 1.0
     reach = float(np.sum(np.abs(model.mdh.r)) + np.sum(np.abs(model.mdh.d)))
     found = np.full(len(model.names), mass * reach**2)
     for k, name in enumerate(model.names):

@@ -1,0 +1,59 @@
+"""`dynid logs`: what logs are in a folder, at which rates, and what can be identified from them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dynid.commands import options as opt
+from dynid.commands.terminal import print_json, say, stages, stdout, table
+
+
+def logs(
+    folder: Annotated[Path, typer.Argument(help="Folder with bags, CSV files or LeRobot data sets, or one of them.")],
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    mapping: opt.MappingOption = None,
+    mount: opt.MountOption = None,
+    effort: Annotated[str, typer.Option(help="Unit of efforts in bags and data sets: 'N m', A or mA.")] = "N m",
+    position: Annotated[str, typer.Option(help="Unit of positions in bags and data sets: rad or deg.")] = "rad",
+    identify: Annotated[
+        bool, typer.Option("--identify", help="Identify a model from all logs that can be used.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="New file for the identified parameters (YAML).")] = None,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """List logs that nobody recorded for identification: rates, signals, gaps; and identify from them."""
+    from dynid.errors import DataError
+    from dynid.identification.logs.identify import identify_logs
+    from dynid.identification.logs.readers import Units, find_logs
+    from dynid.identification.logs.tables import described, result_content
+    from dynid.resources import refuse_existing, write_whole, yaml_text
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    if out is not None:
+        refuse_existing(out)
+    with stages("logs", 2) as begin:
+        begin(f"reading {folder.name}")
+        found = find_logs(folder, loaded, Units(position, effort), opt.read_mapping(mapping))
+        rows = [described(one) for one in found]
+        content: dict[str, Any] = {"logs": rows}
+        if identify or out is not None:
+            begin("identifying")
+            usable = [one.read for one, row in zip(found, rows, strict=True) if row["torques"]]
+            if not usable:
+                raise DataError(f"no log in {folder} has torques or currents; see the column 'missing'")
+            content["model"] = result_content(identify_logs(loaded, usable, mount=mount))
+    if out is not None:
+        write_whole(out, yaml_text(content["model"]))
+    if as_json:
+        print_json(content)
+        return
+    listed = table("logs", "log", "rows", "seconds", "rows per second", "torques", "goals", "missing", words=1)
+    for row in rows:
+        rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
+        flags = ("yes" if row[key] else "no" for key in ("torques", "goals"))
+        listed.add_row(row["name"], str(row["rows"]), f"{row['seconds']:.1f}", rate, *flags, row["missing"])
+    stdout().print(listed)
+    if "model" in content:
+        say(*content["model"]["sentences"], markup=False)

@@ -1,0 +1,254 @@
+"""What logs a folder holds: bags of any arm, CSV files with a mapping, LeRobot data sets.
+
+A bag may hold several arms: every topic of JointState that has positions of all joints of the robot is a log of its
+own, wherever it is. Goals are the positions of a topic in the same namespace whose name says so. A LeRobot data set is
+a folder with `meta/info.json`; its rows are `observation.state`, `observation.effort` or `.current`, and `action`.
+Reading its parquet files takes pyarrow, which `pip install dynid[lerobot]` brings along.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
+from dynid.identification.logs.log import Log
+from dynid.recording.bag_reader import Bag, read_bag
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY
+from dynid.recording.series import JointSeries, joint_series
+from dynid.robot import FloatArray, Robot
+
+GOAL_WORDS = ("command", "goal", "action", "target", "leader", "reference", "desired")
+STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
+EFFORT_UNITS = ("N m", "A", "mA")
+POSITION_UNITS = {"rad": 1.0, "deg": np.pi / 180.0}
+
+
+@dataclass(frozen=True)
+class Units:
+    """Of what a bag or data set does not say: positions, and efforts, which currents are often written as."""
+
+    position: str = "rad"
+    effort: str = "N m"
+
+    def __post_init__(self) -> None:
+        for unit, known in ((self.position, tuple(POSITION_UNITS)), (self.effort, EFFORT_UNITS)):
+            if unit not in known:
+                raise ConfigurationError(f"unit '{unit}' is not known; choose one of {', '.join(known)}")
+
+    def torques(self, effort: FloatArray, robot: Robot) -> FloatArray:
+        """Joint torques (N, n) [N m] of efforts (N, n)."""
+        scale = {"N m": 1.0, "A": 1.0, "mA": 1e-3}[self.effort]
+        return np.asarray(effort * scale * (1.0 if self.effort == "N m" else robot.torque_constants))
+
+
+@dataclass(frozen=True)
+class FoundLog:
+    """A log, or why it is none.
+
+    Attributes:
+        name: file, and topic or episode.
+        kind: "bag", "CSV" or "LeRobot".
+        read: reads it.
+        problem: why it cannot be used; "" if it can.
+    """
+
+    name: str
+    kind: str
+    read: Callable[[], Log]
+    problem: str = ""
+
+
+def find_logs(folder: Path, robot: Robot, units: Units, mapping: CsvMapping | None = None) -> list[FoundLog]:
+    """All logs in a folder or of one file, in the order of their names.
+
+    Raises:
+        InputNotFoundError: no such folder or file.
+        DataError: there is no log in it.
+    """
+    if not folder.exists():
+        raise InputNotFoundError(f"no such folder or file: {folder}")
+    found = list(_look(folder, robot, units, mapping))
+    if not found:
+        raise DataError(f"{folder} holds no bag, no CSV file and no LeRobot data set")
+    return found
+
+
+def _look(path: Path, robot: Robot, units: Units, mapping: CsvMapping | None) -> Iterator[FoundLog]:
+    if (path / "meta" / "info.json").is_file():
+        yield from _lerobot(path, robot, units)
+    elif path.suffix in (".mcap", ".db3") or (path / "metadata.yaml").is_file():
+        yield from _bag(path, robot, units)
+    elif path.is_file() and is_csv(path):
+        yield _csv(path, robot, mapping)
+    elif path.is_dir():
+        for one in sorted(path.iterdir()):
+            yield from _look(one, robot, units, mapping)
+
+
+def _unusable(name: str, kind: str, error: DynidError) -> FoundLog:
+    def read() -> Log:
+        raise error
+
+    return FoundLog(name, kind, read, str(error))
+
+
+def _tried(name: str, kind: str, read: Callable[[], Log]) -> FoundLog:
+    try:
+        read()
+    except DynidError as error:
+        return _unusable(name, kind, error)
+    return FoundLog(name, kind, read)
+
+
+def _csv(path: Path, robot: Robot, mapping: CsvMapping | None) -> FoundLog:
+    if mapping is None:
+        return _unusable(str(path), "CSV", ConfigurationError(f"{path.name}: describe its columns with --mapping"))
+
+    def read() -> Log:
+        run = read_csv(path, robot, mapping)
+        return Log(str(path), robot.joint_names, run.time, run.q, run.tau)
+
+    return _tried(str(path), "CSV", read)
+
+
+def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
+    try:
+        bag = read_bag(path)
+    except DynidError as error:
+        yield _unusable(str(path), "bag", error)
+        return
+    states = [topic for topic, one in bag.topics.items() if one.message_type == JOINT_STATE and not _says_goal(topic)]
+    if not states:
+        said = f"{path} has no topic of {JOINT_STATE} with states"
+        yield _unusable(str(path), "bag", DataError(said))
+    for topic in states:
+        yield _tried(f"{path}:{topic}", "bag", _BagTopic(path, topic, robot, units))
+
+
+def _says_goal(topic: str) -> bool:
+    return any(word in topic.rsplit("/", 1)[-1] for word in GOAL_WORDS)
+
+
+@dataclass(frozen=True)
+class _BagTopic:
+    """Reads one arm's log from a bag; travels to other processes."""
+
+    path: Path
+    topic: str
+    robot: Robot
+    units: Units
+
+    def __call__(self) -> Log:
+        bag, robot = read_bag(self.path), self.robot
+        states = joint_series(bag[self.topic], robot.joint_names)
+        keep = _increasing(states.stamp_ns)
+        time = (states.stamp_ns[keep] - states.stamp_ns[keep][0]) / 1e9
+        scale = POSITION_UNITS[self.units.position]
+        effort = states.values.get("effort")
+        tau = None if effort is None else self.units.torques(effort[keep], robot)
+        goal = _goals(bag, self.topic, robot, states.stamp_ns[keep])
+        own = f"{self.path}:{self.topic}", robot.joint_names, time, states.field("position")[keep] * scale
+        return Log(*own, tau, None if goal is None else goal * scale)
+
+
+def _increasing(stamp_ns: Any) -> Any:
+    """Which stamps (N,) are later than all before them."""
+    before = np.maximum.accumulate(np.r_[np.iinfo(np.int64).min, stamp_ns[:-1]])
+    return stamp_ns > before
+
+
+def _goals(bag: Bag, topic: str, robot: Robot, stamp_ns: Any) -> FloatArray | None:
+    """Goals (N, n) that were last heard of at stamps (N,) [ns]; None where there is no topic of them."""
+    space = topic.rsplit("/", 1)[0]
+    for other, content in bag.topics.items():
+        kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
+        if not kind or other.rsplit("/", 1)[0] != space or not _says_goal(other) or not len(content.messages):
+            continue
+        try:
+            series: JointSeries = joint_series(content, robot.joint_names)
+        except DataError:
+            continue
+        values = series.values.get("position", series.values.get("positions"))
+        if values is not None and np.isfinite(values).all():
+            place = np.searchsorted(series.stamp_ns, stamp_ns, side="right") - 1
+            return np.asarray(values[np.clip(place, 0, len(values) - 1)])
+    return None
+
+
+def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
+    files = sorted((path / "data").rglob("*.parquet"))
+    if not files:
+        yield _unusable(str(path), "LeRobot", DataError(f"{path} has no parquet file below data"))
+    for file in files:
+        try:
+            episodes = np.unique(_columns(file, ["episode_index"])["episode_index"]).tolist()
+        except DynidError as error:
+            yield _unusable(str(file), "LeRobot", error)
+            continue
+        for episode in episodes:
+            name = f"{path.name} episode {episode}"
+            yield _tried(name, "LeRobot", _Episode(path, file, int(episode), robot, units))
+
+
+def _columns(file: Path, wanted: Sequence[str], episode: int | None = None) -> dict[str, Any]:
+    """Columns of a parquet file as arrays, (N,) or (N, k); those that it does not have are left out."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise ConfigurationError("LeRobot data sets take pyarrow: pip install 'dynid[lerobot]'") from error
+    try:
+        there = set(parquet.read_schema(file).names)
+        filters = None if episode is None else [("episode_index", "=", episode)]
+        table = parquet.read_table(file, columns=[one for one in wanted if one in there], filters=filters)
+    except (ArrowException, OSError) as error:
+        raise DataError(f"{file} is no parquet file that can be read: {error}") from error
+    return {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in table.column_names}
+
+
+@dataclass(frozen=True)
+class _Episode:
+    """Reads one episode of a LeRobot data set; travels to other processes."""
+
+    path: Path
+    file: Path
+    episode: int
+    robot: Robot
+    units: Units
+
+    def __call__(self) -> Log:
+        robot, name = self.robot, f"{self.path.name} episode {self.episode}"
+        found = _columns(self.file, [STATE, ACTION, *TORQUES, "timestamp", "episode_index"], self.episode)
+        info = json.loads((self.path / "meta" / "info.json").read_text(encoding="utf-8"))
+        if STATE not in found:
+            raise DataError(f"{name} has no column {STATE}")
+        order = _order(info, robot, found[STATE].shape[1], name)
+        time = found.get("timestamp", np.arange(len(found[STATE])) / float(info.get("fps") or 30.0))
+        scale = POSITION_UNITS[self.units.position]
+        effort = next((found[key] for key in TORQUES if key in found), None)
+        return Log(
+            name,
+            robot.joint_names,
+            time,
+            found[STATE][:, order] * scale,
+            None if effort is None else self.units.torques(effort[:, order], robot),
+            found[ACTION][:, order] * scale if ACTION in found else None,
+        )
+
+
+def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[int]:
+    """Which columns of a state are the robot's joints, by name where the data set names them all, else as they come."""
+    names = info.get("features", {}).get(STATE, {}).get("names") or []
+    if isinstance(names, dict):
+        names = next(iter(names.values()), [])
+    plain = [str(one).removesuffix(".pos") for one in names]
+    if set(robot.joint_names) <= set(plain):
+        return [plain.index(joint) for joint in robot.joint_names]
+    if columns != robot.size:
+        raise DataError(f"{name} has {columns} states; robot '{robot.name}' has {robot.size} joints with other names")
+    return list(range(columns))

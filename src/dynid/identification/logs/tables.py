@@ -1,0 +1,84 @@
+"""What is said of logs and of what was identified from them, as plain values."""
+
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.identification.logs.identify import LogModel
+from dynid.identification.logs.readers import FoundLog
+from dynid.identification.logs.rows import FRICTION, SLOW_RAD_S
+from dynid.model.drive import kind_and_number
+from dynid.model.parameters import parameter_unit
+
+MOVES_S = 10.0  # in motion for less, a joint tells little
+
+
+def described(found: FoundLog) -> dict[str, Any]:
+    """One log: rows, seconds, rate, signals, and what is missing in words."""
+    row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
+    row |= {"torques": False, "goals": False, "gaps": 0, "missing": found.problem}
+    if found.problem:
+        return row
+    try:
+        log = found.read()
+    except DynidError as error:
+        return row | {"missing": str(error)}
+    missing = [] if log.tau is not None else ["torques or currents: nothing can be identified without them"]
+    if log.goal is None:
+        missing.append("goals: the servos' gains stay unknown")
+    speed = np.abs(np.diff(log.q, axis=0)) / np.diff(log.time)[:, None]
+    moving = (speed > SLOW_RAD_S).sum(axis=0) * log.interval_s
+    if still := [name for name, one in zip(log.joint_names, moving, strict=True) if one < MOVES_S]:
+        missing.append(f"motion of {', '.join(still)}: less than {MOVES_S:g} s")
+    return row | {
+        "rows": len(log.time),
+        "seconds": float(log.time[-1] - log.time[0]),
+        "rate_hz": 1.0 / log.interval_s,
+        "jitter_s": float(np.std(np.diff(log.time))),
+        "torques": log.tau is not None,
+        "goals": log.goal is not None,
+        "gaps": len(log.pieces()) - 1,
+        "missing": "; ".join(missing),
+    }
+
+
+def result_content(result: LogModel) -> dict[str, Any]:
+    """A model from logs: parameters with deviations, what is refused, delays, gains, and sentences for a reader."""
+    fit, names = result.fit, result.base.names
+    parameters = [
+        {"name": name, "value": value, "unit": parameter_unit(name), "deviation": deviation, "published": name in told}
+        for told in [set(result.published)]
+        for name, value, deviation in zip(names, result.base.values.tolist(), fit.deviations.tolist(), strict=True)
+    ]
+    goals = result.goals
+    return {
+        "schema_version": 1,
+        "robot": result.model.robot.name,
+        "interval_s": result.interval_s,
+        "torque_delay_s": fit.delay_s,
+        "torque_delay_deviation_s": fit.delay_deviation_s,
+        "goal_delay_s": None if goals is None else goals.delay_s,
+        "goal_delay_deviation_s": None if goals is None else goals.deviation_s,
+        "position_gains_nm_per_rad": None if goals is None else goals.gains[:, 0].tolist(),
+        "parameters": parameters,
+        "friction": dict(zip(FRICTION, fit.point.friction.T.tolist(), strict=True)),
+        "sentences": _sentences(result),
+    }
+
+
+def _sentences(result: LogModel) -> list[str]:
+    fit, goals = result.fit, result.goals
+    said = [f"Torques lag {1e3 * fit.delay_s:.1f} +- {1e3 * fit.delay_deviation_s:.1f} ms behind positions."]
+    if goals is not None:
+        said.append(f"Goals act {1e3 * goals.delay_s:.1f} +- {1e3 * goals.deviation_s:.1f} ms after their stamps.")
+    said.append(f"Published, within 10 %: {', '.join(result.published) or 'nothing'}.")
+    said.append(
+        f"Refused, because the motion or the rate does not tell them: {', '.join(result.refused) or 'nothing'}."
+    )
+    gravity = [name for name in result.base.names if kind_and_number(name)[0].startswith("M")]
+    if not set(gravity) & set(result.published):
+        said.append("Not even gravity is told: more motion of more joints is needed.")
+    elif not [name for name in result.published if kind_and_number(name)[0].startswith(("XX", "YY", "ZZ", "IA"))]:
+        said.append("Use it for gravity and friction only: no inertia is told.")
+    return said

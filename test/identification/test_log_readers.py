@@ -1,0 +1,171 @@
+"""Logs of bags, CSV files and LeRobot data sets, and what `dynid logs` says of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.identification.logs.readers import FoundLog, Units, find_logs
+from dynid.recording.bag_metadata import Topic
+from dynid.recording.bag_writer import BagWriter
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.messages import JOINT_STATE, JointStateEncoder
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("planar_3r")
+START_NS = 1_000_000_000_000
+
+
+def motion(rate_hz: float = 25.0, seconds: float = 30.0) -> tuple[FloatArray, FloatArray, FloatArray]:
+    time = np.arange(0.0, seconds, 1.0 / rate_hz)
+    q = 0.8 * np.sin(time[:, None] * [0.9, 1.1, 1.3] + [0.0, 1.0, 2.0])
+    return time, q, 3.0 * np.cos(q)
+
+
+def write(path: Path, streams: dict[str, tuple[tuple[str, ...], FloatArray, FloatArray | None]]) -> Path:
+    """A bag with a topic of JointState per stream: names, positions, efforts."""
+    writer = BagWriter(path, [Topic(name, JOINT_STATE) for name in streams])
+    writer.open()
+    time = motion()[0]
+    for topic, (names, q, effort) in streams.items():
+        fields = ("position",) if effort is None else ("position", "effort")
+        encoder = JointStateEncoder(names, fields=fields)
+        for k, stamp in enumerate(time.tolist()):
+            at = START_NS + round(1e9 * stamp)
+            own = {"position": q[k]} | ({} if effort is None else {"effort": effort[k]})
+            writer.write(topic, at, encoder.encode(at, **own))
+    writer.close()
+    return path
+
+
+def only(folder: Path, **options: Any) -> FoundLog:
+    (found,) = find_logs(folder, ROBOT, options.pop("units", Units()), **options)
+    return found
+
+
+def test_a_bag_of_two_arms_holds_two_logs_with_their_own_goals(tmp_path: Path) -> None:
+    _, q, tau = motion()
+    swapped, order = ("joint_3", "extra", "joint_1", "joint_2"), [2, 0, 0, 1]
+    left = {"/left/joint_states": (swapped, q[:, order], tau[:, order]), "/left/action": (ROBOT.joint_names, q, None)}
+    right = {"/right/joint_states": (ROBOT.joint_names, 0.5 * q, None)}
+    first, second = find_logs(write(tmp_path / "bag", left | right), ROBOT, Units())
+    log = first.read()
+    assert np.allclose(log.q, q)
+    assert log.tau is not None
+    assert np.allclose(log.tau, tau)
+    assert log.goal is not None
+    assert np.allclose(log.goal, q)
+    other = second.read()
+    assert np.allclose(other.q, 0.5 * q)
+    assert (other.tau, other.goal) == (None, None)
+
+
+def test_efforts_may_be_currents_and_positions_degrees(tmp_path: Path) -> None:
+    arm = load_robot("crane_x7")
+    time = motion()[0]
+    q = np.tile(np.linspace(0.0, 40.0, len(time))[:, None], (1, arm.size))
+    bag = write(tmp_path / "bag", {"/joint_states": (arm.joint_names, q, np.full_like(q, 500.0))})
+    (found,) = find_logs(bag, arm, Units("deg", "mA"))
+    log = found.read()
+    assert np.allclose(log.q, np.deg2rad(q))
+    assert log.tau is not None
+    assert np.allclose(log.tau, 0.5 * arm.torque_constants)
+    with pytest.raises(ConfigurationError, match="furlong"):
+        Units("furlong")
+
+
+def test_a_bag_of_another_arm_is_told_apart(tmp_path: Path) -> None:
+    _, q, _ = motion()
+    found = only(write(tmp_path / "bag", {"/joint_states": (("a", "b", "c"), q, None)}))
+    assert "joint_1" in found.problem
+    with pytest.raises(DataError, match="joint_1"):
+        found.read()
+
+
+def test_csv_with_uneven_steps(tmp_path: Path) -> None:
+    time, q, tau = motion()
+    time = time + np.random.default_rng(0).uniform(0.0, 0.02, len(time))
+    header = "t,a,b,c,x,y,z"
+    np.savetxt(tmp_path / "run.csv", np.c_[time, q, tau], delimiter=",", header=header, comments="")
+    mapping = CsvMapping.model_validate(
+        {
+            "schema_version": 1,
+            "time": {"column": "t"},
+            "position": {"columns": ["a", "b", "c"], "unit": "rad"},
+            "torque": {"columns": ["x", "y", "z"], "unit": "N m"},
+        }
+    )
+    log = only(tmp_path, mapping=mapping).read()
+    assert np.allclose(np.diff(log.time), np.diff(time))
+    assert np.allclose(log.q, q)
+    assert "--mapping" in only(tmp_path).problem
+
+
+def lerobot(folder: Path, *, effort: bool = True, columns: int = 3) -> Path:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    time, q, tau = motion()
+    q = q[:, :columns]
+    rows: dict[str, Any] = {"timestamp": time.tolist() * 2, "episode_index": [0] * len(time) + [1] * len(time)}
+    rows |= {"observation.state": [*q.tolist(), *(0.5 * q).tolist()], "action": [*q.tolist()] * 2}
+    if effort:
+        rows["observation.effort"] = [*tau.tolist()] * 2
+    (folder / "meta").mkdir(parents=True)
+    (folder / "data" / "chunk-000").mkdir(parents=True)
+    names = {"observation.state": {"names": [f"motor_{k}" for k in range(columns)]}}
+    (folder / "meta" / "info.json").write_text(json.dumps({"fps": 25, "features": names}), encoding="utf-8")
+    parquet.write_table(pyarrow.table(rows), folder / "data" / "chunk-000" / "file-000.parquet")
+    return folder
+
+
+def test_every_episode_of_a_lerobot_data_set_is_a_log(tmp_path: Path) -> None:
+    _, q, tau = motion()
+    first, second = find_logs(lerobot(tmp_path / "set"), ROBOT, Units())
+    assert np.allclose(first.read().q, q)
+    log = second.read()
+    assert np.allclose(log.q, 0.5 * q)
+    assert log.tau is not None
+    assert np.allclose(log.tau, tau)
+    assert log.goal is not None
+
+
+def test_a_data_set_of_another_arm_is_refused(tmp_path: Path) -> None:
+    found = find_logs(lerobot(tmp_path / "set", columns=2), ROBOT, Units())
+    assert all("2 states" in one.problem for one in found)
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    folder = lerobot(tmp_path / "set")
+    (folder / "data" / "chunk-000" / "file-000.parquet").write_bytes(b"PAR1")
+    assert "file-000.parquet" in only(folder).problem
+
+
+def test_folders_without_logs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no bag"):
+        find_logs(tmp_path, ROBOT, Units())
+    with pytest.raises(InputNotFoundError):
+        find_logs(tmp_path / "none", ROBOT, Units())
+
+
+def test_the_command_lists_and_identifies(tmp_path: Path) -> None:
+    _, q, tau = motion()
+    write(tmp_path / "logs" / "good", {"/joint_states": (ROBOT.joint_names, q, tau)})
+    write(tmp_path / "logs" / "plain", {"/joint_states": (ROBOT.joint_names, q, None)})
+    words = ["logs", str(tmp_path / "logs"), "--robot", "planar_3r", "--json"]
+    listed = json.loads(CliRunner().invoke(app, words).stdout)["logs"]
+    assert [row["torques"] for row in listed] == [True, False]
+    assert listed[0]["rate_hz"] == pytest.approx(25.0)
+    assert "torques" in listed[1]["missing"]
+    out = tmp_path / "model.yaml"
+    done = CliRunner().invoke(app, [*words, "--identify", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    content = yaml.safe_load(out.read_text(encoding="utf-8"))
+    assert {row["name"] for row in content["parameters"]} >= {"MXR1"}
+    assert len(content["sentences"]) >= 3
