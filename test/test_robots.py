@@ -13,6 +13,7 @@ COUNTS = {
     "crane_x7": (94, 39),
     "tx40": (86, 60),
     "puma560": (78, 52),
+    "kr300": (78, 52),
     "planar_3r": (39, 17),
     "aloha_class": (81, 55),
     "planar_2r_elastic": (26, 11),

@@ -1,4 +1,4 @@
-"""`dynid benchmark logs`: what slow logs of position control tell of an arm."""
+"""`dynid benchmark logs`: identification from slow logs of position control."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ def logs(
     seed: Annotated[int, typer.Option(min=0, help="Of arm, motions, delays and noise.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify a simulated arm in position control from logs at 50 and 15 Hz, with delays that nobody tells.
+    """Identify a simulated arm in position control from logs at 50 and 15 Hz, with unknown delays.
 
     Exits 1 where a figure misses its bar.
     """
@@ -66,7 +66,43 @@ def rates(
     stdout().print(table)
 
 
+def kr300(
+    folder: Annotated[Path, typer.Argument(help="Folder with kr300_A.csv.gz and kr300_B.csv.gz.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Identify a real KUKA KR300 from one public run and judge it on the other, with and without spring."""
+    from benchmarks.logs.kr300 import report
+    from dynid.robot import load_robot
+
+    found = report(load_robot("kr300"), folder)
+    if as_json:
+        print_json(found)
+        return
+    for way in ("A to B", "B to A"):
+        columns = (
+            "structure",
+            "in sample",
+            "held out",
+            "consistent, held out",
+            "per axis",
+            "smallest eigenvalue of M(q)",
+        )
+        table = Table(*columns, title=way, title_justify="left")
+        for row in found[way]:
+            errors = (row["in_sample"], row["held_out"], row["held_out_consistent"])
+            axes = " ".join(f"{one:.3f}" for one in row["per_axis"])
+            table.add_row(row["structure"], *(f"{one:.3f}" for one in errors), axes, f"{row['least_eigenvalue']:.3g}")
+        stdout().print(table)
+    table = Table("run", "axis", "stiffness [MN m/rad]", "deviation", "twist explained", title_justify="left")
+    for run, axes in found["stiffness_nm_per_rad"].items():
+        for axis, one in enumerate(axes, 1):
+            figures = (one["stiffness"] / 1e6, one["deviation"] / 1e6, one["explained"])
+            table.add_row(run, str(axis), *(f"{value:.2f}" for value in figures))
+    stdout().print(table)
+
+
 def register(group: typer.Typer) -> None:
     """Add the benchmarks."""
     group.command()(logs)
     group.command()(rates)
+    group.command()(kr300)

@@ -1,8 +1,8 @@
-"""What logs of position control tell of the simulated arm, against its truth and against a model from 1 kHz.
+"""Identification of the simulated arm from logs of position control, against its truth and a model from 1 kHz.
 
-An arm that nobody knows (`draw_arm`) is moved by hand-made goals for half an hour in two sessions; its servos' own
+An arm that is drawn anew (`draw_arm`) is moved by hand-made goals for half an hour in two sessions; its servos' own
 position loop follows them. The last fifth of each session, at 1 kHz, judges every model; the rest is logged at 50 and
-at 15 Hz by a logger with a clock of its own, torques and goals being late by times that nobody tells.
+at 15 Hz by a logger with a clock of its own, torques and goals being late by unknown times.
 """
 
 import resource
@@ -21,7 +21,6 @@ from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.judge import LogErrors, log_errors
 from dynid.identification.logs.log import Log
-from dynid.identification.logs.rows import Point
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
 from dynid.robot import Robot
@@ -96,7 +95,7 @@ def _identify(task: _Identification) -> _Found:
 
 def _pooled(result: LogModel, held: list[Log]) -> LogErrors:
     """Errors on all held-out logs together: they are alike in length and torque."""
-    model, point = ArmModel.of(result.model.robot), Point(result.base.values, result.fit.point.friction)
+    model, point = ArmModel.of(result.model.robot), result.point
     each = [log_errors(model, point, one) for one in held]
     squares = np.mean([one.per_joint**2 for one in each], axis=0)
     return LogErrors(float(np.sqrt(np.mean([one.relative**2 for one in each]))), np.sqrt(squares))

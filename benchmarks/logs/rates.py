@@ -63,8 +63,7 @@ def rates(robot: Robot, source: Source, fitted: float, rates_hz: tuple[float, ..
         log = whole.rows(slice(0, cut, round(1.0 / (hz * period))))
         window = max(SHORTEST_S, ROWS / hz)
         result = identify_logs(robot, [log], mount=source.mount, settings=RowSettings(GRID_S, window))
-        friction = result.fit.point.friction
-        points = result.fit.point, Point(result.base.values, friction)
+        points = result.fit.point, result.point
         weak, consistent = (log_errors(model, point, held, JUDGE).relative for point in points)
         differences = _judged(model, _differences(model, log), held)
         plain = _judged(model, _pipeline(model, robot, log, settings), held)

@@ -90,7 +90,7 @@ class Logger:
     drift: of its clock against the goals', as a share.
     jitter_s: standard deviation of when a row is taken.
     torque_delay_s: age of the torques in a row.
-    goal_delay_s: from the logging of a goal to the servos' hearing of it.
+    goal_delay_s: from the logging of a goal to its reaching the servos.
     """
 
     rate_hz: float

@@ -122,6 +122,18 @@ class Structure(Strict):
     stribeck: Stribeck | None = None
 
 
+class Spring(Strict):
+    """A torque that depends on one joint's position alone, beside gravity: a spring, or a hydraulic counterbalance.
+
+    about_deg: where the powers of the position [rad] count from.
+    powers: which of them the torque has; their coefficients are identified.
+    """
+
+    joint: str
+    about_deg: float = 0.0
+    powers: Annotated[tuple[Annotated[int, Field(ge=0, le=6)], ...], Field(min_length=1)]
+
+
 class LinkBounds(Strict):
     """Physical bounds of one moving link: mass, boxes of its centre of mass and of all mass, in the URDF link frame.
 
@@ -196,6 +208,7 @@ class RobotFile(Strict):
 
     coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None where every motor moves one
         joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
+    springs: torques that depend on one joint alone; identification from logs knows them (`identification.logs`).
     undecided: what a person must still decide before the robot is used, by field, as a question.
     rest_posture: as rest_posture_deg, for arms with joints that slide [rad; m where a joint slides].
     """
@@ -210,6 +223,7 @@ class RobotFile(Strict):
     servos: dict[str, ServoModel] = {}
     joints: Annotated[tuple[Joint, ...], Field(min_length=1)]
     coupling: tuple[tuple[float, ...], ...] | None = None
+    springs: tuple[Spring, ...] = ()
     bus: Bus = Bus()
     mounts_gravity_m_s2: dict[str, Vector3]
     default_mount: str
@@ -235,6 +249,11 @@ class RobotFile(Strict):
             f"joint {j.name}: servo model '{j.servo_model}' is not under servos"
             for j in self.joints
             if j.servo_model is not None and j.servo_model not in self.servos
+        ]
+        problems += [
+            f"springs: '{spring.joint}' is no joint of this robot"
+            for spring in self.springs
+            if spring.joint not in names
         ]
         if self.default_mount not in self.mounts_gravity_m_s2:
             problems.append(f"default_mount '{self.default_mount}' is not under mounts_gravity_m_s2")

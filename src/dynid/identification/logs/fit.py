@@ -5,7 +5,7 @@ deviations rest on: how the solution's errors scatter from group to group of tim
 seconds (stick, play, a servo's ripple) counts as one error and not as hundreds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +67,8 @@ class LogFit:
         deviations: of the base parameters, (p,), from the scatter between groups of time.
         delay_s, delay_deviation_s: by which torques lag behind positions.
         sigma: deviation of each joint's averaged torques, (n,) [N m].
-        metric: R (p, p) of the base parameters, friction being free.
+        rows: R of the weighted rows of all parameters, with what is known of them, (size, size).
+        theta, bounds: all parameters, (size,), and what they lie between.
         rounds: of Gauss-Newton.
         rate_change: of the base parameters where only every other row is used, (p,); None where nobody has looked.
     """
@@ -78,18 +79,36 @@ class LogFit:
     delay_s: float
     delay_deviation_s: float
     sigma: FloatArray
-    metric: FloatArray
+    rows: FloatArray
+    theta: FloatArray
+    bounds: tuple[FloatArray, FloatArray]
     rounds: int
     rate_change: FloatArray | None = None
+
+    def given(self, phi: FloatArray) -> Point:
+        """What fits best where the first parameters are phi (p,): springs and friction make up for the change."""
+        count, size = len(phi), len(self.names)
+        step = phi - self.theta[:count]
+        lower, upper = (one[count:] - self.theta[count:] for one in self.bounds)
+        scale = 1.0 / np.maximum(np.linalg.norm(self.rows[:, count:], axis=0), 1e-300)
+        free = lsq_linear(self.rows[:, count:] * scale, -self.rows[:, :count] @ step, (lower / scale, upper / scale))
+        theta = self.theta + np.concatenate([step, free.x * scale])
+        return Point(read_only(theta[:size]), read_only(theta[size:-1].reshape(-1, len(FRICTION))))
+
+    def metric(self, count: int) -> FloatArray:
+        """R (count, count) of the first parameters, all others being free."""
+        order = np.r_[np.arange(count, self.rows.shape[1]), np.arange(count)]
+        R = np.asarray(np.linalg.qr(self.rows[:, order], mode="r"))
+        return np.asarray(R[-count:, -count:])
 
 
 class _Problem:
     """Columns (phi, friction of all joints, delay) of the triangles of all joints."""
 
-    def __init__(self, model: ArmModel, robot: Robot, torque: FloatArray) -> None:
+    def __init__(self, model: ArmModel, robot: Robot, torque: FloatArray, beforehand: Mapping[str, float]) -> None:
         p, n = len(model.names), model.axes
         self.p, self.n, self.size = p, n, p + len(FRICTION) * n + 1
-        known = np.array([KNOWN[name] for name in FRICTION])
+        known = np.array([beforehand[name] for name in FRICTION])
         if model.structure.coulomb_friction:
             known[FRICTION.index("fb")] = NONE  # it is among the base parameters
         sizes = np.where([name.startswith("f") for name in FRICTION], torque[:, None], 1.0)
@@ -137,7 +156,11 @@ def scales(model: ArmModel, robot: Robot) -> FloatArray:
 
 
 def fit(
-    model: ArmModel, robot: Robot, reduce: Callable[[Point, float, int], Triangles], delay_s: float = 0.0
+    model: ArmModel,
+    robot: Robot,
+    reduce: Callable[[Point, float, int], Triangles],
+    delay_s: float = 0.0,
+    known: Mapping[str, float] = KNOWN,
 ) -> LogFit:
     """Base parameters and friction from logs.
 
@@ -145,6 +168,7 @@ def fit(
         reduce: reads the logs, or every so many stretches of them, and gives the triangles of their rows, linearised at
             a point, with torques that lag behind by a delay [s].
         delay_s: to begin with.
+        known: of friction beforehand, as deviations, see `KNOWN`.
 
     Raises:
         DataError: no joint moves fast enough for long enough.
@@ -158,9 +182,9 @@ def fit(
         whole, count = found.whole(), found.rows.sum(axis=0)
         if not count.all():
             still = ", ".join(robot.joint_names[i] for i in np.flatnonzero(count == 0))
-            raise DataError(f"{still}: never in motion for long enough to tell friction from gravity")
+            raise DataError(f"{still}: never in motion for long enough to separate friction from gravity")
         torque = np.sqrt((whole[:, :, -1] ** 2).sum(axis=1) / count)
-        problem = _Problem(model, robot, torque)
+        problem = _Problem(model, robot, torque, known)
         for _ in range(3):
             theta, A = problem.solve(whole, sigma)
             left = [np.sum((a @ theta - b) ** 2) for a, b in (problem.spread(R, i) for i, R in enumerate(whole))]
@@ -183,22 +207,18 @@ def fit(
         delay_s,
         float(deviations[-1]),
         read_only(sigma),
-        _metric(A, p),
+        read_only(np.linalg.qr(A, mode="r")),
+        read_only(theta),
+        (read_only(problem.lower), read_only(problem.upper)),
         rounds,
     )
 
 
-def step(model: ArmModel, robot: Robot, found: LogFit, reduced: Triangles) -> FloatArray:
+def step(model: ArmModel, robot: Robot, found: LogFit, reduced: Triangles, known: Mapping[str, float]) -> FloatArray:
     """Base parameters (p,) one round of Gauss-Newton away from a fit, by other rows linearised there."""
     whole, count = reduced.whole(), np.maximum(reduced.rows.sum(axis=0), 1)
-    problem = _Problem(model, robot, np.sqrt((whole[:, :, -1] ** 2).sum(axis=1) / count))
+    problem = _Problem(model, robot, np.sqrt((whole[:, :, -1] ** 2).sum(axis=1) / count), known)
     return problem.solve(whole, found.sigma)[0][: problem.p]
-
-
-def _metric(A: FloatArray, p: int) -> FloatArray:
-    order = np.r_[np.arange(p, A.shape[1]), np.arange(p)]
-    R = np.asarray(np.linalg.qr(A[:, order], mode="r"))
-    return np.asarray(R[-p:, -p:])
 
 
 def _deviations(problem: _Problem, found: Triangles, theta: FloatArray, sigma: FloatArray, A: FloatArray) -> FloatArray:

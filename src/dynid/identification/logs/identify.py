@@ -1,7 +1,7 @@
-"""From logs to a model and to what the logs cannot tell."""
+"""From logs to a model and to what the logs do not determine."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,9 +13,10 @@ from dynid.errors import DataError
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
 from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
-from dynid.identification.logs.fit import GROUPS, LogFit, Triangles, fit, step
+from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit, step
 from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
+from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -151,6 +152,7 @@ class LogModel:
         goals: delay of goals and the servos' gains; None where goals were not logged.
         published: names of the base parameters whose 95 % interval is narrower than 10 % of the value on each side.
         refused: the others, with that share.
+        point: the consistent base parameters, with the springs and friction that fit best beside them.
     """
 
     model: Model
@@ -160,6 +162,7 @@ class LogModel:
     goals: GoalDelay | None
     published: tuple[str, ...]
     refused: dict[str, float]
+    point: Point
 
     @property
     def base(self) -> BaseParameters:
@@ -187,6 +190,8 @@ def identify_logs(
     mount: str | None = None,
     settings: RowSettings | None = None,
     mapper: Mapper = map,
+    arm: ArmModel | None = None,
+    known: Mapping[str, float] = KNOWN,
 ) -> LogModel:
     """Identify a model from logs.
 
@@ -196,6 +201,8 @@ def identify_logs(
         mount: how the arm was mounted; None is the robot's default.
         settings: of the rows; None chooses by the logs' rate.
         mapper: how pieces of work are spread, such as `map` or that of a process pool.
+        arm: the model; None is the robot's, with its springs.
+        known: of friction beforehand, as deviations, see `fit.KNOWN`; a tiny one leaves a term out.
 
     Raises:
         DataError: no torques were logged, joints are not the robot's, or a joint hardly moves.
@@ -211,7 +218,7 @@ def identify_logs(
             raise DataError(
                 f"{log.name} has the joints {', '.join(log.joint_names)}, expected {', '.join(robot.joint_names)}"
             )
-    model, interval = ArmModel.of(robot, mount=mount), float(np.median([one.interval_s for one in first]))
+    model, interval = arm or log_arm(robot, mount), float(np.median([one.interval_s for one in first]))
     chosen = settings or settings_for(interval)
     delay = torque_delay(model, first, chosen)
     readings: list[Reading] = list(logs)
@@ -220,26 +227,29 @@ def identify_logs(
     in_memory = [one for one in readings if isinstance(one, Log)]
     if mapper is map and sum(float(one.time[-1] - one.time[0]) for one in in_memory) < KEPT_S:
         readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]
-    found = fit(model, robot, reduce_all(readings, model, chosen, mapper), delay)
+    found = fit(model, robot, reduce_all(readings, model, chosen, mapper), delay, known)
     if interval > FAST_S:
         halved = reduce_all([_Halved(one) for one in readings], model, chosen, mapper)
-        change = step(model, robot, found, halved(found.point, found.delay_s, 1)) - found.point.phi
+        change = step(model, robot, found, halved(found.point, found.delay_s, 1), known) - found.point.phi
         found = replace(found, rate_change=change, deviations=np.hypot(found.deviations, RATE_SHARE * change))
-    covariance = np.diag(found.deviations**2)
-    base = BaseParameters(model.names, found.point.phi, covariance)
-    consistent = consistent_projection(model, base, robot.file.physical_bounds, metric=found.metric)
-    law = friction_law(model, found.point)
-    share = QUANTILE * found.deviations / np.maximum(np.abs(consistent.base.values), 1e-12)
-    published = tuple(name for name, one in zip(model.names, share, strict=True) if one <= PUBLISHED)
-    refused = {name: float(one) for name, one in zip(model.names, share, strict=True) if one > PUBLISHED}
+    own = ArmModel.of(robot, mount=mount)
+    p = len(own.names)
+    base = BaseParameters(own.names, found.point.phi[:p], np.diag(found.deviations[:p] ** 2))
+    consistent = consistent_projection(own, base, robot.file.physical_bounds, metric=found.metric(p))
+    point = found.given(consistent.base.values)
+    law = friction_law(model, point)
+    share = QUANTILE * found.deviations[:p] / np.maximum(np.abs(consistent.base.values), 1e-12)
+    published = tuple(name for name, one in zip(own.names, share, strict=True) if one <= PUBLISHED)
+    refused = {name: float(one) for name, one in zip(own.names, share, strict=True) if one > PUBLISHED}
     return LogModel(
-        Model(robot, consistent.base, law, mount, unconstrained=found.point.phi),
+        Model(robot, consistent.base, law, mount, unconstrained=found.point.phi[:p]),
         found,
         consistent,
         interval,
         goal_delay(first[0], found.delay_s),
         published,
         refused,
+        point,
     )
 
 

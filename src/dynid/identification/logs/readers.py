@@ -164,7 +164,7 @@ def _increasing(stamp_ns: Any) -> Any:
 
 
 def _goals(bag: Bag, topic: str, robot: Robot, stamp_ns: Any) -> FloatArray | None:
-    """Goals (N, n) that were last heard of at stamps (N,) [ns]; None where there is no topic of them."""
+    """Goals (N, n) that were last sent before stamps (N,) [ns]; None where there is no topic of them."""
     space = topic.rsplit("/", 1)[0]
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)

@@ -185,7 +185,7 @@ def triangle(rows: FloatArray, above: FloatArray | None = None) -> FloatArray:
 
 
 def stretches(begin: float, end: float, settings: RowSettings) -> Iterator[FloatArray]:
-    """Grids of about `BLOCK_S` that cover the time from begin to end [s]; test functions do not reach across."""
+    """Grids (M,) [s] of about `BLOCK_S` that cover the time from begin to end [s]; no test function reaches across."""
     count = max(1, round((end - begin) / BLOCK_S))
     edges = np.linspace(begin, end, count + 1)
     for a, b in pairwise(edges.tolist()):

@@ -11,7 +11,7 @@ from dynid.identification.logs.rows import FRICTION, SLOW_RAD_S
 from dynid.model.drive import kind_and_number
 from dynid.model.parameters import parameter_unit
 
-MOVES_S = 10.0  # in motion for less, a joint tells little
+MOVES_S = 10.0  # in motion for less, a joint shows little
 
 
 def described(found: FoundLog) -> dict[str, Any]:
@@ -47,8 +47,14 @@ def result_content(result: LogModel) -> dict[str, Any]:
     """A model from logs: parameters with deviations, what is refused, delays, gains, and sentences for a reader."""
     fit, names = result.fit, result.base.names
     parameters = [
-        {"name": name, "value": value, "unit": parameter_unit(name), "deviation": deviation, "published": name in told}
-        for told in [set(result.published)]
+        {
+            "name": name,
+            "value": value,
+            "unit": parameter_unit(name),
+            "deviation": deviation,
+            "published": name in published,
+        }
+        for published in [set(result.published)]
         for name, value, deviation in zip(names, result.base.values.tolist(), fit.deviations.tolist(), strict=True)
     ]
     goals = result.goals
@@ -62,7 +68,7 @@ def result_content(result: LogModel) -> dict[str, Any]:
         "goal_delay_deviation_s": None if goals is None else goals.deviation_s,
         "position_gains_nm_per_rad": None if goals is None else goals.gains[:, 0].tolist(),
         "parameters": parameters,
-        "friction": dict(zip(FRICTION, fit.point.friction.T.tolist(), strict=True)),
+        "friction": dict(zip(FRICTION, result.point.friction.T.tolist(), strict=True)),
         "sentences": _sentences(result),
     }
 
@@ -73,12 +79,10 @@ def _sentences(result: LogModel) -> list[str]:
     if goals is not None:
         said.append(f"Goals act {1e3 * goals.delay_s:.1f} +- {1e3 * goals.deviation_s:.1f} ms after their stamps.")
     said.append(f"Published, within 10 %: {', '.join(result.published) or 'nothing'}.")
-    said.append(
-        f"Refused, because the motion or the rate does not tell them: {', '.join(result.refused) or 'nothing'}."
-    )
+    said.append(f"Refused, because motion and rate do not determine them: {', '.join(result.refused) or 'nothing'}.")
     gravity = [name for name in result.base.names if kind_and_number(name)[0].startswith("M")]
     if not set(gravity) & set(result.published):
-        said.append("Not even gravity is told: more motion of more joints is needed.")
+        said.append("Not even gravity is determined: more motion of more joints is needed.")
     elif not [name for name in result.published if kind_and_number(name)[0].startswith(("XX", "YY", "ZZ", "IA"))]:
-        said.append("Use it for gravity and friction only: no inertia is told.")
+        said.append("Use it for gravity and friction only: no inertia is determined.")
     return said
