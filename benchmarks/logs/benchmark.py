@@ -156,6 +156,10 @@ def benchmark_logs(
         "seconds": time.monotonic() - begin,
         "peak_mib": max(*peaks, *(one.peak_mib for one in found.values())),
         "seconds_simulating": simulated,
+        "processor_seconds": sum(
+            one.ru_utime + one.ru_stime
+            for one in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        ),
         "delay_deviation_ms_50hz": 1e3 * delay.delay_deviation_s,
         "goal_delay_error_ms_50hz": 1e3 * (goals.delay_s - delays[1]),
         "true_delays_ms": [1e3 * one for one in delays],
