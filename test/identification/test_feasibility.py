@@ -1,5 +1,6 @@
 """Consistent projection: certificates, bounds, and what must be refused."""
 
+import warnings
 from dataclasses import replace
 
 import cvxpy as cp
@@ -20,7 +21,7 @@ from dynid.identification.feasibility.consistent import (
     outside,
     spread_out,
 )
-from dynid.identification.feasibility.semidefinite import minimise
+from dynid.identification.feasibility.semidefinite import ATTEMPTS, minimise
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.link_limits import LinkLimits
@@ -164,6 +165,63 @@ def test_the_best_of_inaccurate_solutions_counts_where_there_is_no_other(monkeyp
     monkeypatch.setattr(cp.Problem, "solve", always_inaccurate)
     minimise(problem, "it", "no cure")
     assert len(tried) == 3 and x.value.tolist() == [3.0, 3.0]
+
+
+def test_every_attempt_has_settings_of_its_own_that_the_solver_takes() -> None:
+    """Shorter and shorter steps to the boundary, which is at 1."""
+    steps = [options.get("max_step_fraction", 0.99) for options in ATTEMPTS]
+    assert steps == sorted(set(steps), reverse=True) and steps[0] < 1.0
+    for options in ATTEMPTS:
+        x = cp.Variable()
+        cp.Problem(cp.Minimize(x), [x >= 4.0]).solve(solver=cp.CLARABEL, **options)
+        assert x.value == pytest.approx(4.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        ((cp.INFEASIBLE,), "it: infeasible; no cure"),
+        ((cp.UNBOUNDED,), "it: unbounded; no cure"),
+        ((cp.USER_LIMIT, cp.USER_LIMIT, cp.USER_LIMIT), "it: user_limit; no cure"),
+    ],
+)
+def test_only_a_proof_ends_the_attempts(monkeypatch: pytest.MonkeyPatch, statuses: tuple[str, ...], words: str) -> None:
+    x, left = cp.Variable(2), list(statuses)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
+    monkeypatch.setattr(cp.Problem, "solve", lambda problem, **options: says(problem, left.pop(0)))
+    with pytest.raises(InfeasibleError, match=words):
+        minimise(problem, "it", "no cure")
+    assert left == []
+
+
+def test_the_violation_that_counts_is_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all entries of all constraints."""
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4, x <= 9])
+    values = [[4.0, 2.5], [3.5, 3.0], [30.0, 5.0]]
+
+    def solve(problem: cp.Problem, **options: object) -> None:
+        x.value = np.array(values.pop(0))
+        says(problem, cp.OPTIMAL_INACCURATE)
+
+    monkeypatch.setattr(cp.Problem, "solve", solve)
+    minimise(problem, "it", "no cure")
+    assert x.value.tolist() == [3.5, 3.0]
+
+
+def test_a_solution_that_is_inaccurate_is_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = cp.Variable()
+        problem = cp.Problem(cp.Minimize(x), [x >= 4.0])
+        solve = problem.solve
+
+        def warns(**options: object) -> object:
+            warnings.warn("Solution may be inaccurate", UserWarning, stacklevel=1)
+            return solve(**options)
+
+        problem.solve = warns
+        minimise(problem, "it", "no cure")
 
 
 def test_a_program_that_was_proven_infeasible_has_no_inaccurate_solution(monkeypatch: pytest.MonkeyPatch) -> None:
