@@ -50,7 +50,7 @@ def test_a_pose_of_the_path_becomes_a_cut_as_soon_as_its_eigenvalue_is_below_eps
     if with_domain:  # everything that the domain's own sample shows is above: only the path counts
         lowest = lowest[:1] * 0 + AUDITOR.audit(nominal("crane_x7")).lambda_min
         path = AUDITOR.audit(nominal("crane_x7")).pose[None]
-    for beyond, expected in ((-0.5 * RESERVE, False), (-1e-5, False), (1e-5, True)):
+    for beyond, expected in ((-0.5 * RESERVE, False), (-1e-5, False), (1e-8, True), (1e-5, True)):
         cuts = CutSet(MODEL, float(lowest[0]) + beyond, domain, NONE)
         cuts.follow(path)
         found = cuts.add_violated(PHI)
