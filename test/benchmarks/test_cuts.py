@@ -132,6 +132,24 @@ def test_a_cut_that_only_the_solution_violates_by_a_hair_is_met_too() -> None:
     assert found[0] == pytest.approx(1.0, abs=1e-6) and np.abs(found[1:]).max() < 2e-5
 
 
+def test_what_is_exactly_on_a_cut_stays_there_and_the_solver_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    on = np.array([1.0, 2.0])
+    found = nearest_under_cuts(on, np.eye(2), np.array([1.0, -5.0]))
+    np.testing.assert_array_equal(found, on)
+    found[0] = 9.0
+    assert on[0] == 1.0  # a copy
+    nearest_under_cuts(on, np.eye(2), np.array([3.0, -5.0]))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e6])
+def test_the_unit_of_a_metric_does_not_matter(size: float) -> None:
+    rng = np.random.default_rng(8)
+    cuts, bounds, metric = rng.normal(size=(3, 3)), np.array([1.0, 2.0, 0.5]), rng.normal(size=(3, 3))
+    expected = independent(np.zeros(3), cuts, bounds, metric)
+    np.testing.assert_allclose(nearest_under_cuts(np.zeros(3), cuts, bounds, size * metric), expected, atol=1e-5)
+
+
 def test_cuts_that_exclude_everything_are_refused() -> None:
     rows = np.zeros((2, P))
     rows[:, 0] = 1.0, -1.0

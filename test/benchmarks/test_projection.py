@@ -36,6 +36,7 @@ def test_the_result_is_feasible_on_fresh_poses(eps: float, scale: float) -> None
     result = project(AUDITOR, disturbed(scale), eps)
     assert result.audit.passed and result.audit.certificate == "searched" and result.eps == eps
     assert independent_minimum(result) >= eps - 2e-5
+    assert result.audit.lambda_min < eps + 2.5e-6  # and hardly more than asked for
     assert result.cuts > 0 and result.rounds > 0
 
 
