@@ -178,3 +178,6 @@ def test_a_stalled_solver_takes_shorter_steps_and_a_wrong_answer_is_none(monkeyp
     found = nearest_under_cuts(np.zeros(2), np.eye(2), np.array([1.0, -1.0]))
     np.testing.assert_allclose(found, [1.0, 0.0], atol=1e-8)
     assert fractions == sorted(fractions, reverse=True) and len(set(fractions)) == 3 and max(fractions) < 1.0
+    with pytest.raises(InfeasibleError, match="PrimalInfeasible"):  # proven: nothing is gained by another attempt
+        nearest_under_cuts(np.zeros(1), np.array([[1.0], [-1.0]]), np.ones(2))
+    assert len(fractions) == 4
