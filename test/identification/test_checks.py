@@ -16,7 +16,8 @@ from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.feasibility.audit import AuditResult
 from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
-from dynid.robot import load_robot
+from dynid.model.dynamics import ArmModel
+from dynid.robot import Robot, load_robot
 from dynid.verdict import Verdict
 
 SETTINGS = IdentificationSettings(schema_version=1)
@@ -144,6 +145,14 @@ def test_an_identification_is_judged_at_its_limits() -> None:
     assert failed(fit=torque_errors(TAU, TAU * [1.0, -0.21]), samples=limited) == []
 
 
+def test_samples_at_rest_have_a_limit_of_their_own() -> None:
+    moving = np.ones_like(TAU)
+    moving[:300] = 0.0
+    for error, expected in ((1.3, []), (1.5, ["joint_error_with_rest_fitted"])):
+        guess = np.where(moving == 0.0, 1.0 - error * np.array([0.1, 1.0]), 0.95) * TAU
+        assert failed(fit=torque_errors(TAU, guess, 0.5 * moving)) == expected
+
+
 def test_a_refinement_and_a_diagnosis_are_judged_where_there_is_one() -> None:
     assert failed(refined=(1.0, "converged")) == [] and failed(refined=(0.0, "limit")) == ["refinement_converged"]
     assert failed(pseudo_inertia=(2e-6, 1e-6)) == [] and failed(pseudo_inertia=(1e-6, 2e-6)) == ["pseudo_inertia"]
@@ -168,6 +177,26 @@ def test_the_other_current_must_say_the_same() -> None:
         assert check.name == "parameters from goal instead of present current" and "torque" in check.detail
         assert check.group == "Estimation"
     assert fitted(settings=SETTINGS.model_copy(update={"torque_source": "goal"})).other_source == "present"
+
+
+def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current() -> None:
+    """A current of more friction says the same of the parameters, and one of more gravity does not."""
+    planar = load_robot("planar_3r")
+    bare = planar.file.structure.model_copy(update={"coulomb_friction": False})
+    robot = Robot(planar.file.model_copy(update={"structure": bare}), planar.folder)
+    own = recorded(robot, seconds=8.0, coulomb=0.3, noise=0.0).samples(load_identification(robot))
+    settings = SETTINGS.model_copy(update={"coulomb_friction": CoulombSettings(structure="Coulomb-viscous")})
+    model = ArmModel.of(robot)
+    regression = Regression.of(model, own, settings.coulomb_friction)
+    assert regression.beside is not None
+    rubbed = recorded(robot, seconds=8.0, coulomb=0.9, noise=0.0).samples(load_identification(robot))
+    for share, other, least, most in ((1.0, rubbed, 0.0, 0.01), (1.1, own, 0.05, 0.11)):
+        fine = tuple(replace(a, other_raw=share * b.raw) for a, b in zip(own.fine, other.fine, strict=True))
+        samples = replace(own, other_tau=share * other.tau, fine=fine)
+        estimate = Conditioned(10.0, regression)
+        found = fitted(model=model, settings=settings, samples=samples, estimate=estimate)
+        value, _ = checks.torque_source_difference(found)  # type: ignore[misc]
+        assert least <= value <= most
 
 
 def test_words_say_whether_rest_is_in_them() -> None:
