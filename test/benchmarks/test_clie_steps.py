@@ -206,3 +206,49 @@ def test_deviations_count_the_parameters_and_only_rows_that_are_trusted(data: Cl
             expected = expected + np.outer(moved, moved)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     assert np.diag(found).min() > 0.0
+
+
+def test_defaults_are_those_that_were_measured() -> None:
+    """Those of the convergence that docs and benchmarks state."""
+    assert ClieOptions().model_dump(exclude={"loop"}) == {
+        "maximum_iterations": 40,
+        "tolerance": 1e-7,
+        "coarse_tolerance": 1e-4,
+        "coarse_stride": 8,
+        "fine_stride": 4,
+        "bound_factor": 100.0,
+        "eps": 1e-4,
+    }
+
+
+def test_a_trial_keeps_the_path_above_eps(data: ClosedLoopData) -> None:
+    """Data of a lighter hand, whose rotor inertia is the smallest eigenvalue everywhere."""
+    k = PHI.names.index("IA8")
+    lighter = PHI.with_values(np.where(np.arange(39) == k, 0.7 * PHI["IA8"], PHI.values))
+    told = replace(data, tau=ClosedLoop(MODEL, SETTINGS, data).simulate(lighter).tau)
+    for share, least in ((0.9, 0.9), (0.5, 0.7)):
+        search = refinement(told, options=OPTIONS.model_copy(update={"eps": share * PHI["IA8"]}))
+        search._linearise()
+        trial, promised = search._trial()
+        assert trial[k] == pytest.approx(least * PHI["IA8"], rel=0.02)
+        assert bool(search.cuts.count) == (share == 0.9)
+        assert promised < search.cost
+
+
+def test_nothing_is_left_to_refine_below_round_off(data: ClosedLoopData) -> None:
+    search = refinement(data)
+    search.cost = 0.99e-18 * float(np.sum(data.tau**2))
+    assert search.run() == "converged" and search.iterations == []
+    search.cost = 1.01e-18 * float(np.sum(data.tau**2))
+    search.run()
+    assert search.iterations
+
+
+def test_iterations_are_limited_and_a_tolerance_ends_them(data: ClosedLoopData) -> None:
+    short = refinement(data, 0.05, OPTIONS.model_copy(update={"maximum_iterations": 1}))
+    assert short.run() == "iteration_limit" and len(short.iterations) == 1
+    lax = refinement(data, 0.05, OPTIONS.model_copy(update={"tolerance": 0.9999, "coarse_tolerance": 0.9999}))
+    assert lax.run() == "converged" and not lax.iterations
+    done = refinement(data, 0.05)
+    assert done.run() == "converged" and done.cost <= cost(refinement(data), PHI.values)
+    assert all(one.accepted for one in done.iterations) and 2 <= len(done.iterations) <= 8
