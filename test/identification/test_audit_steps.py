@@ -162,3 +162,12 @@ def test_a_quick_audit_walks_from_the_lowest_of_its_own_sample() -> None:
     assert exactly.passed and exactly.certificate == "searched"
     many = quick_audit(MODEL, PHI, *box, poses=5001)
     assert many.poses_checked == 5001 and many.lambda_min <= one.lambda_min + 1e-6
+
+
+def test_a_search_goes_on_from_below_what_it_found() -> None:
+    """Of few poses the first walks end on the way; going on they reach what a thousand walks find."""
+    start = published()
+    phi = start.with_values(start.values + 3e-3 * np.random.default_rng(2).normal(size=39))
+    few, many = AUDITOR.audit(phi, poses=64, searches=4), AUDITOR.audit(phi)
+    assert few.lambda_min == pytest.approx(many.lambda_min, abs=1e-5)
+    assert AUDITOR.audit(PHI).certificate == "searched"
