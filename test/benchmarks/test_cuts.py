@@ -91,7 +91,7 @@ def test_the_domain_is_screened_and_audited_at_eps() -> None:
     found = between.audit(nominal("crane_x7"))
     assert found is not None and not found.passed and found.limit == lambda_min + 1e-4
     assert between.count >= len(found.worst_poses) >= 1
-    below = CutSet(MODEL, lambda_min - 1e-4, AUDITOR, NONE)
+    below = CutSet(MODEL, lambda_min - 0.5 * RESERVE, AUDITOR, NONE)
     found = below.audit(nominal("crane_x7"))
     assert found is not None and found.passed and below.count == 0
 

@@ -113,9 +113,9 @@ def test_a_constraint_asks_for_margin_and_spread_and_room() -> None:
     least = float(np.linalg.eigvalsh(pseudo_inertia(ten))[0])  # 1e-6: a spread of 1 mm
     assert least == pytest.approx(1e-6)
 
-    def holds(margin: float, spread: float | None = None, room: float = 0.0) -> bool:
-        more = {} if spread is None else {"spread": spread}
-        return bool(pseudo_inertia_constraint(cp.Constant(ten), margin, room=room, **more).value(1e-12))
+    def holds(margin: float, spread: float | None = None, room: float | None = None) -> bool:
+        more = {name: value for name, value in (("spread", spread), ("room", room)) if value is not None}
+        return bool(pseudo_inertia_constraint(cp.Constant(ten), margin, **more).value(1e-12))
 
     assert holds(0.9e-6) and not holds(0.99e-6)  # a twentieth is reserve
     assert holds(1e-9, 0.9e-3) and not holds(1e-9, 1.1e-3)
