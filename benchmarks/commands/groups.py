@@ -15,6 +15,7 @@ BENCHMARKS = (
     "memory",
     "methods",
     "parser",
+    "plants",
     "readers",
     "recorder",
     "verdict",
