@@ -6,8 +6,6 @@ The same list feeds the table, the exit code and the decision to publish.
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import field_validator
-
 from dynid.robot import Strict
 
 Group = Literal["", "Data", "Estimation", "Physics", "Prediction", "Campaign", "Chain"]
@@ -32,11 +30,6 @@ class Check(Strict):
 
     model_config = Strict.model_config | {"allow_inf_nan": True}
 
-    @field_validator("value", "limit", mode="before")
-    @classmethod
-    def _number(cls, value: object) -> object:
-        return float(value) if isinstance(value, (int, float)) or hasattr(value, "__float__") else value
-
     @property
     def passed(self) -> bool:
         """Whether the value is on the good side of the limit."""
@@ -48,7 +41,7 @@ class Check(Strict):
 
     def as_dict(self) -> dict[str, Any]:
         """The check and its outcome as plain values."""
-        return self.model_dump(mode="json") | {"passed": self.passed}
+        return self.model_dump() | {"passed": self.passed}
 
     def sentence(self) -> str:
         """The check in words."""

@@ -42,6 +42,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 def test_it_is_read_from_the_stamps(usual: Recording, tmp_path: Path) -> None:
+    assert usual.hardware.torque_constants_nm_per_a == tuple(ROBOT.torque_constants)
     assert delay_cycles(usual, ROBOT, SETTINGS.goal_delay(ROBOT)) == 1
     assert closed_loop_data(usual, ROBOT, SETTINGS).delay_cycles == 1
     assert delay_cycles(recorded(tmp_path, DELAY), ROBOT, SETTINGS.goal_delay(ROBOT)) == 0

@@ -36,6 +36,7 @@ def test_the_result_is_feasible_on_fresh_poses(eps: float, scale: float) -> None
     result = project(AUDITOR, disturbed(scale), eps)
     assert result.audit.passed and result.audit.certificate == "searched" and result.eps == eps
     assert independent_minimum(result) >= eps - 2e-5
+    assert result.audit.lambda_min < eps + 2.5e-6  # and hardly more than asked for
     assert result.cuts > 0 and result.rounds > 0
 
 
@@ -105,6 +106,19 @@ def test_lower_bounds_hold() -> None:
     assert result.base["IA7"] > 0 and result.base["FV3"] > -1e-8 and result.audit.passed
     free = project(AUDITOR, PUBLISHED.with_values(values), 1e-3)
     assert free.base["FV3"] == pytest.approx(-0.02, abs=1e-9)
+
+
+def test_a_bound_alone_moves_a_feasible_model_and_its_own_margin_judges_it() -> None:
+    inside = project(AUDITOR, PUBLISHED, 2e-4).base
+    again = project(AUDITOR, inside, 1e-3)  # positive definite is not enough
+    assert again.audit.limit == 1e-3 and again.audit.lambda_min >= 1e-3 and again.distance > 0.0
+    lower = np.full(len(MODEL.names), -np.inf)
+    k = MODEL.names.index("FV2")
+    lower[k] = again.base["FV2"] + 0.01
+    bounded = project(AUDITOR, again.base, 1e-3, lower=lower)
+    assert bounded.base["FV2"] == pytest.approx(lower[k], abs=1e-8) and bounded.rounds >= 1
+    assert bounded.distance == pytest.approx(0.01, rel=1e-3)
+    assert project(AUDITOR, bounded.base, 1e-3, lower=lower).rounds == 0
 
 
 def test_failures_are_named() -> None:

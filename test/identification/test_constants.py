@@ -8,6 +8,7 @@ from arms import arm, nominal
 from recordings import recorded
 
 from dynid.errors import DataError
+from dynid.hardware.loop.diagnostics import driver_settings
 from dynid.identification.held_out import validate
 from dynid.model.identified import Model
 from dynid.robot import load_robot
@@ -15,11 +16,15 @@ from dynid.robot import load_robot
 ROBOT = load_robot("crane_x7")
 SMALL, LARGE = 2.3179, 3.1317  # XM430-W350 and XM540-W270 [N m/A]
 CONSTANTS = (SMALL, LARGE, SMALL, SMALL, SMALL, SMALL, SMALL, SMALL)
+ALOHA = [2.409, 4.818, 4.818, 1.783]
 MODEL = Model(ROBOT, nominal("crane_x7"), None, "upright", CONSTANTS, arms={"upright": arm("crane_x7")})
 
 
 def test_the_second_joint_has_the_large_servo() -> None:
     np.testing.assert_array_equal(ROBOT.torque_constants, CONSTANTS)
+    assert driver_settings(ROBOT, "upright", "/dev/null").torque_constants_nm_per_a == CONSTANTS
+    # a joint's own constant, of two servos side by side, comes before its servo model's
+    assert load_robot("aloha_class").torque_constants[[0, 1, 2, 5]].tolist() == ALOHA
 
 
 def test_held_out_data_with_other_constants_are_refused() -> None:

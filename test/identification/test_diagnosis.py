@@ -209,26 +209,3 @@ def test_an_event_is_named_with_its_time_and_joint() -> None:
     assert "17." in event.sentence() and "b" in event.sentence()
     assert find_event(time[:50], error[1200:1250], ("a", "b", "c")) is None
     assert find_event(time, np.zeros((2000, 3)), ("a", "b", "c")) is None
-
-
-def test_limits_of_acceptance_are_those_that_were_chosen() -> None:
-    """Of every robot, literally: a limit that moves must move here too."""
-    expected = {
-        "crane_x7": (1e-4, 1_000_000, 0.15, 1000.0),
-        "tx40": (1e-4, 20_000, 0.2, 20_000.0),
-        "planar_3r": (1e-4, 20_000, 0.2, 10_000.0),
-    }
-    for name, limits in expected.items():
-        own = load_identification(load_robot(name)).acceptance
-        assert (own.lambda_min_kg_m2, own.fresh_poses, own.relative_torque_error, own.condition_number) == limits
-        assert (own.relative_joint_error, own.relative_joint_error_with_rest) == (0.6, 1.2)
-        assert (own.time_at_speed_s, own.friction_separation, own.torque_source_difference) == (0.5, 0.1, 0.05)
-        assert own.suspicion == SuspicionLimits(
-            torque_scale=0.15,
-            position_zero_rad=0.15,
-            gravity_rad=0.1,
-            delay_s=0.01,
-            gain=0.25,
-            gain_of_exchange=0.15,
-            significance=2.5,
-        )

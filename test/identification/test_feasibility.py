@@ -1,13 +1,17 @@
 """Consistent projection: certificates, bounds, and what must be refused."""
 
+import warnings
 from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
 import pytest
-from arms import arm, published
+from arms import arm, nominal, published
+from recordings import recorded
 
 from dynid.errors import ConfigurationError, InfeasibleError
+from dynid.identification.estimators.constrained import ConsistentLeastSquares
+from dynid.identification.estimators.regression import Regression
 from dynid.identification.feasibility.consistent import (
     MARGIN_TOLERANCE,
     consistent_projection,
@@ -17,7 +21,9 @@ from dynid.identification.feasibility.consistent import (
     outside,
     spread_out,
 )
-from dynid.identification.feasibility.semidefinite import minimise
+from dynid.identification.feasibility.semidefinite import ATTEMPTS, minimise
+from dynid.identification.pipeline import identify
+from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.link_limits import LinkLimits
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
 from dynid.robot import FloatArray, load_robot
@@ -58,6 +64,37 @@ def test_the_nominal_file_is_this_projection() -> None:
 def test_a_consistent_model_is_left_where_it_is() -> None:
     inside = consistent_projection(MODEL, PUBLISHED, BOUNDS).base
     assert consistent_projection(MODEL, inside, BOUNDS).distance < 1e-5
+
+
+def test_a_metric_decides_what_moves() -> None:
+    """The nearest model in a norm is not farther away in it than any other: neither the plain one nor one between."""
+    known = np.isin(MODEL.names, ("ZZR1", "XXR4", "MYR2"))
+    for metric in (np.diag(np.where(known, 50.0, 1.0)), np.random.default_rng(1).normal(size=(60, len(MODEL.names)))):
+        plain, found = (consistent_projection(MODEL, PUBLISHED, BOUNDS, metric=one) for one in (None, metric))
+        away = [np.linalg.norm(metric @ (one.base.values - PUBLISHED.values)) for one in (plain, found)]
+        assert away[1] < 0.9 * away[0] and found.distance > 1.05 * plain.distance
+        toward = found.base.values + np.linspace(0.0, 1.0, 11)[:, None] * (plain.base.values - found.base.values)
+        lengths = np.linalg.norm((toward - PUBLISHED.values) @ metric.T, axis=1)
+        assert np.argmin(lengths) == 0
+        scaled = consistent_projection(MODEL, PUBLISHED, BOUNDS, metric=1e4 * metric)
+        np.testing.assert_allclose(scaled.base.values, found.base.values, atol=2e-5)
+
+
+def test_the_estimator_weighs_what_the_torques_show() -> None:
+    """Its fit is nearer to the torques than the plain projection of the same estimate is."""
+    robot = load_robot("planar_3r")
+    samples = recorded(robot, seconds=8.0, coulomb=0.0, noise=3.0).samples(load_identification(robot))
+    model = arm("planar_3r")
+    regression = Regression.of(model, samples, CoulombSettings(treatment="ignored"))
+    loose = regression.solve().phi
+    plain = consistent_projection(model, nominal("planar_3r").with_values(loose), robot.file.physical_bounds)
+    found = ConsistentLeastSquares().estimate(model, samples, CoulombSettings(treatment="ignored"))
+    missed = [np.linalg.norm(regression.W @ (one - loose)) for one in (plain.base.values, found.base.values)]
+    assert plain.distance > 1e-3 and missed[1] < 0.9 * missed[0]
+    ignored = {"coulomb_friction": CoulombSettings(treatment="ignored"), "estimator": "ols"}
+    settings = load_identification(robot).model_copy(update=ignored)
+    result = identify(robot, [recorded(robot, seconds=8.0, coulomb=0.0, noise=3.0)], settings=settings)
+    assert np.linalg.norm(regression.W @ (result.base.values - loose)) < 0.9 * missed[0]
 
 
 def test_impossible_bounds_are_refused_with_a_sentence() -> None:
@@ -128,6 +165,63 @@ def test_the_best_of_inaccurate_solutions_counts_where_there_is_no_other(monkeyp
     monkeypatch.setattr(cp.Problem, "solve", always_inaccurate)
     minimise(problem, "it", "no cure")
     assert len(tried) == 3 and x.value.tolist() == [3.0, 3.0]
+
+
+def test_every_attempt_has_settings_of_its_own_that_the_solver_takes() -> None:
+    """Shorter and shorter steps to the boundary, which is at 1."""
+    steps = [options.get("max_step_fraction", 0.99) for options in ATTEMPTS]
+    assert steps == sorted(set(steps), reverse=True) and steps[0] < 1.0
+    for options in ATTEMPTS:
+        x = cp.Variable()
+        cp.Problem(cp.Minimize(x), [x >= 4.0]).solve(solver=cp.CLARABEL, **options)
+        assert x.value == pytest.approx(4.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        ((cp.INFEASIBLE,), "it: infeasible; no cure"),
+        ((cp.UNBOUNDED,), "it: unbounded; no cure"),
+        ((cp.USER_LIMIT, cp.USER_LIMIT, cp.USER_LIMIT), "it: user_limit; no cure"),
+    ],
+)
+def test_only_a_proof_ends_the_attempts(monkeypatch: pytest.MonkeyPatch, statuses: tuple[str, ...], words: str) -> None:
+    x, left = cp.Variable(2), list(statuses)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
+    monkeypatch.setattr(cp.Problem, "solve", lambda problem, **options: says(problem, left.pop(0)))
+    with pytest.raises(InfeasibleError, match=words):
+        minimise(problem, "it", "no cure")
+    assert left == []
+
+
+def test_the_violation_that_counts_is_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all entries of all constraints."""
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4, x <= 9])
+    values = [[4.0, 2.5], [3.5, 3.0], [30.0, 5.0]]
+
+    def solve(problem: cp.Problem, **options: object) -> None:
+        x.value = np.array(values.pop(0))
+        says(problem, cp.OPTIMAL_INACCURATE)
+
+    monkeypatch.setattr(cp.Problem, "solve", solve)
+    minimise(problem, "it", "no cure")
+    assert x.value.tolist() == [3.5, 3.0]
+
+
+def test_a_solution_that_is_inaccurate_is_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = cp.Variable()
+        problem = cp.Problem(cp.Minimize(x), [x >= 4.0])
+        solve = problem.solve
+
+        def warns(**options: object) -> object:
+            warnings.warn("Solution may be inaccurate", UserWarning, stacklevel=1)
+            return solve(**options)
+
+        problem.solve = warns
+        minimise(problem, "it", "no cure")
 
 
 def test_a_program_that_was_proven_infeasible_has_no_inaccurate_solution(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,98 @@ def test_slopes_and_curvature_are_those_of_the_value() -> None:
         np.testing.assert_allclose(slopes[0] - slopes[1], 2.0 * density.curvature(z) @ step, rtol=1e-4, atol=1e-9)
 
 
+def made_up(seed: int = 4) -> tuple["posterior._Density", FloatArray]:
+    """Three coordinates, five bounds, two links' matrices, four values of the data; and a point inside."""
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(4, 4, 2, 3))
+    shapes = (raw + raw.transpose(1, 0, 2, 3)).reshape(32, 3)
+    inertias = np.repeat(5.0 * np.eye(4)[:, :, None], 2, axis=2).reshape(32)
+    parts = (rng.normal(size=(5, 3)), np.full(5, 2.0), shapes, inertias, rng.normal(size=(4, 3)), rng.normal(size=4))
+    pull = rng.normal(size=(4, 4, 2))
+    pulls = rng.uniform(0.1, 1.0, 5), (pull + pull.transpose(1, 0, 2)).reshape(32)
+    return posterior._Density(parts, pulls), 0.1 * rng.normal(size=3)
+
+
+def by_definition(density: "posterior._Density", z: FloatArray) -> float:
+    slacks = density.slopes @ z + density.levels
+    value = 0.5 * np.sum((density.fit @ z + density.misses) ** 2) - np.sum(np.log(slacks)) + density.slack_pull @ slacks
+    S = (density.shapes @ z + density.inertias).reshape(4, 4, 2)
+    pull = density.inertia_pull.reshape(4, 4, 2)
+    for k in range(2):
+        value += np.trace(pull[:, :, k] @ S[:, :, k]) - np.linalg.slogdet(S[:, :, k])[1]
+    return float(value)
+
+
+def test_the_density_is_that_of_its_definition_in_any_coordinates() -> None:
+    density, z = made_up()
+    others = np.array([z, -z, 2.0 * z])
+    expected = [by_definition(density, one) for one in others]
+    np.testing.assert_allclose(density(others)[0], expected, rtol=1e-12)
+    origin, axes = 0.05 * np.ones(3), np.array([[1.0, 0.2, 0.0], [0.0, 0.5, 0.1], [0.3, 0.0, 2.0]])
+    moved = density.moved(origin, axes)
+    there = np.linalg.solve(axes, (others - origin).T).T
+    np.testing.assert_allclose(moved(there)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(moved(there)[1], density(others)[1] @ axes, rtol=1e-10)
+    pulled = density.pulled_to(z)
+    np.testing.assert_allclose(pulled.slack_pull, 1.0 / (density.slopes @ z + density.levels), rtol=1e-12)
+    S = (density.shapes @ z + density.inertias).reshape(4, 4, 2)
+    found = pulled.inertia_pull.reshape(4, 4, 2)
+    for k in range(2):
+        np.testing.assert_allclose(found[:, :, k], np.linalg.inv(S[:, :, k]), atol=1e-12)
+    fresh = posterior._Density(density.parts)
+    assert not fresh.slack_pull.any() and not fresh.inertia_pull.any()
+
+
+def test_outside_is_infinite_and_has_no_slope() -> None:
+    """On a bound as beyond it, and where one matrix of one link is not positive definite; other chains do not mind."""
+    value, slope = line(0.8)(np.array([[-0.5 + 1e-9], [-0.5], [-0.5 - 1e-9], [1.0]]))
+    np.testing.assert_array_equal(np.isfinite(value), [True, False, False, True])
+    np.testing.assert_array_equal(slope[:, 0] != 0.0, [True, False, False, True])
+    density, z = made_up()
+    density.inertias[0] = density.inertias[0] - 100.0  # of the first link only
+    value, slope = density(z[None])
+    assert value[0] == np.inf and not slope.any()
+
+
+def test_inverses_and_determinants_of_many_matrices() -> None:
+    rng = np.random.default_rng(3)
+    raw = rng.normal(size=(2, 5, 4, 4))
+    S = raw @ raw.transpose(0, 1, 3, 2) + 0.1 * np.eye(4)
+    S[1, 2] -= 50.0 * np.eye(4)
+    logarithms, inverse = posterior._inverse(np.moveaxis(S, (2, 3), (0, 1)))
+    for n in range(2):
+        for c in range(5):
+            if (n, c) == (1, 2):
+                assert np.isnan(logarithms[n, c])
+                continue
+            assert logarithms[n, c] == pytest.approx(np.linalg.slogdet(S[n, c])[1], abs=1e-9)
+            np.testing.assert_allclose(inverse[:, :, n, c], np.linalg.inv(S[n, c]), rtol=1e-7, atol=1e-9)
+
+
+def test_chains_begin_inside_and_draws_that_are_one_have_a_little_deviation() -> None:
+    density = line(0.8)
+    start = posterior._start(density, 500, np.random.default_rng(1))
+    assert (start > -0.5).all() and start.std() > 0.3
+    correlation = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    W = posterior._whitening(correlation)
+    expected = np.linalg.inv(correlation + 0.5e-9 * np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0.0]]))
+    np.testing.assert_allclose(W.T @ W, expected, rtol=1e-4)
+
+
+def test_arms_have_names_and_count_and_some_trajectories_are_refused() -> None:
+    told = belief()
+    for count in (1, 7, posterior.CHAINS + 3):
+        found = possible_arms(MODEL, told, BOUNDS, count, seed=2)
+        assert found.standard.shape == (count, len(found.names)) and found.base.shape == (count, len(told.names))
+        assert found.names == MODEL.regrouping.standard and found.base_names == told.names
+        assert 0.5 < found.acceptance < 1.0
+        assert len(np.unique(found.base[:, 0])) == count
+        last = found.arm(count - 1)
+        assert last.names == found.names and (last.values == found.standard[-1]).all()
+    with pytest.raises(ValueError, match="read-only"):
+        found.base[0] = 0.0
+
+
 def test_what_gives_no_posterior_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     told = belief()
     with pytest.raises(DataError, match="expected at least 1"):

@@ -295,6 +295,8 @@ def test_a_recording_comes_in_the_robots_order() -> None:
     np.testing.assert_allclose(samples.q, expected, atol=1e-4)
     np.testing.assert_allclose(samples.tau, 0.2 * expected, atol=1e-4)
     assert failed(samples) == []
+    assert samples.torque_limits is not None  # by the recorded constants of each joint, not of each column
+    np.testing.assert_allclose(samples.torque_limits, ROBOT.torque_constants * ROBOT.current_limits)
 
 
 def test_the_goal_current_is_taken_when_asked_for() -> None:

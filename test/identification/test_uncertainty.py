@@ -5,6 +5,7 @@ import pytest
 from scipy.signal import lfilter
 
 from dynid.identification.estimators.uncertainty import (
+    FEWEST_WINDOWS,
     MEMORY_S,
     correlation_factor,
     sandwich,
@@ -84,3 +85,54 @@ def test_what_is_known_beforehand_bounds_what_no_sample_shows() -> None:
 def test_the_correlation_factor_is_that_of_a_mean(memory: float) -> None:
     noise = lfilter([1.0], [1.0, -memory], np.random.default_rng(7).normal(size=(40_000, 2)), axis=0)
     assert correlation_factor(noise) == pytest.approx((1.0 + memory) / (1.0 - memory), rel=0.08)
+
+
+def test_windows_are_never_shorter_than_a_sample_and_always_a_few() -> None:
+    """With a window of one sample nothing is correlated, and S is the plain sum."""
+    scores = np.random.default_rng(8).normal(size=(64, 2))
+    np.testing.assert_allclose(score_covariance(scores, 5.0), scores.T @ scores)
+    np.testing.assert_allclose(score_covariance(scores[:7], INTERVAL_S), scores[:7].T @ scores[:7])
+    width = 64 // FEWEST_WINDOWS
+    np.testing.assert_allclose(score_covariance(scores, INTERVAL_S), score_covariance(scores, 1.0 / width), rtol=1e-12)
+    assert np.abs(score_covariance(scores, INTERVAL_S) - scores.T @ scores).max() > 1.0
+
+
+def test_the_whole_covariance_by_plain_algebra() -> None:
+    """Three axes, a column that no sample shows, something known beforehand, and two nuisances."""
+    rng = np.random.default_rng(9)
+    columns = rng.normal(size=(240, 3, 4)) * [1.0, 3.0, 0.2, 0.0]
+    residual = lfilter([1.0], [1.0, -0.6], rng.normal(size=(240, 3)), axis=0)
+    effects = rng.normal(size=(240, 3, 2))
+    known = np.array([np.inf, 0.3, 0.05, 0.7])
+    variance = np.mean(residual**2) * correlation_factor(residual)
+    stacked = columns.reshape(-1, 4)
+    prior = np.diag(variance / known**2)
+    inverse = 1.5 * np.linalg.inv(stacked.T @ stacked + prior)
+    scores = np.einsum("knp,kn->kp", columns, residual)
+    biases = stacked.T @ effects.reshape(-1, 2)
+    meat = score_covariance(scores, INTERVAL_S) + variance * prior
+    for one, expected in ((None, meat), (effects, meat + biases @ biases.T)):
+        found = whole_covariance(columns, residual, known, INTERVAL_S, 1.5, one)
+        np.testing.assert_allclose(found, inverse @ expected @ inverse, rtol=1e-9, atol=1e-15)
+    nothing = whole_covariance(columns, residual, np.full(4, np.inf), INTERVAL_S)
+    assert not nothing[3].any() and np.isfinite(nothing).all()  # neither shown nor known
+
+
+def test_two_columns_that_are_one_share_their_deviation() -> None:
+    columns = np.random.default_rng(10).normal(size=(200, 1, 2))
+    columns[..., 1] = columns[..., 0] * (1.0 + 1e-9)
+    residual = np.random.default_rng(11).normal(size=(200, 1))
+    found = whole_covariance(columns, residual, np.full(2, np.inf), INTERVAL_S)
+    alone = whole_covariance(columns[..., :1], residual, np.full(1, np.inf), INTERVAL_S)
+    np.testing.assert_allclose(found, np.full((2, 2), 0.25 * alone[0, 0]), rtol=1e-6)
+
+
+def test_the_correlation_ends_where_residuals_turn_against_each_other() -> None:
+    """Waves: what comes back after it has gone is not counted; and a few samples have few lags."""
+    wave = np.cos(2 * np.pi * np.arange(40_000) / 16)[:, None]
+    expected = 1.0 + 2.0 * np.cos(2 * np.pi * np.arange(1, 4) / 16).sum()
+    assert correlation_factor(wave) == pytest.approx(expected, rel=0.01)
+    assert correlation_factor(np.zeros((50, 2))) == 1.0
+    assert correlation_factor(np.ones((2, 1))) == 1.0
+    assert correlation_factor(np.ones((4, 1))) == 1.0 + 2.0 * (3 / 4 + 2 / 4)
+    assert correlation_factor(np.ones((100, 1))) == pytest.approx(1.0 + 2.0 * sum(1 - k / 100 for k in range(1, 25)))

@@ -310,7 +310,7 @@ def _draw(density: _Density, count: int, rng: np.random.Generator) -> tuple[Floa
     chains = min(count, CHAINS)
     z = _start(density, chains, rng)
     value, slope = density(z)
-    draws, accepted, trajectories = [], 0, SETTLING + BETWEEN * -(-count // chains - 1)
+    draws, accepted, trajectories = [], 0, SETTLING + BETWEEN * (-(-count // chains) - 1)
     for trajectory in range(1, trajectories + 1):
         momentum = rng.normal(size=z.shape)
         energy = value + 0.5 * (momentum**2).sum(axis=1)

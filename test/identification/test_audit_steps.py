@@ -1,0 +1,173 @@
+"""Steps of an audit by themselves: sample, screen, walk and ranking, against sorting and plain algebra."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from arms import arm, auditor, nominal, published
+from scipy.stats import qmc
+
+from dynid.identification.feasibility.audit import CHUNK, DISTINCT_RAD, LOWEST, Auditor, _distinct
+from dynid.identification.feasibility.pose_kernels import InertiaFunctions
+from dynid.identification.feasibility.quick_audit import quick_audit
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("crane_x7")
+MODEL = arm("crane_x7")
+PHI = nominal("crane_x7")
+AUDITOR = auditor("crane_x7")
+JOINTS = [1, 2, 3, 4, 5, 6]
+
+
+def eigenvalues(q: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.eigvalsh(MODEL.inertia_matrix(q, PHI))[:, 0])
+
+
+def test_poses_fill_the_box_of_the_joints_that_count() -> None:
+    """The first joint and the hand do not change M: they stay at mid-range."""
+    assert set(AUDITOR.free) <= set(JOINTS) and 1 in AUDITOR.free
+    corners = AUDITOR.poses(np.array([[0.0] * len(AUDITOR.free), [1.0] * len(AUDITOR.free)]))
+    for k, end in enumerate((AUDITOR.lower, AUDITOR.upper)):
+        np.testing.assert_array_equal(corners[k, AUDITOR.free], end[AUDITOR.free])
+    rest = [j for j in range(8) if j not in AUDITOR.free]
+    middle = 0.5 * (AUDITOR.lower + AUDITOR.upper)
+    np.testing.assert_array_equal(corners[:, rest], np.tile(middle[rest], (2, 1)))
+    lower, upper = np.array(ROBOT.audit_lower), np.array(ROBOT.audit_upper)
+    lower[2] = upper[2] = 0.3
+    narrow = Auditor(MODEL, lower, upper)
+    assert 2 not in narrow.free and set(narrow.free) == set(AUDITOR.free) - {2}
+    assert narrow.audit(PHI, poses=500, searches=8).pose[2] == 0.3
+    point = Auditor(MODEL, lower, lower)
+    assert point.free == [0] and point.audit(PHI, poses=64, searches=4).pose[:7].tolist() == lower.tolist()
+
+
+@pytest.mark.parametrize("count", [100, CHUNK, CHUNK + 1000])
+def test_a_sample_is_the_beginning_of_one_sequence(count: int) -> None:
+    d = len(AUDITOR.free)
+    found = np.concatenate(list(AUDITOR._sample(5, count)))
+    expected = AUDITOR.poses(qmc.Sobol(d, scramble=True, seed=5).random(2 * CHUNK)[:count])
+    np.testing.assert_array_equal(found, expected)
+    assert np.abs(found - np.concatenate(list(AUDITOR._sample(6, count)))).max() > 0.1
+
+
+def test_a_screen_keeps_the_worst_of_every_block_and_of_the_grid() -> None:
+    """With as many blocks as poses it keeps everything; with one, the worst of all."""
+    grid = 3 ** len(AUDITOR.free)
+    checked, found = AUDITOR.screen(PHI, 0.0, 1000, 1, 1)
+    poses = np.concatenate([AUDITOR.poses(np.array(np.meshgrid(*[[0, 0.5, 1]] * len(AUDITOR.free))).reshape(6, -1).T)])
+    sample = np.concatenate(list(AUDITOR._sample(1, 1000)))
+    margins = AUDITOR.kernels.margins(np.concatenate([poses, sample]), PHI.values, 0.0)
+    assert checked == grid + 1000 and len(found) == 1
+    assert AUDITOR.kernels.margins(found, PHI.values, 0.0)[0] == pytest.approx(margins.min(), rel=1e-12)
+    _, all_of_them = AUDITOR.screen(PHI, 0.0, 300, 10_000, 1)
+    assert len(all_of_them) == max(grid, 300)
+    blocks = AUDITOR.screen(PHI, 0.0, 1000, 8, 1)[1]
+    assert len(blocks) == 8
+    best = np.sort(AUDITOR.kernels.margins(poses, PHI.values, 0.0))[:8]
+    own = AUDITOR.kernels.margins(sample, PHI.values, 0.0).reshape(8, 125).min(axis=1)
+    kept = AUDITOR.kernels.margins(blocks, PHI.values, 0.0)
+    np.testing.assert_allclose(kept, np.minimum(best, own), rtol=1e-12)
+
+
+def test_the_lowest_are_sorted_by_their_eigenvalue() -> None:
+    q = AUDITOR.poses(np.random.default_rng(1).uniform(size=(300, len(AUDITOR.free))))
+    found, values = AUDITOR._lowest(q, PHI, float(eigenvalues(q).min()) - 1e-5)
+    assert len(found) == LOWEST == len(values) and (np.diff(values) >= 0.0).all()
+    np.testing.assert_allclose(values, eigenvalues(found), atol=1e-12)
+    assert values[0] == pytest.approx(eigenvalues(q).min(), abs=1e-12)
+    twice = np.concatenate([q[:5], q[:5] + 0.4 * DISTINCT_RAD])
+    assert (
+        len(AUDITOR._lowest(twice, PHI, 0.0, distinct=True)[0]) == 5 and len(AUDITOR._lowest(twice, PHI, 0.0)[0]) == 10
+    )
+
+
+def test_poses_near_an_earlier_one_in_every_joint_are_the_same() -> None:
+    poses = np.zeros((5, 3))
+    poses[1] = 0.9 * DISTINCT_RAD
+    poses[2, 1] = 1.1 * DISTINCT_RAD
+    poses[3] = -1.5 * DISTINCT_RAD
+    poses[4, 1] = 1.2 * DISTINCT_RAD  # near the third
+    np.testing.assert_array_equal(_distinct(poses, 9), poses[[0, 2, 3]])
+    np.testing.assert_array_equal(_distinct(poses, 2), poses[[0, 2]])
+    assert len(_distinct(poses[:1], 1)) == 1 and len(_distinct(poses[:0], 4)) == 0
+
+
+def test_walks_go_downhill_and_stay_in_the_box() -> None:
+    q = AUDITOR.poses(np.random.default_rng(2).uniform(size=(40, len(AUDITOR.free))))
+    eps = float(AUDITOR.audit(PHI).lambda_min) - 1e-4
+    before = AUDITOR.kernels.margins(q, PHI.values, eps)
+    found = AUDITOR._walk(q, PHI.values, eps)
+    after = AUDITOR.kernels.margins(found, PHI.values, eps)
+    assert (after <= before).all() and np.median(after) < 0.8 * np.median(before)
+    assert (found >= AUDITOR.lower).all() and (found <= AUDITOR.upper).all()
+    rest = [j for j in range(8) if j not in AUDITOR.free]
+    np.testing.assert_array_equal(found[:, rest], q[:, rest])
+    # where it ends no joint that is free to move has a slope
+    _, slope = AUDITOR.kernels.slopes(found, PHI.values, eps)
+    inside = (found[:, :7] > AUDITOR.lower[:7] + 1e-9) & (found[:, :7] < AUDITOR.upper[:7] - 1e-9)
+    assert np.median(np.abs(np.where(inside, slope, 0.0)).max(axis=1)) < 1e-6
+
+
+def test_findings_of_before_are_looked_at_too_and_brought_into_the_box() -> None:
+    worst = AUDITOR.audit(published()).pose
+    few = AUDITOR.audit(published(), poses=64, searches=0, extra=worst[None] + 1e-9)
+    assert few.certificate == "counterexample" and few.lambda_min < -0.00207
+    beyond = AUDITOR.audit(PHI, poses=64, searches=0, extra=AUDITOR.upper[None] + 1.0)
+    assert (beyond.worst_poses <= AUDITOR.upper).all()
+    none = AUDITOR.audit(PHI, poses=64, searches=0, extra=np.zeros((0, 8)))
+    assert none.certificate == "sampled" and none.poses_checked == 3 ** len(AUDITOR.free) + 64
+    assert none.seed == 1 and none.limit == 0.0 and len(none.worst_poses) == 1
+    assert replace(none, limit=none.lambda_min).passed
+
+
+def test_all_bad_poses_of_an_audit_are_told_apart_and_worst_first() -> None:
+    found = AUDITOR.audit(PHI, limit=0.0045, poses=4096, searches=64)
+    values = eigenvalues(found.worst_poses)
+    assert len(values) > 3 and (values < 0.0045).all() and values[0] == pytest.approx(values.min())
+    np.testing.assert_array_equal(found.pose, found.worst_poses[0])
+
+
+def test_a_local_minimum_is_one_within_the_limits_of_the_joints_that_move() -> None:
+    functions = InertiaFunctions(MODEL)
+    start = AUDITOR.poses(np.full((1, len(AUDITOR.free)), 0.4))[0]
+    joints = [1, 3]
+    lower, upper = start[joints] - 0.2, start[joints] + 0.2
+    pose, value = functions.local_minimum(start, PHI.values, joints, lower, upper)
+    still = [j for j in range(8) if j not in joints]
+    np.testing.assert_array_equal(pose[still], start[still])
+    assert (pose[joints] >= lower).all() and (pose[joints] <= upper).all()
+    assert value == pytest.approx(eigenvalues(pose[None])[0], abs=1e-12) and value < eigenvalues(start[None])[0]
+    around = np.tile(pose, (200, 1))
+    around[:, joints] = np.clip(around[:, joints] + np.random.default_rng(3).normal(0.0, 0.01, (200, 2)), lower, upper)
+    assert eigenvalues(around).min() >= value - 1e-7
+    _, same = functions.local_minimum(pose, PHI.values, joints, lower, upper)
+    assert same <= value
+
+
+def test_a_quick_audit_walks_from_the_lowest_of_its_own_sample() -> None:
+    box = ROBOT.audit_lower, ROBOT.audit_upper
+    one, again, other = (quick_audit(MODEL, PHI, *box, poses=300, seed=seed) for seed in (1, 1, 2))
+    assert one.lambda_min == again.lambda_min and (one.pose == again.pose).all()
+    assert (one.pose != other.pose).any() and (one.poses_checked, one.seed, other.seed, one.limit) == (300, 1, 2, 0.0)
+    q = np.zeros((300, 8))
+    q[:, :7] = np.random.default_rng(1).uniform(*box, (300, 7))
+    assert one.lambda_min < eigenvalues(q).min() and one.certificate == "searched"
+    limit = one.lambda_min + 2e-5
+    bad = quick_audit(MODEL, PHI, *box, poses=300, limit=limit)
+    assert bad.certificate == "counterexample" and not bad.passed and bad.limit == limit
+    values = eigenvalues(bad.worst_poses)
+    assert (values < limit).all() and values[0] == pytest.approx(bad.lambda_min, abs=1e-12)
+    assert (np.diff(values) >= -1e-12).all() and len(one.worst_poses) == 1
+    exactly = quick_audit(MODEL, PHI, *box, poses=300, limit=one.lambda_min)
+    assert exactly.passed and exactly.certificate == "searched"
+    many = quick_audit(MODEL, PHI, *box, poses=5001)
+    assert many.poses_checked == 5001 and many.lambda_min <= one.lambda_min + 1e-6
+
+
+def test_a_search_goes_on_from_below_what_it_found() -> None:
+    """Of few poses the first walks end on the way; going on they reach what a thousand walks find."""
+    start = published()
+    phi = start.with_values(start.values + 3e-3 * np.random.default_rng(2).normal(size=39))
+    few, many = AUDITOR.audit(phi, poses=64, searches=4), AUDITOR.audit(phi)
+    assert few.lambda_min == pytest.approx(many.lambda_min, abs=1e-5)
+    assert AUDITOR.audit(PHI).certificate == "searched"

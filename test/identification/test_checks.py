@@ -1,0 +1,211 @@
+"""Every check by itself: what it looks at, on which side of which limit it passes, and its words."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from arms import arm
+from recordings import recorded
+
+from dynid.identification import checks
+from dynid.identification.checks import DATA, DATA_TO_PREDICT, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
+from dynid.identification.data.signals import DataQuality
+from dynid.identification.diagnosis.diagnosis import Diagnosis
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.torque_errors import torque_errors
+from dynid.identification.feasibility.audit import AuditResult
+from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.robot import Robot, load_robot
+from dynid.verdict import Verdict
+
+SETTINGS = IdentificationSettings(schema_version=1)
+SOUND = DataQuality(0.0, 0.0, 0.0, 1.0, 0.5, 0.5, 0.0, 0.0)
+PASSING = {"missed_cycles": 0.0099, "jitter": 0.249, "dropped": 0.099, "motion": 0.051, "peak_torque": 0.0051}
+PASSING |= {"torque_range": 0.0011, "saturated": 0.0099, "velocity": 0.099}
+FAILING = {"missed_cycles": 0.0101, "jitter": 0.251, "dropped": 0.101, "motion": 0.049, "peak_torque": 0.0049}
+FAILING |= {"torque_range": 0.0009, "saturated": 0.0101, "velocity": 0.101}
+IDS = {"missed_cycles": "missed_cycles", "jitter": "stamp_jitter", "dropped": "dropped_samples"}
+IDS |= {"motion": "joint_motion", "peak_torque": "peak_torque", "torque_range": "joint_torque"}
+IDS |= {"saturated": "saturated_current", "velocity": "velocity_ratio"}
+
+
+@pytest.mark.parametrize("field", IDS)
+def test_data_are_judged_at_their_limits(field: str) -> None:
+    assert judge(DATA, [replace(SOUND, **{field: PASSING[field]})], SETTINGS).accepted
+    verdict = judge(DATA, [replace(SOUND, **{field: FAILING[field]})], SETTINGS, of="run 7")
+    (bad,) = verdict.failed
+    assert (bad.id, bad.group, bad.value) == (IDS[field], "Data", FAILING[field])
+    assert bad.name.endswith(", run 7") and len(verdict.checks) == 8
+    assert bad.unit == ("rad" if field == "motion" else "")
+    assert bool(bad.detail) == (field in ("peak_torque", "torque_range"))
+    to_predict = judge(DATA_TO_PREDICT, [replace(SOUND, **{field: FAILING[field]})], SETTINGS)
+    assert to_predict.accepted == (field == "saturated") and len(to_predict.checks) == 7
+
+
+def test_what_was_not_recorded_is_not_judged_and_details_stay() -> None:
+    nothing = judge(DATA, [replace(SOUND, torque_range=None, velocity=None)], SETTINGS)
+    assert nothing.accepted and {one.id for one in nothing.checks}.isdisjoint({"joint_torque", "velocity_ratio"})
+    told = replace(SOUND, motion=(0.0, "elbow"), torque_range=(0.0, "wrist"))
+    motion, torque = judge(DATA, [told], SETTINGS).failed
+    assert motion.detail == "elbow" and torque.detail.startswith("wrist; a joint does not move without torque")
+    good = judge(DATA, [replace(SOUND, torque_range=(0.5, "wrist"))], SETTINGS).checks
+    assert [one.detail for one in good if one.id == "joint_torque"] == ["wrist"]
+
+
+class Slow(NamedTuple):
+    """What the rules of friction look at."""
+
+    moving: Any
+    has_coulomb_friction: bool = True
+    interval_s: float = 0.04
+    shares: dict[str, float] = {}
+
+    def beside_friction(self) -> dict[str, float]:
+        return self.shares
+
+
+def test_friction_is_judged_by_the_joint_that_shows_it_least() -> None:
+    moving = np.zeros((100, 3), dtype=bool)
+    moving[:50, 0] = moving[:13, 1] = moving[:30, 2] = True
+    shares = {"FC1": 0.0, "FV1": 0.5, "FV2": 0.2, "ZZ1": 0.01}
+
+    def judged(one: Slow) -> Verdict:
+        return judge(FRICTION, [OneRegression(one, ("a", "b", "c"))], SETTINGS)  # type: ignore[arg-type]
+
+    speed, separation = judged(Slow(moving, shares=shares)).checks
+    assert (speed.value, speed.detail, speed.unit, speed.group) == (pytest.approx(0.52), "b", "s", "Data")
+    assert speed.passed and (speed.id, separation.id) == ("time_at_speed", "friction_separability")
+    assert (separation.value, separation.detail, separation.group) == (0.2, "FV2", "Estimation")
+    moving[0, 1] = False
+    assert [one.id for one in judged(Slow(moving, shares=shares)).failed] == ["time_at_speed"]
+    moving[0, 1] = True
+    assert [one.id for one in judged(Slow(moving, shares={"FV1": 0.09})).failed] == ["friction_separability"]
+    assert [one.id for one in judged(Slow(moving)).checks] == ["time_at_speed"]  # no viscous friction
+    assert judged(Slow(None)).checks == () == judged(Slow(moving, has_coulomb_friction=False)).checks
+
+
+class Conditioned(NamedTuple):
+    """An estimate as far as the rules look at it."""
+
+    condition_number: float
+    regression: Any = None
+
+
+class Sampled(NamedTuple):
+    """Samples as far as the rules look at them."""
+
+    joint_names: tuple[str, ...] = ("a", "b")
+    torque_limits: Any = None
+    other_tau: Any = None
+
+
+TAU = np.random.default_rng(3).normal(0.0, 1.0, (400, 2)) * [10.0, 0.5]
+SOUND_AUDIT = AuditResult(2e-4, np.zeros(2), 123, "searched", 1, 1e-4, np.zeros((1, 2)))
+
+
+def fitted(**changes: Any) -> Fitted:
+    usual: dict[str, Any] = {
+        "model": None,
+        "settings": SETTINGS,
+        "samples": Sampled(),
+        "estimate": Conditioned(10.0),
+        "audit": SOUND_AUDIT,
+        "fit": torque_errors(TAU, 0.9 * TAU),
+    }
+    return Fitted(**(usual | changes))
+
+
+def failed(**changes: Any) -> list[str]:
+    return [one.id for one in judge(FITTED, [fitted(**changes)], SETTINGS).failed]
+
+
+def test_an_identification_is_judged_at_its_limits() -> None:
+    verdict = judge(FITTED, [fitted()], SETTINGS)
+    assert verdict.accepted
+    assert [(one.id, one.group) for one in verdict.checks] == [
+        ("condition_number", "Estimation"),
+        ("inertia_eigenvalue", "Physics"),
+        ("torque_error_fitted", "Prediction"),
+        ("joint_error_fitted", "Prediction"),
+        ("joint_error_with_rest_fitted", "Prediction"),
+    ]
+    assert "over 123 poses" in verdict.checks[1].name and verdict.checks[1].unit == "kg m^2"
+    assert failed(estimate=Conditioned(999.0)) == [] and failed(estimate=Conditioned(1001.0)) == ["condition_number"]
+    assert failed(audit=replace(SOUND_AUDIT, lambda_min=1.01e-4)) == []
+    assert failed(audit=replace(SOUND_AUDIT, lambda_min=0.99e-4)) == ["inertia_eigenvalue"]
+    assert failed(fit=torque_errors(TAU, 0.81 * TAU)) == []
+    assert failed(fit=torque_errors(TAU, 0.79 * TAU)) == ["torque_error_fitted"]
+    assert failed(fit=torque_errors(TAU, TAU * [1.0, 0.41])) == []
+    assert failed(fit=torque_errors(TAU, TAU * [1.0, 0.39])) == ["joint_error_fitted"]
+    everything = ["joint_error_fitted", "joint_error_with_rest_fitted"]
+    assert failed(fit=torque_errors(TAU, TAU * [1.0, -0.21])) == everything
+    limited = Sampled(torque_limits=np.array([1000.0, 1000.0]))  # 0.5 N m is hardly anything of it
+    assert failed(fit=torque_errors(TAU, TAU * [1.0, -0.21]), samples=limited) == []
+
+
+def test_samples_at_rest_have_a_limit_of_their_own() -> None:
+    moving = np.ones_like(TAU)
+    moving[:300] = 0.0
+    for error, expected in ((1.3, []), (1.5, ["joint_error_with_rest_fitted"])):
+        guess = np.where(moving == 0.0, 1.0 - error * np.array([0.1, 1.0]), 0.95) * TAU
+        assert failed(fit=torque_errors(TAU, guess, 0.5 * moving)) == expected
+
+
+def test_a_refinement_and_a_diagnosis_are_judged_where_there_is_one() -> None:
+    assert failed(refined=(1.0, "converged")) == [] and failed(refined=(0.0, "limit")) == ["refinement_converged"]
+    assert failed(pseudo_inertia=(2e-6, 1e-6)) == [] and failed(pseudo_inertia=(1e-6, 2e-6)) == ["pseudo_inertia"]
+    for strongest, expected in ((0.99, []), (1.01, ["suspicion"])):
+        assert failed(diagnosis=Diagnosis((), strongest, ())) == expected
+    three = judge(FITTED, [fitted(refined=(1.0, ""), pseudo_inertia=(2e-6, 1e-6))], SETTINGS).checks
+    assert [(one.id, one.group, one.limit) for one in three[1:3]] == [
+        ("refinement_converged", "Estimation", 1.0),
+        ("pseudo_inertia", "Physics", 1e-6),
+    ]
+
+
+def test_the_other_current_must_say_the_same() -> None:
+    robot = load_robot("planar_3r")
+    own = recorded(robot, seconds=8.0, coulomb=0.0).samples(load_identification(robot))
+    regression = Regression.of(arm("planar_3r"), own, CoulombSettings(treatment="ignored"))
+    for share, expected in ((0.045, True), (0.055, False), (-0.055, False)):
+        samples = replace(own, other_tau=(1.0 + share) * own.tau)
+        found = fitted(samples=samples, estimate=Conditioned(10.0, regression), fit=torque_errors(own.tau, own.tau))
+        (check,) = [one for one in judge(FITTED, [found], SETTINGS).checks if one.id == "torque_source"]
+        assert check.value == pytest.approx(abs(share), rel=0.01) and check.passed == expected
+        assert check.name == "parameters from goal instead of present current" and "torque" in check.detail
+        assert check.group == "Estimation"
+    assert fitted(settings=SETTINGS.model_copy(update={"torque_source": "goal"})).other_source == "present"
+
+
+def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current() -> None:
+    """A current of more friction says the same of the parameters, and one of more gravity does not."""
+    planar = load_robot("planar_3r")
+    bare = planar.file.structure.model_copy(update={"coulomb_friction": False})
+    robot = Robot(planar.file.model_copy(update={"structure": bare}), planar.folder)
+    own = recorded(robot, seconds=8.0, coulomb=0.3, noise=0.0).samples(load_identification(robot))
+    settings = SETTINGS.model_copy(update={"coulomb_friction": CoulombSettings(structure="Coulomb-viscous")})
+    model = ArmModel.of(robot)
+    regression = Regression.of(model, own, settings.coulomb_friction)
+    assert regression.beside is not None
+    rubbed = recorded(robot, seconds=8.0, coulomb=0.9, noise=0.0).samples(load_identification(robot))
+    for share, other, least, most in ((1.0, rubbed, 0.0, 0.01), (1.1, own, 0.05, 0.11)):
+        fine = tuple(replace(a, other_raw=share * b.raw) for a, b in zip(own.fine, other.fine, strict=True))
+        samples = replace(own, other_tau=share * other.tau, fine=fine)
+        estimate = Conditioned(10.0, regression)
+        found = fitted(model=model, settings=settings, samples=samples, estimate=estimate)
+        value, _ = checks.torque_source_difference(found)  # type: ignore[misc]
+        assert least <= value <= most
+
+
+def test_words_say_whether_rest_is_in_them() -> None:
+    errors = torque_errors(TAU, 0.9 * TAU)
+    value, detail = checks.of_moving(errors)
+    assert value == errors.moving and detail == "of joints in motion; 0.1 with those at rest"
+    names = {one.id: (one.name, one.limit) for one in (*FITTED, *HELD_OUT)}
+    for kind, of in (("fitted", "identification"), ("held_out", "{0.name}")):
+        name, limit = names[f"joint_error_{kind}"]
+        assert (name, limit) == (f"relative torque error of the worst joint, {of}", "acceptance.relative_joint_error")
+        name, limit = names[f"joint_error_with_rest_{kind}"]
+        assert (name, limit) == (f"the same with samples at rest, {of}", "acceptance.relative_joint_error_with_rest")
