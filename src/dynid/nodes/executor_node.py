@@ -37,7 +37,7 @@ from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declar
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
-from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests
+from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests, trajectory_name
 from dynid.nodes.outputs import declare_output
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
@@ -86,7 +86,7 @@ class ExecutorNode(Node):
             OneSource(self, String, "hardware_settings", self._on_hardware_settings, LATCHED, self._on_second_source),
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
         )
-        self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10)
+        self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
@@ -270,8 +270,8 @@ class ExecutorNode(Node):
         except DynidError as error:
             answer.give(False, str(error))
 
-    def _on_trajectory(self, message: JointTrajectory) -> None:
-        name = message.header.frame_id
+    def _on_trajectory(self, raw: bytes) -> None:
+        name = trajectory_name(raw)
 
         def done(plan: MotionPlan | DynidError) -> None:
             refusal = self._begin(plan, FROM_TOPIC, name)
@@ -281,7 +281,7 @@ class ExecutorNode(Node):
 
         try:
             self._refuse_busy()
-            self._requests.from_message(message, self._q, done)
+            self._requests.from_message(raw, self._q, done)
         except DynidError as error:
             self.get_logger().error(str(error))
             self._report.refused(name, str(error), name)
@@ -323,9 +323,9 @@ class ExecutorNode(Node):
     def _on_release(self, answer: Answer) -> None:
         if self._motion.moving and self._motion.phase != "cancelled":
             answer.give(False, f"a motion is running (phase {self._motion.phase}); cancel it first")
-        elif self._requests.preparation.busy:
-            answer.give(False, "a motion is being checked; cancel it first")
-        elif self._motion.moving and self._fresh():
+            return
+        self._requests.preparation.withdraw(SafetyError("released while it was being checked"))
+        if self._motion.moving and self._fresh():
             self._waiting.append(answer)  # it brakes; let go of it when it stands
         else:
             self._let_go(answer)

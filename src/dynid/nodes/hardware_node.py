@@ -30,7 +30,17 @@ from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
-from dynid.nodes.common import LATCHED, STREAM, ManagedNode, check_parameters, declare, run_node, serve_trigger, string
+from dynid.nodes.common import (
+    LATCHED,
+    STREAM,
+    ManagedNode,
+    check_parameters,
+    declare,
+    in_words,
+    run_node,
+    serve_trigger,
+    string,
+)
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.robot import FloatArray, load_robot
 
@@ -111,9 +121,9 @@ class HardwareNode(ManagedNode):
             self._arm = arm  # closed below if what follows fails
             arm.open()
             self._rate = find_rate(arm, int(self.get_parameter("rate_hz").value))
-        except DynidError as error:
+        except Exception as error:  # a parameter may hold anything, and an error must not end the node
             self._close_arm()
-            self.get_logger().error(str(error))
+            self.get_logger().error(in_words(error))
             return TransitionCallbackReturn.FAILURE
         log = self.get_logger()
         (log.warning if self._rate.too_fast else log.info)(f"cycle rate {self._rate}")

@@ -23,7 +23,7 @@ from dynid.errors import DynidError
 from dynid.hardware.loop.diagnostics import LOOP
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
-from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
+from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, in_words, run_node, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
@@ -195,8 +195,8 @@ class RecorderNode(ManagedNode):
                 motion = reported_motion(raw) if topic == experiment else None
                 if motion is None or motion.ended_ns is None:  # one that is over belongs to an earlier bag
                     writer.write(topic, time.time_ns(), raw)
-        except (DynidError, OSError) as error:  # also what the file system says about an impossible name
-            response.message = str(error)
+        except (DynidError, OSError, ValueError) as error:  # also what the system says about an impossible name
+            response.message = in_words(error)
             self._close()
             return response
         self._publish_diagnostics()  # what was said of the bag before is not true of this one
@@ -222,7 +222,7 @@ class RecorderNode(ManagedNode):
         try:
             there = next(parent for parent in folder.absolute().parents if parent.is_dir())
             free = shutil.disk_usage(there).free / 2**20
-        except OSError:
+        except (OSError, ValueError):
             return ""  # a place that cannot be looked at; the writer says what is wrong with it
         if free >= least:
             return ""
