@@ -112,7 +112,7 @@ def test_the_longest_motion_takes_little_memory_and_its_end_is_looked_at(torques
     tracemalloc.start()
     try:
         with pytest.raises(SafetyError, match=rf"{NAMES[0]} is at .* at 35\d\d\.\d+ s"):
-            check.check([through_points("long", NAMES, times, np.array([rest, rest, beyond]))])
+            check.check([through_points("long", NAMES, times, np.array([rest, rest, beyond]), np.zeros((3, 8)))])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
