@@ -33,7 +33,8 @@ from dynid.nodes.hardware_node import HardwareNode
 from dynid.nodes.identification_node import IdentificationNode
 from dynid.nodes.motion_requests import MOST_BYTES, decoded_trajectory, message_motion, trajectory_name
 from dynid.nodes.recorder_node import RecorderNode
-from dynid.recording.messages import JointStateEncoder
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.messages import JointStateEncoder, encode_diagnostics, encode_string
 from dynid.robot import load_robot
 from dynid.trajectory.files import MOST_POINTS
 
@@ -341,6 +342,42 @@ def test_no_parameter_ends_the_recorder_when_it_starts_or_stops(ros: None, tmp: 
 
         seen = set_everything(node, use)
         assert {taken for _, taken in seen} == {True, False}
+    finally:
+        node.shut_down()
+        node.destroy_node()
+
+
+def test_a_flood_of_one_topic_costs_no_state(ros: None, tmp: Path) -> None:
+    """Reports and texts beyond their limits are left out, and their topic is not listened to for a while."""
+    node = RecorderNode()
+    try:
+        node.on_activate(SimpleNamespace(label="inactive", state_id=2))
+        node.set_parameters([Parameter("output", value=str(tmp / "bag"))])
+        node._on_start(Trigger.Request(), Trigger.Response())
+        state = JointStateEncoder(ROBOT.joint_names).encode(1, position=REST, velocity=REST, effort=REST)
+        report, text = encode_diagnostics(1, []), encode_string("x" * 100)
+        subscriptions = dict(node._recorded)
+        for _ in range(1000):
+            node._on_limited("joint_states", state)
+            node._on_limited("diagnostics", report)
+        node._on_limited("diagnostics", bytes(2**19))
+        node._on_limited("hardware_settings", bytes(50 * 2**20))
+        node._on_limited("robot_description", text)
+        for name in ("diagnostics", "hardware_settings"):
+            node._pause(name)
+        assert set(subscriptions) - set(node._recorded) == {"diagnostics", "hardware_settings"}
+        assert node._budgets["diagnostics"].limits.depth < subscriptions["joint_states"].qos_profile.depth == 5000
+        assert "/hardware_settings" not in node._latched and node._latched["/robot_description"] == text
+        node._resume("diagnostics")
+        assert "diagnostics" in node._recorded and "diagnostics" not in node._paused
+        counts = dict(node._writer.counts)
+        node._close()
+        bag = read_bag(tmp / "bag")
+        assert bag.counts == counts and bag.counts["/joint_states"] == 1000
+        assert 490 <= bag.counts["/diagnostics"] <= 510  # ten seconds at once
+        assert node._budgets["diagnostics"].refused == 1001 - bag.counts["/diagnostics"]
+        node._release()
+        assert not node._paused and not node._recorded
     finally:
         node.shut_down()
         node.destroy_node()
