@@ -3,8 +3,8 @@
 Active, it subscribes; `~/start` opens a new bag at parameter `output`. `~/stop` closes it as soon as it holds its
 motion to the end, and answers whether the bag is whole; a second call closes it at once. Latched topics that were
 published before a bag was opened are written at its start, so that every bag can be identified from on its own.
-Each topic has limits of its own (`dynid.recording.topic_budget`): what floods one is left out, and not listened to for a
-while, and the arm's states are recorded all the same.
+Each topic has limits of its own (`dynid.recording.topic_budget`): what floods one is left out, and not listened to for
+a while, and the arm's states are recorded all the same.
 """
 
 import shutil
