@@ -222,7 +222,7 @@ def test_the_arm_is_let_down_until_it_rests_and_does_not_fall_then(robot: Robot,
     arm.guard.handle(GuardEvent.DISABLE)
     while arm.guard.torque_needed:
         arm.cycle(None, 0.0)
-        assert np.abs(arm.plant.dq).max() < 0.9  # falling, it would be faster
+        assert np.abs(arm.plant.dq).max() < 1.0  # falling, it would be faster
     assert arm.plant.q[1] > held[1] + 0.1  # it was let down indeed
     assert not arm.guard.stop_text
     rested, arm.speeds = arm.plant.q.copy(), []

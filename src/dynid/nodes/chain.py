@@ -3,23 +3,27 @@
 What the launch files do with ROS's launch, this does without it, for machines that have only the wheels.
 """
 
+import contextlib
+import signal
 import tempfile
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Protocol
 
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
 from dynid.nodes.domain import PrivateDomain, reserve_chain
-from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
 
 PORT_TIMEOUT_S = 30.0
 STATES_TIMEOUT_S = 20.0
 COMPANY_S = 2.0  # so long nodes take to be discovered
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 OURS = ("hardware", "executor", "recorder", "identification")
 
 
@@ -80,6 +84,11 @@ class ChainOptions:
     motor: tuple[str, ...] = ()
 
 
+def _interrupt(number: int, _: FrameType | None) -> None:
+    """The terminal is gone, or somebody ends us: the same as Ctrl-C, so that the arm comes to rest first."""
+    raise KeyboardInterrupt
+
+
 def refuse_company(domain: str) -> None:
     """Raise NodeError where nodes of another arm run in a domain, such as those of a launch file."""
     with Supervisor() as call:
@@ -106,6 +115,7 @@ class Chain:
         except NodeError:
             self._domain.release()
             raise
+        self._signals = contextlib.ExitStack()
         self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
         held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
@@ -122,6 +132,7 @@ class Chain:
         return self._supervisor
 
     def __enter__(self) -> "Chain":
+        self._signals.enter_context(signals_handled(dict.fromkeys(ENDING, _interrupt)))
         try:
             self._start()
         except BaseException:
@@ -132,6 +143,7 @@ class Chain:
     def __exit__(self, *_: object) -> None:
         with self._group:  # ends the processes
             pass
+        self._signals.close()
         if self._supervisor is not None:
             self._supervisor.__exit__()
             self._supervisor = None

@@ -16,7 +16,7 @@ from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot, read_only
 
-CREPT_RAD = 0.005  # what falls begins slowly: a joint that went farther did not rest
+CREPT_RAD = 0.0035  # what falls begins slowly: a joint that went farther did not rest
 DAMPING_BACK_1_S = 10.0  # how fast the damping returns to a joint that is let down too fast
 
 __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
@@ -269,7 +269,8 @@ class SafetyGuard:
         if np.abs(q - self._rests_at).max() > CREPT_RAD:
             self._rests_at, still = q.copy(), still and stop.strength > 0.0
         free = stop.strength > 0.0 or not self._damping_share.any()
-        stop.advance(still and free, self._hold.unloaded(self._caps), step_s, seen=seen)
+        leaning = bool(self._hold.soft_limit_spring(q).any())
+        stop.advance(still and free, self._hold.unloaded(self._caps), step_s, seen=seen, leaning=leaning)
         if stop.done and seen and not stop.rested:
             fastest = int(np.argmax(speed))
             self.stop_text = (

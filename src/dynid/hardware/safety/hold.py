@@ -214,7 +214,7 @@ class StopSequence:
         """There is nothing to stop any more."""
         self.done = True
 
-    def advance(self, still: bool, unloaded: bool, step_s: float, *, seen: bool = True) -> None:
+    def advance(self, still: bool, unloaded: bool, step_s: float, *, seen: bool = True, leaning: bool = True) -> None:
         """One cycle.
 
         Args:
@@ -222,6 +222,7 @@ class StopSequence:
             unloaded: whether nothing is left to lower.
             step_s: time since the last cycle [s].
             seen: whether all joints are read.
+            leaning: whether a joint leans on the cushion.
         """
         settings = self._settings
         self._elapsed_s += step_s
@@ -233,6 +234,7 @@ class StopSequence:
             self.strength = max(0.0, self.strength - step_s / settings.lower_s)
         elif self.strength <= 0.0 and (dwelt or self.cushion < 1.0):
             self.cushion = max(0.0, self.cushion - TAKEN_BACK * step_s / settings.lower_s)
-        self.rested = dwelt and (unloaded or self.cushion <= 0.0)
+        let_down = self.strength <= 0.0 and (self.cushion <= 0.0 or not leaning)
+        self.rested = dwelt and (unloaded or let_down)
         longest_s = settings.longest_stop_s if seen else settings.stop_time_s
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S

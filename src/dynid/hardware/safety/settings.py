@@ -84,12 +84,12 @@ class SafetySettings(Strict):
     capture_s: Positive = 0.15
     blind_brake_s: Positive = 0.035
     hold_s: NonNegative = 1.5
-    lower_s: Positive = 1.5
+    lower_s: Positive = 1.0
     stop_velocity_rad_s: Positive = 0.05
     stop_dwell_s: Positive = 0.1
     lower_from_s: Positive = 2.5
     lower_rad_s: Positive = 0.6
-    lower_dwell_s: Positive = 0.4
+    lower_dwell_s: Positive = 0.5
     stop_time_s: Positive = 4.0
     longest_stop_s: Positive = 15.0
     unloaded_fraction: NonNegative = 0.02
