@@ -62,7 +62,7 @@ def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: 
     def until(condition: object, longest_s: float) -> None:
         if not started:  # the interrupt comes once the fault is planted
             started.append(1)
-            while not list(tmp_path.rglob("output.txt")) or not list(tmp_path.rglob("output.txt"))[0].read_text():
+            while not list(tmp_path.rglob("output.txt")) or not next(tmp_path.rglob("output.txt")).read_text():
                 pass
         else:
             original(condition, longest_s)
