@@ -33,8 +33,7 @@ from dynid.simulation.servo.trace import ArmTrace
 
 ATTACK_S, AFTER_S, PEER_TIMEOUT_S = 4.0, 1.0, 60.0
 FASTEST_RAD_S = 1.2  # an arm that is let down is slower
-MOVED_RAD = 0.03  # of an arm that is held; more is a motion
-LAWS = ("ff_pd", "gravity_compensation")
+LAWS = {"ff_pd": 0.03, "gravity_compensation": 0.2}  # farther is a motion [rad]: the second one lets the arm be led
 MOST_LEFT_OUT = 0.5  # of a bag's states: the peer's are among them
 
 
@@ -81,7 +80,7 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         NodeError: the chain did not come up.
     """
     options = ChainOptions(name, seed=seed, trace=folder / "trace.npz", identification=False)
-    law = LAWS[seed % len(LAWS)]
+    law, held_within = list(LAWS.items())[seed % len(LAWS)]
     with Chain(robot, options, folder / "logs") as chain:
         call = chain.supervisor
         chain.bring_up()
@@ -103,7 +102,9 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         if not deaths:
             _try(call, "recorder/stop")
     trace = load_trace(folder / "trace.npz").between(begin_s, end_s)
-    return Attacked(kind, seed, uncommanded(robot, trace, stopped), deaths, unreadable(folder / "bag"), stopped)
+    return Attacked(
+        kind, seed, uncommanded(robot, trace, stopped, held_within), deaths, unreadable(folder / "bag"), stopped
+    )
 
 
 def nominal_model(robot: Robot) -> ControlModel:
@@ -113,15 +114,15 @@ def nominal_model(robot: Robot) -> ControlModel:
     return ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
 
 
-def uncommanded(robot: Robot, trace: ArmTrace, stopped: str) -> str:
-    """Whether an arm that is held moved, or one that was stopped and let down came down too fast; '' if not."""
+def uncommanded(robot: Robot, trace: ArmTrace, stopped: str, held_within: float) -> str:
+    """Whether an arm moved that is held [rad], or one that was stopped and let down came down too fast; '' if not."""
     if not len(trace.time_s):
         return "the arm's record is empty"
     speed, moved = np.abs(trace.dq).max(axis=0), np.abs(trace.q - trace.q[0]).max(axis=0)
     fastest, farthest = int(speed.argmax()), int(moved.argmax())
     if speed[fastest] > FASTEST_RAD_S:
         return f"{robot.joint_names[fastest]} moved at {speed[fastest]:.2f} rad/s"
-    if not stopped and moved[farthest] > MOVED_RAD:
+    if not stopped and moved[farthest] > held_within:
         return f"{robot.joint_names[farthest]} moved by {moved[farthest]:.3f} rad"
     return ""
 

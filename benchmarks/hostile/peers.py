@@ -24,8 +24,7 @@ from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.recorder_node import TOPICS
 from dynid.nodes.supervisor import Supervisor
 from dynid.parent import end_with_parent, expected_parent
-from dynid.recording.cdr import reference_layout
-from dynid.recording.messages import JointStateEncoder, encode_string
+from dynid.recording.messages import JointStateEncoder, ReferenceEncoder, encode_string
 from dynid.robot import Robot, load_robot
 
 PERIOD_S = 0.01
@@ -37,7 +36,8 @@ class Peer:
     """A hostile node of one kind; `step` does once what it does again and again."""
 
     def __init__(self, kind: str, seed: int, node: Node, robot: Robot) -> None:
-        self.rng, self.node, self.robot = random.Random(f"{kind} {seed}"), node, robot
+        self.kind, self.node, self.robot = kind, node, robot
+        self.rng = random.Random(f"{kind} {seed}")
         self.step: Step = getattr(self, f"_{kind}")()
 
     def _publisher(self, kind: Any, topic: str, *, latched: bool = False) -> Any:
@@ -89,7 +89,8 @@ class Peer:
     def _trajectories(self) -> Step:
         """Motions without end, of many points, out of reach, or none at all."""
         publisher = self.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        point = reference_layout(self.robot.joint_names, "hostile").template.tobytes()
+        beyond = 2.0 * self.robot.upper  # what is within the limits is a motion that anybody may ask for
+        point = ReferenceEncoder(self.robot.joint_names, "hostile").encode(0, beyond, 0 * beyond, 0 * beyond)
 
         def step() -> None:
             count = self.rng.choice([0, 1, 2, 1000, 100_000])

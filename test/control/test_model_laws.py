@@ -158,6 +158,10 @@ def test_a_load_that_the_model_does_not_know_is_one_once_the_arm_stands(right_la
         held(tau).refuse_contradiction(right_law)
 
 
+def test_an_arm_that_leans_on_something_is_none(right_law):
+    held(0.02 * GRAVITY + 1e-3).refuse_contradiction(right_law)
+
+
 @pytest.mark.parametrize(("tau", "dq"), [(STILL, STILL), (-GRAVITY, 0.5 + STILL), (np.nan * STILL, np.nan * STILL)])
 def test_without_torque_or_in_motion_nothing_is_said(right_law, tau, dq):
     held(tau, dq).refuse_contradiction(right_law)

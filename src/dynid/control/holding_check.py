@@ -35,6 +35,8 @@ class HoldingTorque:
     def refuse_contradiction(self, law: TorqueLaw) -> None:
         """Compare with what a law would hold the arm by; passes where torque is off, or the arm moves.
 
+        A joint that is held by nothing may lean on something, so it says nothing.
+
         Raises:
             SafetyError: a joint is held against the expected direction, or, once it has stood for a while, by a torque
                 that friction and a model's error do not explain.
@@ -43,10 +45,10 @@ class HoldingTorque:
             return
         still = np.zeros(self._robot.size)
         expected, hidden, held = law.torque(self._q, still, self._q, still, still), self._hidden, self._tau
-        apart = np.abs(held - expected)
-        wrong = (held * expected < 0.0) & (np.minimum(np.abs(held), np.abs(expected)) > hidden)
+        apart, carries = np.abs(held - expected), np.abs(held) > hidden
+        wrong = carries & (held * expected < 0.0) & (np.abs(expected) > hidden)
         if self._steady_s >= STEADY_S:
-            wrong |= apart > 2.0 * hidden + MODEL_ERROR * np.abs(expected)
+            wrong |= carries & (apart > 2.0 * hidden + MODEL_ERROR * np.abs(expected))
         if wrong.any():
             joint = int(np.argmax(np.where(wrong, apart, 0.0)))
             raise SafetyError(

@@ -351,7 +351,8 @@ class ExecutorNode(Node):
         values |= {f"tracking_{key}": str(value) for key, value in tracking.items()}
         lost = motion.active and not self._fresh()
         text = f"no joint_states for {age:.1f} s: has the hardware node ended?" if lost else phase
-        report = [DiagnosticStatus("executor", 2 if lost else 0, text, "", values)]
+        doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
+        report = [DiagnosticStatus("executor", 2 if lost or doubt else 0, doubt or text, "", values)]
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))
 
 
