@@ -24,7 +24,15 @@ from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.loop.cycle import ControlLoop
-from dynid.hardware.loop.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
+from dynid.hardware.loop.diagnostics import (
+    FOUND_AGAIN,
+    WARN,
+    driver_settings,
+    line_status,
+    loop_status,
+    servo_status,
+    state_text,
+)
 from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
 from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
@@ -227,7 +235,7 @@ class HardwareNode(ManagedNode):
     def _on_end(self, error: BaseException | None) -> None:
         loop = self._loop
         if loop is not None and loop.torque_off_unconfirmed is not None:
-            self.get_logger().fatal(f"TORQUE MAY STILL BE ON, switch the arm's power off: {error}")
+            self.get_logger().fatal(f"{error}; {FOUND_AGAIN}")
         elif error is not None:
             self.get_logger().error(f"the control loop ended, torque is off: {error}")
 
