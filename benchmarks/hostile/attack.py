@@ -115,7 +115,7 @@ def nominal_model(robot: Robot) -> ControlModel:
 
 
 def uncommanded(robot: Robot, trace: ArmTrace, stopped: str, held_within: float) -> str:
-    """Whether an arm moved that is held [rad], or one that was stopped and let down came down too fast; '' if not."""
+    """Whether an arm moved that is held [rad], or one that was stopped and lowered came down too fast; '' if not."""
     if not len(trace.time_s):
         return "the arm's record is empty"
     speed, moved = np.abs(trace.dq).max(axis=0), np.abs(trace.q - trace.q[0]).max(axis=0)

@@ -8,7 +8,7 @@ class TopicLimits:
     """Limits of one topic.
 
     Attributes:
-        depth: messages that wait for a recorder that is held up.
+        depth: messages that wait for a stalled recorder.
         largest: bytes of a message.
         bytes_per_s, messages_per_s: in the long run; None is any number.
         burst_s: so much of both may come at once [s].

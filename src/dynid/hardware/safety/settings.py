@@ -44,12 +44,12 @@ class SafetySettings(Strict):
         lower_s: time in which the holding current fades to nothing; the damping stays.
         stop_velocity_rad_s: below this velocity a joint stands still.
         stop_dwell_s: how long all joints must stand still for a stop to go on.
-        lower_from_s: from this time of a stop on the arm is let down, whatever the joints do.
-        lower_rad_s: an arm without holding current is let down about so fast: the damping of slower joints is taken
+        lower_from_s: from this time of a stop on the arm is lowered, whatever the joints do.
+        lower_rad_s: an arm without holding current is lowered about so fast: the damping of slower joints is taken
             back, until they rest without any.
-        lower_dwell_s: the same before torque goes off an arm that was let down.
+        lower_dwell_s: the same before torque goes off an arm that was lowered.
         stop_time_s: after this time a stop is complete where a joint is not read.
-        longest_stop_s: the same where all are: an arm is let down until it rests, and one that never does loses its
+        longest_stop_s: the same where all are: an arm is lowered until it rests, and one that never does loses its
             torque then.
         unloaded_fraction: an arm held by less than this part of its current limits need not be lowered.
         enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
