@@ -17,6 +17,7 @@ BENCHMARKS = (
     "memory",
     "methods",
     "parser",
+    "plants",
     "readers",
     "recorder",
     "verdict",
