@@ -322,6 +322,7 @@ def test_of_two_sources_neither_moves_the_arm(client: Supervisor, node: Process,
     kind, quality = (JointState, STREAM) if topic == "joint_states" else (String, LATCHED)
     forger = client.node.create_publisher(kind, topic, quality)
     client.wait(lambda: f"publishers send {topic}" in node.log.read_text(), 30.0, "the finding")
+    client.wait(lambda: f"publishers send {topic}" in client.reports["executor"].message, 10.0, "the diagnosis")
     for call in ("hold", "execute"):
         with pytest.raises(NodeError, match=f"2 publishers send {topic} .*supervisor.*end all but one"):
             client.set_parameters("executor", {"trajectory": "demo_validation"})
