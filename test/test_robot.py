@@ -107,6 +107,9 @@ def test_prismatic_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> N
             "rest_posture_deg is in degrees, but joint b is prismatic",
         ),
         ({"frictoin": 1}, "frictoin"),
+        ({"name": "../../escape"}, "name: String should match"),
+        ({"name": "/tmp/escape"}, "name: String should match"),
+        ({"joints": joints({"name": "../../escape"}, {})}, "name: String should match"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

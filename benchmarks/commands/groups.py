@@ -6,12 +6,14 @@ import typer
 
 group = typer.Typer(no_args_is_help=True)
 BENCHMARKS = (
+    "attack",
     "bus",
     "clie",
     "control",
     "coverage",
     "faults",
     "friction",
+    "interrupts",
     "logs",
     "memory",
     "methods",

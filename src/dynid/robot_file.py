@@ -33,6 +33,11 @@ class ServoModel(Strict):
     factory_current_limit_a: Positive
 
 
+# Names become those of files and folders: they begin like a word and lead to no other folder.
+NAME_PATTERN = r"^\w[^/\\\x00-\x1f\x7f]*$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
+
+
 class Joint(Strict):
     """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction only.
 
@@ -42,7 +47,7 @@ class Joint(Strict):
     For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
     """
 
-    name: str
+    name: Name
     servo_id: Annotated[int, Field(ge=0, le=252)] | None = None
     servo_model: str | None = None
     lower_deg: float | None = None
@@ -214,7 +219,7 @@ class RobotFile(Strict):
     """
 
     schema_version: Literal[1]
-    name: str
+    name: Name
     title: str
     urdf: str
     xacro: str | None = None

@@ -7,6 +7,7 @@ import pytest
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import TRANSITION_RAD_S, compile_single
+from dynid.control.holding_check import HoldingTorque
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.errors import SafetyError
 from dynid.export.mjcf import PlantOptions, build_spec
@@ -107,3 +108,60 @@ def test_positions_out_of_range_are_refused_instead_of_answered_wrongly():
             dynamics(q, still, still, phi)
     q[2], q[-1] = 3.4, 50.0  # the decoupled axis has no such range
     assert np.isfinite(dynamics(q, still, still, phi)).all()
+
+
+# -- what an arm is held by, against what a law expects --------------------------------------------------------
+
+Q = np.array(ROBOT.rest_posture)
+STILL = np.zeros(N)
+
+
+def law_of(mount=None, scale=1.0):
+    model, arm = model_of(mount, scale=scale)
+    return GravityCompensation(model, compile_single(arm))
+
+
+def held(tau, dq=STILL, seconds=1.0):
+    found = HoldingTorque(ROBOT)
+    for k in range(round(100 * seconds)):
+        found.note(10**9 + k * 10**7, Q, dq, tau)
+    return found
+
+
+@pytest.fixture(scope="module")
+def right_law():
+    return law_of()
+
+
+GRAVITY = law_of().torque(Q, STILL, Q, STILL, STILL)
+FRICTION = 0.04 * ROBOT.torque_limits
+
+
+@pytest.mark.parametrize("extra", [0.0, 1.0, -1.0])
+@pytest.mark.parametrize("factor", [0.8, 1.0, 1.2])
+def test_friction_and_a_rough_model_are_no_contradiction(right_law, extra, factor):
+    held(factor * GRAVITY + extra * FRICTION).refuse_contradiction(right_law)
+
+
+def test_another_mount_is_one_at_once_by_name():
+    model, arm = model_of("hanging")
+    for law in (law_of("hanging"), ComputedTorque(SETTINGS, model, compile_single(arm))):
+        for seconds in (0.05, 2.0):
+            with pytest.raises(SafetyError, match=rf"is held by -?\d\.\d+ N m, but {law.name} expects -?\d\.\d+ N m"):
+                held(GRAVITY, seconds=seconds).refuse_contradiction(law)
+
+
+def test_a_load_that_the_model_does_not_know_is_one_once_the_arm_stands(right_law):
+    tau = GRAVITY + 3.0 * np.eye(N)[1]
+    held(tau, seconds=0.1).refuse_contradiction(right_law)  # it may just have been braked
+    with pytest.raises(SafetyError, match=ROBOT.joint_names[1]):
+        held(tau).refuse_contradiction(right_law)
+
+
+def test_an_arm_that_leans_on_something_is_none(right_law):
+    held(0.02 * GRAVITY + 1e-3).refuse_contradiction(right_law)
+
+
+@pytest.mark.parametrize(("tau", "dq"), [(STILL, STILL), (-GRAVITY, 0.5 + STILL), (np.nan * STILL, np.nan * STILL)])
+def test_without_torque_or_in_motion_nothing_is_said(right_law, tau, dq):
+    held(tau, dq).refuse_contradiction(right_law)

@@ -1,5 +1,7 @@
 """Whole motions against every limit, before the first current flows."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,8 @@ from dynid.model.standard import from_file
 from dynid.robot import load_robot
 from dynid.simulation.plant.arm import nominal_standard
 from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import LONGEST_S
+from dynid.trajectory.polynomial import through_points
 from dynid.trajectory.trajectory import approach, through
 
 ROBOT = load_robot("crane_x7")
@@ -96,3 +100,20 @@ def test_contact_of_links_names_both(torques, collision):
     checker(torques).check([motion])
     with pytest.raises(SafetyError, match=r"refused: \w+ and \w+ touch at \d+\.\d+ s, at \(.*\) deg"):
         checker(torques, collision).check([motion])
+
+
+def test_the_longest_motion_takes_little_memory_and_its_end_is_looked_at(torques):
+    """An hour at 2 ms, in rows of eight joints and a dozen arrays, would be a gigabyte."""
+    rest, beyond = REST.copy(), REST.copy()
+    beyond[0] = 1.05 * ROBOT.upper[0]
+    times = np.array([0.0, LONGEST_S - 20.0, LONGEST_S])
+    check = checker(torques)
+    check.check([approach(REST, REST, NAMES)])
+    tracemalloc.start()
+    try:
+        with pytest.raises(SafetyError, match=rf"{NAMES[0]} is at .* at 35\d\d\.\d+ s"):
+            check.check([through_points("long", NAMES, times, np.array([rest, rest, beyond]), np.zeros((3, 8)))])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 2**20

@@ -16,6 +16,7 @@ from dynid.simulation.plant.arm import ArmPlant
 
 STILL = np.zeros(8)
 CYCLE_S = 0.001
+SIDEWAYS = np.array([0.8, 0.9, 0.6, -0.8, 0.3, 0.4, 0.2, 0.0])
 LEANING = np.array([0.0, 0.6, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
 
 
@@ -126,15 +127,15 @@ def test_a_joint_that_is_not_read_keeps_its_load(hold: Hold, robot: Robot, middl
 
 
 def test_a_stop_holds_then_lets_down_then_ends() -> None:
-    settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_dwell_s=0.1, stop_time_s=2.0)
+    settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_dwell_s=0.1, lower_dwell_s=0.1)
     stop = StopSequence(settings)
     stop.begin(settings.hold_s)
     strengths = []
     while not stop.done:
         stop.advance(still=True, unloaded=False, step_s=CYCLE_S)
         strengths.append(stop.strength)
-    assert strengths[:499] == [1.0] * 499 and strengths[-1] == 0.0 and len(strengths) == pytest.approx(700, abs=2)
-    assert np.diff(strengths[500:]) == pytest.approx(-CYCLE_S / 0.2)
+    assert strengths[:499] == [1.0] * 499 and strengths[-1] == 0.0 and len(strengths) == pytest.approx(800, abs=2)
+    assert np.diff(strengths[500:695]) == pytest.approx(-CYCLE_S / 0.2) and stop.cushion <= 0.0 and stop.rested
     stop.begin(0.0)
     for _ in range(100):
         assert not stop.done
@@ -143,14 +144,16 @@ def test_a_stop_holds_then_lets_down_then_ends() -> None:
 
 
 def test_an_arm_that_never_comes_to_rest_is_let_down_in_time() -> None:
-    settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_time_s=1.0)
-    stop = StopSequence(settings)
-    stop.begin(0.5)
-    strengths = []
-    while not stop.done:
-        stop.advance(still=False, unloaded=True, step_s=CYCLE_S)
-        strengths.append(stop.strength)
-    assert len(strengths) == 1000 and strengths[798] == 1.0 and strengths[-1] == pytest.approx(0.0, abs=0.02)
+    settings = SafetySettings(hold_s=0.5, lower_s=0.2, lower_from_s=0.8, stop_time_s=1.0, longest_stop_s=3.0)
+    for seen, cycles in ((False, 1000), (True, 3000)):
+        stop = StopSequence(settings)
+        stop.begin(0.5)
+        strengths = []
+        while not stop.done:
+            stop.advance(still=False, unloaded=True, step_s=CYCLE_S, seen=seen)
+            strengths.append(stop.strength)
+        assert len(strengths) == cycles and strengths[798] == 1.0 and strengths[-1] == pytest.approx(0.0, abs=0.02)
+        assert not stop.rested and stop.cushion == 1.0
 
 
 # -- with the simulated arm ----------------------------------------------------------------------------------------
@@ -208,8 +211,9 @@ def test_a_moving_arm_is_braked_at_once_and_held_within_a_second(
     assert np.abs(arm.plant.q - q).max() < 0.25
 
 
-def test_the_arm_is_let_down_slowly_and_not_onto_a_stop(robot: Robot) -> None:
-    arm = Driven(robot, LEANING, 3)  # leaning over
+@pytest.mark.parametrize("q", [LEANING, SIDEWAYS], ids=["leaning over", "sideways"])
+def test_the_arm_is_let_down_until_it_rests_and_does_not_fall_then(robot: Robot, q: np.ndarray) -> None:
+    arm = Driven(robot, q, 3)
     arm.guard.handle(GuardEvent.ENABLE)
     for _ in range(800):
         arm.cycle(None, 0.0)  # held where it was enabled
@@ -219,8 +223,13 @@ def test_the_arm_is_let_down_slowly_and_not_onto_a_stop(robot: Robot) -> None:
     while arm.guard.torque_needed:
         arm.cycle(None, 0.0)
         assert np.abs(arm.plant.dq).max() < 1.0  # falling, it would be faster
-        assert (arm.plant.q > robot.lower - 0.04).all() and (arm.plant.q < robot.upper + 0.04).all()
     assert arm.plant.q[1] > held[1] + 0.1  # it was let down indeed
+    assert not arm.guard.stop_text
+    rested, arm.speeds = arm.plant.q.copy(), []
+    for _ in range(1000):  # torque is off
+        arm.plant.set_currents(STILL)
+        arm.plant.advance(CYCLE_S)
+    assert np.abs(arm.plant.q - rested).max() < 0.02
     assert arm.guard.handle(GuardEvent.STOPPED) is GuardState.DISABLED
 
 

@@ -240,13 +240,17 @@ def test_stopping_an_arm_without_load_ends_when_all_joints_stand_still(guard: Sa
 
 
 def test_stopping_is_bounded_in_time(robot: Robot, middle: np.ndarray) -> None:
-    guard = SafetyGuard(robot, SafetySettings(stop_time_s=0.05))
-    guard.handle(GuardEvent.ENABLE)
-    guard.handle(GuardEvent.DISABLE)
-    for _ in range(50):
-        assert guard.torque_needed
-        guard.filter(None, 0.0, middle, np.ones(8))
-    assert not guard.torque_needed
+    guard = SafetyGuard(robot, SafetySettings(stop_time_s=0.05, longest_stop_s=0.1))
+    guard.filter(None, 0.0, middle, np.zeros(8))
+    for seen, cycles in ((np.arange(8) > 0, 50), (None, 100)):
+        guard.handle(GuardEvent.ENABLE)
+        guard.handle(GuardEvent.DISABLE)
+        for _ in range(cycles):
+            assert guard.torque_needed
+            guard.filter(None, 0.0, middle, np.ones(8), seen)
+        assert not guard.torque_needed
+        assert ("torque went off after 0.1 s while" in guard.stop_text) == (seen is None)  # it is said
+        guard.handle(GuardEvent.STOPPED)
 
 
 def test_the_current_limit_falls_with_warmth(guard: SafetyGuard, robot: Robot, middle: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Words in which an arm's interlocks name who publishes."""
+"""What an arm's interlocks hear of two publishers, and the words in which they name them."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +7,11 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
-from dynid.nodes.arm_interlocks import publishers
+from std_msgs.msg import String
+
+from dynid.nodes.arm_interlocks import OneSource, publishers
+from dynid.nodes.common import LATCHED
+from dynid.nodes.supervisor import Supervisor
 
 
 def node(*names: tuple[str, str]) -> Any:
@@ -26,3 +30,39 @@ def test_a_publisher_whose_node_is_not_known_yet_is_told_in_words() -> None:
 
 def test_a_publisher_that_is_gone_is_no_error() -> None:
     assert publishers(node(), "t") == "its publisher has left"
+
+
+def test_what_a_second_source_says_never_counts_and_does_not_stay(domain: str) -> None:
+    """A forger that comes and goes while nothing moves must leave no mount behind."""
+    heard: list[str] = []
+    found: list[str] = []
+    with Supervisor() as listening, Supervisor() as others:
+        driver = others.node.create_publisher(String, "settings", LATCHED)
+        driver.publish(String(data="upright"))
+        source = OneSource(
+            listening.node, String, "settings", lambda message: heard.append(message.data), LATCHED, found.append
+        )
+        listening.wait(lambda: heard == ["upright"], 10.0, "the driver's settings")
+        forger = others.node.create_publisher(String, "settings", LATCHED)
+        forger.publish(String(data="hanging"))
+        listening.wait(lambda: bool(found), 10.0, "the finding")
+        assert "2 publishers send settings" in source.refusal
+        driver.publish(String(data="not now"))
+        forger.publish(String(data="hanging"))
+        others.node.destroy_publisher(forger)
+        listening.wait(lambda: heard[-1] == "not now", 10.0, "what the driver has latched")
+        assert "hanging" not in heard and not source.refusal
+
+
+def test_a_source_that_comes_and_goes_unseen_is_noticed() -> None:
+    asked: list[Any] = []
+    fake = SimpleNamespace(
+        create_subscription=lambda *args, **more: None,
+        create_timer=lambda seconds, callback: asked.append(callback),
+        get_publishers_info_by_topic=lambda topic: [],
+    )
+    source = OneSource(fake, String, "settings", asked.append, LATCHED, asked.append)
+    source._note(1, 1)
+    assert not asked
+    source._note(1, 2)  # one came and one went
+    assert asked == [source._renew]

@@ -6,9 +6,19 @@ import sys
 
 import pytest
 
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rclpy.node import Node
+from std_msgs.msg import String
+
 from dynid.errors import NodeError
 from dynid.nodes import domain as module
-from dynid.nodes.domain import CHOSEN, PrivateDomain
+from dynid.nodes.chain import refuse_company
+from dynid.nodes.collect import states_arrive
+from dynid.nodes.domain import CHOSEN, PrivateDomain, reserve_chain
+from dynid.nodes.supervisor import Supervisor
+from dynid.recording.settings import ExperimentSettings
 
 HOLD = """
 import sys
@@ -56,3 +66,34 @@ def test_the_users_choice_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     with PrivateDomain() as one, PrivateDomain() as other:
         assert one.number == other.number == "7"
     assert os.environ[CHOSEN] == "7"
+
+
+def test_one_chain_in_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two demos in the user's domain: the second would stop the first one's arm."""
+    monkeypatch.setenv(CHOSEN, "7")
+    assert PrivateDomain().chosen
+    with reserve_chain("7"), reserve_chain("8"), pytest.raises(NodeError, match="drives an arm in ROS domain 7"):
+        reserve_chain("7")
+    reserve_chain("7").close()
+
+
+def test_nodes_of_another_start_are_company() -> None:
+    with PrivateDomain() as own:
+        refuse_company(own.number)
+        with Supervisor() as other:
+            node = Node("executor", context=other.node.context)
+            with pytest.raises(NodeError, match=f"executor already run in ROS domain {own.number}"):
+                refuse_company(own.number)
+            node.destroy_node()
+
+
+def test_a_message_that_is_no_experiment_ends_no_client() -> None:
+    with PrivateDomain(), Supervisor() as call:
+        good = ExperimentSettings(trajectory="a", profile="b", controller="c", gains={}, duration_s=1.0)
+        for text in ("{not json", "[]", good.model_dump_json(), "", '{"duration_s": -1}'):
+            call._on_experiment(String(data=text))
+        assert call.experiment == good
+        call.reports["executor"] = DiagnosticStatus(values=[KeyValue(key="state_age_s", value="soon")])
+        assert not states_arrive(call)
+        call.reports["executor"].values[0].value = "0.01"
+        assert states_arrive(call)

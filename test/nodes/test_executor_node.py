@@ -322,6 +322,7 @@ def test_of_two_sources_neither_moves_the_arm(client: Supervisor, node: Process,
     kind, quality = (JointState, STREAM) if topic == "joint_states" else (String, LATCHED)
     forger = client.node.create_publisher(kind, topic, quality)
     client.wait(lambda: f"publishers send {topic}" in node.log.read_text(), 30.0, "the finding")
+    client.wait(lambda: f"publishers send {topic}" in client.reports["executor"].message, 10.0, "the diagnosis")
     for call in ("hold", "execute"):
         with pytest.raises(NodeError, match=f"2 publishers send {topic} .*supervisor.*end all but one"):
             client.set_parameters("executor", {"trajectory": "demo_validation"})
@@ -410,9 +411,17 @@ def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node:
         port="-",
         dynid_version="0",
     )
-    wrong = settings.model_copy(update={"gravity_m_s2": (x, y, -z)})
-    publisher.publish(String(data=wrong.model_dump_json()))
-    arm.wait(lambda: "for mount 'hanging', but robot.yaml now says" in node.last_error(), "the refusal")
+    constants = tuple(2.0 * ROBOT.torque_constants)
+    for changed, words in (
+        ({"torque_constants_nm_per_a": constants}, "start driver and executor with the same robot.yaml"),
+        ({"joint_names": ROBOT.joint_names[::-1]}, "hardware_settings name the joints"),
+        ({"cycle_s": 1e-9}, "cycle_s is 1e-09, expected 0.0005 to 0.02"),
+        ({"gravity_m_s2": (x, y, -z)}, "for mount 'hanging', but robot.yaml now says"),
+    ):
+        publisher.publish(String(data=settings.model_copy(update=changed).model_dump_json()))
+        arm.wait(lambda words=words: words in node.last_error(), "the refusal")
+        with pytest.raises(NodeError, match="what drives the arm is not known"):
+            client.trigger("executor/hold")
     publisher.publish(String(data=settings.model_dump_json()))
     client.set_parameters("executor", {"controller": "gravity_compensation"})
     client.trigger("executor/hold")

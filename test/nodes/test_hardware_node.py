@@ -448,6 +448,7 @@ def test_a_cable_that_was_pulled_is_found_again_on_request(
         with pytest.raises(NodeError, match="nothing to reopen"):
             client.trigger("hardware/reopen")
     client.wait(lambda: "was lost" in message(client), 20.0, "the loss of the port")
+    assert "TORQUE MAY STILL BE ON" in message(client) and "call hardware/reopen" in message(client)
     with pytest.raises(NodeError, match="does not exist"):
         client.trigger("hardware/reopen")
     again = EmulatedServoBus(ROBOT, IndependentAxesPlant(ROBOT), wire_time=False, link=link)

@@ -155,16 +155,29 @@ def test_varying_layouts_are_decoded_singly() -> None:
     np.testing.assert_array_equal(series.stamp_ns, STAMP + np.arange(9))
 
 
+def test_malformed_messages_are_left_out_and_counted() -> None:
+    """Whatever a peer has published on a topic, the arm's own states are kept."""
+    values = np.random.default_rng(5).standard_normal((9, 3, 3))
+    messages = [store_joint_state(STAMP + k, "base", NAMES, *v) for k, v in enumerate(values)]
+    messages[0] = messages[0][:-9]
+    messages[4] = store_joint_state(STAMP + 4, "", NAMES, *np.ones((2, 3)), np.ones(1))
+    messages[6] = b"\0\1"
+    series = joint_series(content(JOINT_STATE, messages))
+    kept = [1, 2, 3, 5, 7, 8]
+    assert (series.left_out, series.singly_decoded) == (3, 0)
+    assert series.reason.startswith("message 0 of topic '/topic' cannot be decoded")
+    np.testing.assert_array_equal(series.stamp_ns, STAMP + np.array(kept))
+    np.testing.assert_array_equal(np.stack(list(series.values.values()), axis=1), values[kept])
+
+
 def test_refused_series() -> None:
     good = store_joint_state(STAMP, "", NAMES, *np.ones((3, 3)))
     with pytest.raises(DataError, match="holds no messages"):
         joint_series(content(JOINT_STATE, []))
     with pytest.raises(DataError, match=r"is of type std_msgs/msg/String, expected sensor_msgs"):
         joint_series(content(STRING, [encode_string("x")]))
-    with pytest.raises(DataError, match="message 1 of topic '/topic' cannot be decoded"):
-        joint_series(content(JOINT_STATE, [good, good[:-9]]))
-    with pytest.raises(DataError, match="message 1 of '/topic' has no effort for each joint"):
-        joint_series(content(JOINT_STATE, [good, store_joint_state(STAMP, "", NAMES, *np.ones((2, 3)), np.ones(1))]))
+    with pytest.raises(DataError, match="message 0 of topic '/topic' cannot be decoded"):
+        joint_series(content(JOINT_STATE, [good[:-9], good[:40]]))
     with pytest.raises(DataError, match="lacks the joint c; its joints are: a, shoulder_joint, bb"):
         joint_series(content(JOINT_STATE, [good]), ("a", "c"))
     message = decode(store_reference(STAMP, "", NAMES, *np.ones((3, 3))), JOINT_TRAJECTORY)

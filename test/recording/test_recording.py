@@ -168,6 +168,18 @@ def test_commands_that_are_all_nan_mean_no_command(experiment, tmp_path: Path) -
     assert recording.notes == ("3 of 200 messages of '/joint_commands' hold no command (NaN) and were skipped",)
 
 
+def test_what_peers_have_published_is_left_out_with_a_note(experiment, tmp_path: Path) -> None:
+    stamp, raw = experiment.messages["joint_states"][7]
+    experiment.messages["joint_states"][7] = (stamp, raw[:50])
+    stamp, _ = experiment.messages["experiment"][0]
+    experiment.messages["experiment"].insert(0, (stamp, encode_string("{not json")))
+    recording = load_recording(experiment.write(tmp_path / "bag"))
+    assert len(recording.time) == 199 and recording.experiment is not None
+    states, experiments = recording.notes
+    assert states.startswith("1 malformed messages of '/joint_states' were left out; the first: message 7 of")
+    assert experiments.startswith("1 messages of 'experiment' were left out; the first: topic 'experiment' holds no")
+
+
 def test_missing_joint_and_missing_field(experiment, tmp_path: Path) -> None:
     effort = JointStateEncoder(("shoulder", "elbow"), fields=("effort",))
     good = experiment.messages["joint_commands"]

@@ -382,17 +382,19 @@ from plain_bus import IndependentAxesPlant
 from dynid.simulation.bus.process import serve
 from pathlib import Path
 robot = load_robot("crane_x7")
-serve(robot, IndependentAxesPlant(robot), link=Path(sys.argv[1]), ignore_interrupt=sys.argv[2] == "ignore")
+clock = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+serve(robot, IndependentAxesPlant(robot), link=Path(sys.argv[1]), ignore_interrupt=sys.argv[2] == "ignore", clock=clock)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_served_in_a_process_it_ends_by_signal_and_reports(tmp_path: Path, number: signal.Signals) -> None:
     link = tmp_path / "ttyARM"
-    command = [sys.executable, "-c", SERVE, str(link), "no"]
+    clock = tmp_path / "clock"
+    command = [sys.executable, "-c", SERVE, str(link), "no", str(clock)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline().strip() == str(link)
+        assert process.stdout.readline().strip() == str(link) and clock.is_file()
         handler = PortHandler(str(link))
         handler.setBaudRate(3_000_000)
         for frame in ((2, 11, 0), (2, 64, 1)):
@@ -401,6 +403,7 @@ def test_served_in_a_process_it_ends_by_signal_and_reports(tmp_path: Path, numbe
         process.send_signal(number)
         summary = json.loads(process.stdout.read())
         assert process.wait(60) == 0
+    assert not clock.exists() and not link.is_symlink()
     assert summary["torque_enabled"] == [True] + [False] * 7
     assert summary["max_abs_current_a"][0] == pytest.approx(1193 * 0.00269)
     assert not link.is_symlink()

@@ -158,6 +158,7 @@ def test_amplitudes_beyond_the_limits_are_refused(robot, tmp_path):
         (("speed_factors", "normal"), [0.3, 0.6], "2 entries, expected 3"),
         (("speed_factors", "normal"), [0.3, 0.6, 1.5], "less than or equal to 1"),
         (("profiles", "paper", "amplitudes_deg"), {}, "amplitude row 'A' is not defined"),
+        (("trajectories", "../../escape"), {"concatenate": ["PA01"]}, "String should match"),
         (("patterns", "single"), [{"joints": [1, 2, 3]}], "at most 2"),
     ],
 )

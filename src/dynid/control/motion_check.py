@@ -18,6 +18,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 
 STEP_S = 0.002
+BLOCK = 20_000  # moments that are looked at together: so much memory it takes, however long the motion is
 TOLERANCE = 1e-6  # relative, of a limit: what rounding may cost
 HELD_S = 10.0  # so long the end of a motion counts as held
 CURRENT_SHARE = 0.9  # of the current limit; the rest is the feedback's
@@ -96,20 +97,26 @@ class MotionCheck:
         """
         load = np.zeros(len(self._names))
         for number, part in enumerate(parts, 1):
-            count = int(np.ceil(part.duration / STEP_S))
-            times = np.linspace(0.0, part.duration, count + 1)
-            q, dq, ddq = part.sample_all(times)
-            limits = self._limits
-            self._within(part, times, q, (limits.lower, limits.upper), "is at {:.2f} deg", np.rad2deg)
-            self._within(part, times, dq, (-limits.velocity, limits.velocity), "moves at {:.3f} rad/s")
-            bound = (-limits.acceleration, limits.acceleration)
-            self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
-            if self.torques is not None:
-                bound = (-limits.torque, limits.torque)
-                tau = self.torques(q, dq, ddq)
-                self._within(part, times, tau, bound, "needs {:.3f} N m")
-                load = self._no_overload(part, times, tau, load, last=number == len(parts))
-            self._no_contact(part, times, q)
+            times = np.linspace(0.0, part.duration, int(np.ceil(part.duration / STEP_S)) + 1)
+            for begin in range(0, len(times), BLOCK):
+                last = number == len(parts) and begin + BLOCK >= len(times)
+                load = self._check_block(part, times[begin : begin + BLOCK], load, last=last)
+
+    def _check_block(self, part: Motion, times: FloatArray, load: FloatArray, *, last: bool) -> FloatArray:
+        """Moments of one motion, after which `load` (n,) is left of the overload, as it was before."""
+        q, dq, ddq = part.sample_all(times)
+        limits = self._limits
+        self._within(part, times, q, (limits.lower, limits.upper), "is at {:.2f} deg", np.rad2deg)
+        self._within(part, times, dq, (-limits.velocity, limits.velocity), "moves at {:.3f} rad/s")
+        bound = (-limits.acceleration, limits.acceleration)
+        self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
+        if self.torques is not None:
+            bound = (-limits.torque, limits.torque)
+            tau = self.torques(q, dq, ddq)
+            self._within(part, times, tau, bound, "needs {:.3f} N m")
+            load = self._no_overload(part, times, tau, load, last=last)
+        self._no_contact(part, times, q)
+        return load
 
     def _within(
         self,

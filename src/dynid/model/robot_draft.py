@@ -1,5 +1,6 @@
 """A first robot.yaml from a URDF: what the URDF says, and as questions what only a person can decide."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, 
 from dynid.model.urdf_tree import UrdfJoint, UrdfTree, read_tree
 from dynid.resources import guarded, whole_folder, write_whole
 from dynid.robot import FloatArray, RobotFile
+from dynid.robot_file import NAME_PATTERN
 
 GRAVITY_M_S2 = 9.80665
 DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # where the URDF gives none
@@ -279,6 +281,8 @@ def draft_robot(
 
 def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], total_mass_kg: float | None) -> Draft:
     """See `draft_robot`."""
+    if not re.match(NAME_PATTERN, name):
+        raise ConfigurationError(f"the robot's name is '{name}'; expected a word without slashes, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))
     joints, beyond = _axes(tree, tip, decoupled)
     chain = tuple(joint.name for joint in joints)

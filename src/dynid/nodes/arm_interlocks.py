@@ -70,6 +70,8 @@ class OneSource:
     """Subscribes to a topic that control rests on, and says so when more than one node publishes it.
 
     The middleware reports every publisher that comes or goes, so a second one is noticed before its first message.
+    While there are two, no message counts. What somebody has said who is gone must not stay: once one publisher is
+    left, a new subscription asks it for what it has latched.
 
     Args:
         node: creates the subscription.
@@ -92,16 +94,45 @@ class OneSource:
         *,
         raw: bool = False,
     ) -> None:
-        self._node, self._topic, self._found = node, topic, found
-        self.count = 0
+        self._node, self._topic, self._found, self._callback = node, topic, found, callback
+        self._what, self._raw, self._quality = message_type, raw, quality
+        self._renewal: Any = None
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        self.count = self._seen = 0
         events = SubscriptionEventCallbacks(matched=self._on_matched)
-        node.create_subscription(message_type, topic, callback, quality, raw=raw, event_callbacks=events)
+        self._subscription = self._node.create_subscription(
+            self._what, self._topic, self._on_message, self._quality, raw=self._raw, event_callbacks=events
+        )
+
+    def _on_message(self, message: Any) -> None:
+        if self.count <= 1:
+            self._callback(message)
 
     def _on_matched(self, info: Any) -> None:
         assert isinstance(info, QoSSubscriptionMatchedInfo)
-        self.count = info.current_count
+        self._note(info.current_count, info.total_count)
+
+    def _note(self, present: int, ever: int) -> None:
+        """How many publishers there are, and were since the subscription was made."""
+        others = self.count > 1 or self.count + ever - self._seen > 1  # also one that has left again meanwhile
+        self.count, self._seen = present, ever
         if self.count > 1:
             self._found(self.text)
+        elif self.count == 1 and others and self._quality.durability == DurabilityPolicy.TRANSIENT_LOCAL:
+            self._renew_soon()
+
+    def _renew_soon(self) -> None:
+        """Not within the subscription's own event."""
+        if self._renewal is None:
+            self._renewal = self._node.create_timer(0.0, self._renew)
+
+    def _renew(self) -> None:
+        self._node.destroy_timer(self._renewal)
+        self._renewal = None
+        self._node.destroy_subscription(self._subscription)
+        self._subscribe()
 
     @property
     def text(self) -> str:

@@ -3,22 +3,28 @@
 What the launch files do with ROS's launch, this does without it, for machines that have only the wheels.
 """
 
+import contextlib
+import signal
 import tempfile
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Protocol
 
 from dynid.errors import NodeError
 from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
-from dynid.nodes.domain import PrivateDomain
-from dynid.nodes.processes import Process, ProcessGroup
+from dynid.nodes.domain import PrivateDomain, reserve_chain
+from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
 
 PORT_TIMEOUT_S = 30.0
 STATES_TIMEOUT_S = 20.0
+COMPANY_S = 2.0  # so long nodes take to be discovered
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+OURS = ("hardware", "executor", "recorder", "identification")
 
 
 class Layout(Protocol):
@@ -78,12 +84,38 @@ class ChainOptions:
     motor: tuple[str, ...] = ()
 
 
+def _interrupt(number: int, _: FrameType | None) -> None:
+    """The terminal is gone, or somebody ends us: the same as Ctrl-C, so that the arm comes to rest first."""
+    raise KeyboardInterrupt
+
+
+def refuse_company(domain: str) -> None:
+    """Raise NodeError where nodes of another arm run in a domain, such as those of a launch file."""
+    with Supervisor() as call:
+        end_s = call.now() + COMPANY_S
+        call.wait(lambda: call.now() >= end_s or bool(_company(call)), 10 * COMPANY_S, "the passing of time")
+        if found := _company(call):
+            raise NodeError(
+                f"{', '.join(found)} already run in ROS domain {domain}: end them, or choose another ROS_DOMAIN_ID"
+            )
+
+
+def _company(call: Supervisor) -> list[str]:
+    return sorted(name for name in call.node.get_node_names() if name in OURS)
+
+
 class Chain:
     """The running chain. Use it as a context manager: leaving it ends every process, the hardware node first."""
 
     def __init__(self, robot: Robot, options: ChainOptions, logs: Path) -> None:
         self.robot, self.options = robot, options
         self._domain = PrivateDomain()
+        try:
+            self._only = reserve_chain(self._domain.number)
+        except NodeError:
+            self._domain.release()
+            raise
+        self._signals = contextlib.ExitStack()
         self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
         held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
@@ -100,6 +132,7 @@ class Chain:
         return self._supervisor
 
     def __enter__(self) -> "Chain":
+        self._signals.enter_context(signals_handled(dict.fromkeys(ENDING, _interrupt)))
         try:
             self._start()
         except BaseException:
@@ -110,13 +143,17 @@ class Chain:
     def __exit__(self, *_: object) -> None:
         with self._group:  # ends the processes
             pass
+        self._signals.close()
         if self._supervisor is not None:
             self._supervisor.__exit__()
             self._supervisor = None
+        self._only.close()
         self._domain.release()
 
     def _start(self) -> None:
         robot = self.options.robot
+        if self._domain.chosen:
+            refuse_company(self._domain.number)
         if self.options.real_port is None:
             self.arm = self._group.start("simulated_arm", self._simulated_arm_arguments())
         self.recorder = self._group.start_node("recorder_node", "recorder", {"robot": robot})

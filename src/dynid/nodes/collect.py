@@ -12,7 +12,7 @@ from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP
 from dynid.nodes.common import declare
 from dynid.nodes.outputs import BETWEEN, COMMANDED
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
-from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, run_client
+from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, number, run_client
 
 STATES_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 10.0
@@ -135,8 +135,7 @@ def end_recording(call: Supervisor) -> None:
 
 def states_arrive(call: Supervisor) -> bool:
     """Whether the executor receives the arm's states."""
-    age = call.reported("executor", "state_age_s")
-    return bool(age) and float(age) < FRESH_S
+    return number(call.reported("executor", "state_age_s")) < FRESH_S
 
 
 def collect_one(call: Supervisor) -> str:

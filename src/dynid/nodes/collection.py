@@ -17,7 +17,7 @@ from dynid.errors import ConfigurationError
 from dynid.hardware.loop.diagnostics import SERVOS, WARMEST
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import Report
-from dynid.nodes.supervisor import Supervisor
+from dynid.nodes.supervisor import Supervisor, number
 from dynid.recording.completeness import completeness
 from dynid.resources import write_whole
 from dynid.robot import Robot
@@ -128,7 +128,7 @@ def cool_down(call: Supervisor, limit_deg_c: float, report: Report) -> None:
 
     def cool() -> bool:
         report(f"cooling down: {warmest()} deg C, resuming below {limit_deg_c:g}", 0.0, 0.0)
-        return float(warmest()) <= limit_deg_c
+        return number(warmest()) <= limit_deg_c
 
     call.wait(lambda: bool(warmest()), REPORT_TIMEOUT_S, "a report of all servos' temperatures")
     call.wait(cool, COOLING_TIMEOUT_S, f"cooling down to {limit_deg_c:g} deg C")

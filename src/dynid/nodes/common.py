@@ -89,12 +89,17 @@ def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> No
         try:
             check(parameters)
         except Exception as error:
-            reason = str(error) if isinstance(error, DynidError) else f"{type(error).__name__}: {error}"
+            reason = in_words(error)
             node.get_logger().error(f"refused: {reason}")
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
 
     node.add_on_set_parameters_callback(answer)
+
+
+def in_words(error: Exception) -> str:
+    """One line about an error, with its kind where it is none that is raised on purpose."""
+    return str(error) if isinstance(error, DynidError) else f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def string(node: Node, name: str) -> str:
@@ -171,7 +176,7 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
 
 
 def _report_failure(node: Node, error: Exception) -> None:
-    text = f"a callback failed, the node goes on: {type(error).__name__}: {error}"
+    text = f"a callback failed, the node goes on: {in_words(error)}"
     node.get_logger().error(text)
     node.get_logger().debug("".join(traceback.format_exception(error)))
     failed = getattr(node, "callback_failed", None)

@@ -24,6 +24,7 @@ class PrivateDomain:
 
     Attributes:
         number: the domain, as ROS_DOMAIN_ID takes it.
+        chosen: whether the user chose it, so that others may be in it.
 
     Raises:
         NodeError: every domain is in use.
@@ -31,11 +32,12 @@ class PrivateDomain:
 
     def __init__(self) -> None:
         self._reservation: socket.socket | None = None
+        self.chosen = bool(os.environ.get(CHOSEN))
         self.number = os.environ.get(CHOSEN) or self._reserve()
 
     def _reserve(self) -> str:
         for domain in random.sample(range(1, LARGEST_DOMAIN + 1), LARGEST_DOMAIN):
-            reservation = _reserved(domain)
+            reservation = _reserved(f"domain-{domain}")
             if reservation is None:
                 continue
             if _is_free(domain):
@@ -58,11 +60,25 @@ class PrivateDomain:
         self.release()
 
 
-def _reserved(domain: int) -> socket.socket | None:
-    """A socket with the domain's name (man 7 unix, abstract sockets); None if another process holds it."""
+def reserve_chain(domain: str) -> socket.socket:
+    """Keep other chains out of a domain until the socket is closed: their nodes would command each other's arm.
+
+    Raises:
+        NodeError: a chain runs in it.
+    """
+    reservation = _reserved(f"chain-{domain}")
+    if reservation is None:
+        raise NodeError(
+            f"another run of dynid drives an arm in ROS domain {domain}: unset {CHOSEN}, or set it to another number"
+        )
+    return reservation
+
+
+def _reserved(name: str) -> socket.socket | None:
+    """A socket of a name (man 7 unix, abstract sockets); None if another process holds it."""
     reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        reservation.bind(f"\0dynid-ros-domain-{domain}")
+        reservation.bind(f"\0dynid-ros-{name}")
     except OSError:
         reservation.close()
         return None

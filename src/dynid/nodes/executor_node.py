@@ -21,7 +21,8 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.control.control_model import ControlModel, from_model_file
-from dynid.control.controller import load_controller
+from dynid.control.controller import TorqueLaw, load_controller
+from dynid.control.holding_check import HoldingTorque
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
@@ -36,7 +37,7 @@ from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declar
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
-from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests
+from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests, trajectory_name
 from dynid.nodes.outputs import declare_output
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
@@ -74,6 +75,7 @@ class ExecutorNode(Node):
         self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
         self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
+        self._holding, self._settings_refusal = HoldingTorque(self.robot), ""
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
         self._encode_reference = ReferenceEncoder(names)
@@ -84,7 +86,7 @@ class ExecutorNode(Node):
             OneSource(self, String, "hardware_settings", self._on_hardware_settings, LATCHED, self._on_second_source),
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
         )
-        self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10)
+        self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
@@ -131,7 +133,7 @@ class ExecutorNode(Node):
 
     def _exchange(self, name: str | None, model: ControlModel | None, share: float | None) -> None:
         before = self._motion.controller.law
-        self._selection.exchange(name=name, model=model, friction_share=share, switch=self._motion.switch_to)
+        self._selection.exchange(name=name, model=model, friction_share=share, switch=self._take_over)
         if model is not None:
             self._motion.check = self._check()
         law = self._motion.controller.law
@@ -164,8 +166,10 @@ class ExecutorNode(Node):
                 self._selection.set_mount(mount)
                 self._motion.check = self._check()
         except DynidError as error:
+            self._settings_refusal = str(error)
             self.get_logger().error(str(error))
             return
+        self._settings_refusal = ""
         self._selection.prepare()
 
     # -- states ----------------------------------------------------------------------------------------------------
@@ -187,6 +191,8 @@ class ExecutorNode(Node):
         for source in self._sources:
             if source.refusal:
                 raise SafetyError(source.refusal)
+        if self._settings_refusal:
+            raise SafetyError(f"what drives the arm is not known: {self._settings_refusal}")
 
     def _on_state(self, raw: bytes) -> None:
         try:
@@ -198,6 +204,7 @@ class ExecutorNode(Node):
         if state is None:
             return  # states of something else on the same topic
         self._stamp_ns, self._q = state[0], state[1]["position"]
+        self._holding.note(self._stamp_ns, self._q, state[1]["velocity"], state[1]["effort"])
         self._arrival_s = time.monotonic()
         reason, moving = "", self._motion.moving
         try:
@@ -228,6 +235,16 @@ class ExecutorNode(Node):
     def _fresh(self) -> bool:
         return time.monotonic() - self._arrival_s <= STALE_STATE_S
 
+    def _refuse_contradiction(self, law: TorqueLaw) -> None:
+        """A law that a model feeds holds by gravity: not where the arm itself says otherwise."""
+        if law.name in CONTROLLERS[1:]:
+            self._holding.refuse_contradiction(law)
+
+    def _take_over(self, law: TorqueLaw) -> None:
+        if self._motion.active:
+            self._refuse_contradiction(law)
+        self._motion.switch_to(law)
+
     def _refuse_stale(self) -> None:
         self._refuse_second_source()
         age = time.monotonic() - self._arrival_s
@@ -253,8 +270,8 @@ class ExecutorNode(Node):
         except DynidError as error:
             answer.give(False, str(error))
 
-    def _on_trajectory(self, message: JointTrajectory) -> None:
-        name = message.header.frame_id
+    def _on_trajectory(self, raw: bytes) -> None:
+        name = trajectory_name(raw)
 
         def done(plan: MotionPlan | DynidError) -> None:
             refusal = self._begin(plan, FROM_TOPIC, name)
@@ -264,7 +281,7 @@ class ExecutorNode(Node):
 
         try:
             self._refuse_busy()
-            self._requests.from_message(message, self._q, done)
+            self._requests.from_message(raw, self._q, done)
         except DynidError as error:
             self.get_logger().error(str(error))
             self._report.refused(name, str(error), name)
@@ -279,6 +296,7 @@ class ExecutorNode(Node):
             return str(plan)
         try:
             self._refuse_stale()
+            self._refuse_contradiction(self._motion.controller.law)
             self._motion.begin(plan, self._q, self._stamp_ns)
         except DynidError as error:
             return str(error)
@@ -298,15 +316,16 @@ class ExecutorNode(Node):
 
     def _hold(self) -> str:
         self._refuse_stale()
+        self._refuse_contradiction(self._motion.controller.law)
         self._motion.hold(self._q, self._stamp_ns)
         return f"holding with {self._motion.controller.law.name}"
 
     def _on_release(self, answer: Answer) -> None:
         if self._motion.moving and self._motion.phase != "cancelled":
             answer.give(False, f"a motion is running (phase {self._motion.phase}); cancel it first")
-        elif self._requests.preparation.busy:
-            answer.give(False, "a motion is being checked; cancel it first")
-        elif self._motion.moving and self._fresh():
+            return
+        self._requests.preparation.withdraw(SafetyError("released while it was being checked"))
+        if self._motion.moving and self._fresh():
             self._waiting.append(answer)  # it brakes; let go of it when it stands
         else:
             self._let_go(answer)
@@ -332,7 +351,8 @@ class ExecutorNode(Node):
         values |= {f"tracking_{key}": str(value) for key, value in tracking.items()}
         lost = motion.active and not self._fresh()
         text = f"no joint_states for {age:.1f} s: has the hardware node ended?" if lost else phase
-        report = [DiagnosticStatus("executor", 2 if lost else 0, text, "", values)]
+        doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
+        report = [DiagnosticStatus("executor", 2 if lost or doubt else 0, doubt or text, "", values)]
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))
 
 

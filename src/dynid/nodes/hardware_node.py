@@ -24,13 +24,31 @@ from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.loop.cycle import ControlLoop
-from dynid.hardware.loop.diagnostics import WARN, driver_settings, line_status, loop_status, servo_status, state_text
+from dynid.hardware.loop.diagnostics import (
+    FOUND_AGAIN,
+    WARN,
+    driver_settings,
+    line_status,
+    loop_status,
+    servo_status,
+    state_text,
+)
 from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
 from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
-from dynid.nodes.common import LATCHED, STREAM, ManagedNode, check_parameters, declare, run_node, serve_trigger, string
+from dynid.nodes.common import (
+    LATCHED,
+    STREAM,
+    ManagedNode,
+    check_parameters,
+    declare,
+    in_words,
+    run_node,
+    serve_trigger,
+    string,
+)
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.robot import FloatArray, load_robot
 
@@ -111,9 +129,9 @@ class HardwareNode(ManagedNode):
             self._arm = arm  # closed below if what follows fails
             arm.open()
             self._rate = find_rate(arm, int(self.get_parameter("rate_hz").value))
-        except DynidError as error:
+        except Exception as error:  # a parameter may hold anything, and an error must not end the node
             self._close_arm()
-            self.get_logger().error(str(error))
+            self.get_logger().error(in_words(error))
             return TransitionCallbackReturn.FAILURE
         log = self.get_logger()
         (log.warning if self._rate.too_fast else log.info)(f"cycle rate {self._rate}")
@@ -217,7 +235,7 @@ class HardwareNode(ManagedNode):
     def _on_end(self, error: BaseException | None) -> None:
         loop = self._loop
         if loop is not None and loop.torque_off_unconfirmed is not None:
-            self.get_logger().fatal(f"TORQUE MAY STILL BE ON, switch the arm's power off: {error}")
+            self.get_logger().fatal(f"{error}; {FOUND_AGAIN}")
         elif error is not None:
             self.get_logger().error(f"the control loop ended, torque is off: {error}")
 

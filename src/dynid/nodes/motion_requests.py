@@ -5,23 +5,26 @@ By name (a trajectory, or the excitation of one joint), from a file, or as Joint
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from trajectory_msgs.msg import JointTrajectory
 
 from dynid.control.controller import ControllerSettings
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionLimits
 from dynid.control.open_loop import PREFIX, excited_joint, plan_excitation
 from dynid.control.plan import MotionPlan, plan_motion
-from dynid.errors import ConfigurationError, DynidError
+from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.nodes.preparation import Preparation
+from dynid.recording.messages import JOINT_TRAJECTORY, decode
 from dynid.robot import FloatArray
 from dynid.trajectory.families import Excitation
-from dynid.trajectory.files import is_file_name, load_trajectory_file, spread_points
+from dynid.trajectory.files import MOST_POINTS, is_file_name, load_trajectory_file, spread_points
 from dynid.trajectory.motion import Motion
 
 FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
+MOST_BYTES = 400 * MOST_POINTS  # of a serialized message: position, speed and acceleration of sixteen joints
+LONGEST_NAME = 200
 Outcome = Callable[[MotionPlan | DynidError], None]
 
 
@@ -69,25 +72,43 @@ class MotionRequests:
         joint = excited_joint(robot, name)
         return plan_excitation(robot, self._controller, joint, start, check, self._limits, check.torques)
 
-    def from_message(self, message: JointTrajectory, q: FloatArray, done: Outcome) -> None:
-        """A trajectory_msgs/JointTrajectory, at whose end the arm is held; arguments and errors as of `by_name`."""
+    def from_message(self, raw: bytes, q: FloatArray, done: Outcome) -> None:
+        """A serialized JointTrajectory, at whose end the arm is held; `done` and errors as of `by_name`.
+
+        It is decoded beside the control as well: that takes a second where it has many points.
+        """
         start = self._motion.start_posture(q)
-        name = message.header.frame_id or "joint_trajectory"
         joints = self._excitation.robot.joint_names
-        self._prepare(lambda: message_motion(name, message, joints, start), start, done, to_rest=False)
+        self._prepare(lambda: message_motion(decoded_trajectory(raw), joints, start), start, done, to_rest=False)
 
     def _prepare(self, build: Callable[[], Motion], start: FloatArray, done: Outcome, to_rest: bool) -> None:
         robot, check = self._excitation.robot, self._motion.check
         self.preparation.start(lambda: plan_motion(robot, build(), start, check, to_rest=to_rest), done)
 
 
-def message_motion(name: str, message: JointTrajectory, joints: tuple[str, ...], hold: FloatArray) -> Motion:
+def trajectory_name(raw: bytes) -> str:
+    """The name of a serialized JointTrajectory: its frame; '' where it has none that can be read, or a longer one."""
+    size = int.from_bytes(raw[12:16], "little")
+    if not 1 < size <= LONGEST_NAME:
+        return ""
+    text = raw[16 : 15 + size].decode(errors="replace")
+    return text if text.isprintable() else ""
+
+
+def decoded_trajectory(raw: bytes) -> Any:
+    """A serialized JointTrajectory; DataError where it is none, or longer than one that would be accepted."""
+    if len(raw) > MOST_BYTES:
+        raise DataError(f"a trajectory of {len(raw)} bytes was sent, expected at most {MOST_BYTES}: split it")
+    return decode(raw, JOINT_TRAJECTORY, len(raw))  # rclpy leaves some bytes for each point
+
+
+def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> Motion:
     """The motion of a JointTrajectory; joints (n,) that it does not name stay at `hold` (n,) [rad].
 
     Raises:
         ConfigurationError: no points, points of different widths, efforts, or what `spread_points` refuses.
     """
-    points = message.points
+    points, name = message.points, message.header.frame_id or "joint_trajectory"
     if not points:
         raise ConfigurationError(f"trajectory '{name}' has no points")
     if any(len(point.effort) for point in points):

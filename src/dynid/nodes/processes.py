@@ -15,6 +15,7 @@ from dynid.parent import PARENT_VARIABLE
 
 GRACE_S = 20.0  # the hardware node lowers the arm first; in held time that takes longer
 LAST_LINES = 5
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, FrameType | None], object] | int
 
 
@@ -69,8 +70,11 @@ class Process:
             raise NodeError(f"{self.name} ended with code {self._child.returncode}: {reason}")
 
     def stop(self) -> int:
-        """End it: SIGINT, then SIGTERM, then SIGKILL; returns its exit code."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        """End it: SIGTERM, then SIGINT, then SIGKILL; returns its exit code.
+
+        A node takes both first ones alike; one that is still loading ends by the first without a traceback.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
             if not self.running:
                 break
             with contextlib.suppress(ProcessLookupError):
@@ -78,6 +82,12 @@ class Process:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(GRACE_S)
         return self._child.wait()
+
+    def ask(self) -> None:
+        """Ask it to end, and do not wait."""
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> int:
         """End it at once, without a chance to tidy up; returns its exit code."""
@@ -104,10 +114,10 @@ def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """SIGINT and SIGTERM that come meanwhile are taken up at the end; the child starts with the usual handling."""
+    """Signals to end that come meanwhile are taken up at the end; the child starts with the usual handling."""
     came: list[int] = []
     try:
-        with signals_handled({number: lambda n, _: came.append(n) for number in (signal.SIGINT, signal.SIGTERM)}):
+        with signals_handled({number: lambda n, _: came.append(n) for number in ENDING}):
             yield
     finally:
         for late in came:
@@ -115,7 +125,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 class ProcessGroup:
-    """Processes that live and end together: the last one started ends first.
+    """Processes that live and end together: the first one started ends last.
 
     Args:
         logs: folder of their logs.
@@ -154,7 +164,9 @@ class ProcessGroup:
             process.check()
 
     def stop(self) -> None:
-        """End all; every one is ended even if ending another fails."""
+        """End all, at once but for the first: an arm, which the others bring to rest."""
+        for process in self.processes[:0:-1]:
+            process.ask()
         for process in reversed(self.processes):
             process.stop()
 
@@ -165,5 +177,5 @@ class ProcessGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # a second Ctrl-C must not interrupt the way to zero current
-        with signals_handled({signal.SIGINT: signal.SIG_IGN}):
+        with signals_handled(dict.fromkeys(ENDING, signal.SIG_IGN)):
             self.stop()

@@ -3,6 +3,8 @@
 Active, it subscribes; `~/start` opens a new bag at parameter `output`. `~/stop` closes it as soon as it holds its
 motion to the end, and answers whether the bag is whole; a second call closes it at once. Latched topics that were
 published before a bag was opened are written at its start, so that every bag can be identified from on its own.
+Each topic has limits of its own (`dynid.recording.topic_budget`): what floods one is left out, and not listened to for
+a while, and the arm's states are recorded all the same.
 """
 
 import shutil
@@ -14,6 +16,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -23,12 +26,14 @@ from dynid.errors import DynidError
 from dynid.hardware.loop.diagnostics import LOOP
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
-from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, run_node, string
+from dynid.nodes.arm_interlocks import publishers
+from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, in_words, run_node, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.completeness import Discovery, MotionCompletion, reported_motion
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
+from dynid.recording.topic_budget import ARM, REPORTS, TEXT, TopicBudget, TopicLimits
 from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, HARDWARE_SETTINGS, STAMPED
 from dynid.robot import load_robot
 
@@ -51,6 +56,12 @@ COMPLETION_TIMEOUT_S = 20.0
 BAG = "bag"  # the folder that was opened last
 UNMATCHED = "unmatched"  # what of the above is missing
 GIVEN_UP = "given_up"  # why a recording was ended before its time
+LEFT_OUT = "left_out"  # messages by topic that were beyond its limits
+PAUSE_S = 5.0  # so long a topic is not listened to then
+
+
+def _limits(name: str) -> TopicLimits:
+    return REPORTS if name == DIAGNOSTICS else TEXT if TOPICS[name][2] else ARM
 
 
 class RecorderNode(ManagedNode):
@@ -79,8 +90,11 @@ class RecorderNode(ManagedNode):
         self._stops: list[Answer] = []
         self._stop_until_s = 0.0
         self._latched: dict[str, bytes] = {}
+        self._resolved = {name: self.resolve_topic_name(name) for name in TOPICS}
         self._reports_topic = self.resolve_topic_name(DIAGNOSTICS)
-        self._recorded: list[Any] = []
+        self._recorded: dict[str, Any] = {}
+        self._budgets = {name: TopicBudget(_limits(name)) for name in TOPICS}
+        self._paused: dict[str, Any] = {}
         self.create_service(Trigger, "~/start", self._on_start)
         DeferredTrigger(self, "~/stop", self._on_stop)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
@@ -88,14 +102,41 @@ class RecorderNode(ManagedNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Subscribe to every topic of the experiment."""
-        for name, (message_class, _, latched) in TOPICS.items():
-            callback = partial(self._on_message, self.resolve_topic_name(name), latched)
-            profile = LATCHED if latched else STREAM
-            events = SubscriptionEventCallbacks(matched=partial(self._on_matched, name))
-            self._recorded.append(
-                self.create_subscription(message_class, name, callback, profile, raw=True, event_callbacks=events)
-            )
+        for name in TOPICS:
+            self._listen(name)
         return super().on_activate(state)
+
+    def _listen(self, name: str) -> None:
+        message_class, _, latched = TOPICS[name]
+        depth = self._budgets[name].limits.depth
+        profile = LATCHED if latched else QoSProfile(depth=depth, reliability=STREAM.reliability)
+        events = SubscriptionEventCallbacks(matched=partial(self._on_matched, name))
+        callback = partial(self._on_limited, name)
+        self._recorded[name] = self.create_subscription(
+            message_class, name, callback, profile, raw=True, event_callbacks=events
+        )
+
+    def _on_limited(self, name: str, raw: bytes) -> None:
+        """A message, if its topic has room for it."""
+        budget = self._budgets[name]
+        if budget.take(len(raw), time.monotonic()):
+            self._on_message(self._resolved[name], TOPICS[name][2], raw)
+        elif name not in STAMPED and name not in self._paused:
+            self.get_logger().error(
+                f"{name} brings more than its limits ({budget.limits}; {publishers(self, name)}): not listened to for "
+                f"{PAUSE_S:.0f} s"
+            )
+            self._paused[name] = self.create_timer(0.0, partial(self._pause, name))
+
+    def _pause(self, name: str) -> None:
+        self.destroy_timer(self._paused[name])
+        if name in self._recorded:
+            self.destroy_subscription(self._recorded.pop(name))
+            self._paused[name] = self.create_timer(PAUSE_S, partial(self._resume, name))
+
+    def _resume(self, name: str) -> None:
+        self.destroy_timer(self._paused.pop(name))
+        self._listen(name)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Close the bag and unsubscribe."""
@@ -113,9 +154,11 @@ class RecorderNode(ManagedNode):
 
     def _release(self) -> None:
         self._close()
-        for subscription in self._recorded:
+        for subscription in self._recorded.values():
             self.destroy_subscription(subscription)
-        self._recorded, self._discovery = [], Discovery(ARM_TOPICS, ARM_REPORTS)
+        for timer in self._paused.values():
+            self.destroy_timer(timer)
+        self._recorded, self._paused, self._discovery = {}, {}, Discovery(ARM_TOPICS, ARM_REPORTS)
 
     def _close(self, problem: str = "") -> None:
         """Finish the bag, if there is one, and answer who wants it stopped; `problem` is why it is incomplete."""
@@ -195,8 +238,8 @@ class RecorderNode(ManagedNode):
                 motion = reported_motion(raw) if topic == experiment else None
                 if motion is None or motion.ended_ns is None:  # one that is over belongs to an earlier bag
                     writer.write(topic, time.time_ns(), raw)
-        except (DynidError, OSError) as error:  # also what the file system says about an impossible name
-            response.message = str(error)
+        except (DynidError, OSError, ValueError) as error:  # also what the system says about an impossible name
+            response.message = in_words(error)
             self._close()
             return response
         self._publish_diagnostics()  # what was said of the bag before is not true of this one
@@ -222,7 +265,7 @@ class RecorderNode(ManagedNode):
         try:
             there = next(parent for parent in folder.absolute().parents if parent.is_dir())
             free = shutil.disk_usage(there).free / 2**20
-        except OSError:
+        except (OSError, ValueError):
             return ""  # a place that cannot be looked at; the writer says what is wrong with it
         if free >= least:
             return ""
@@ -237,6 +280,8 @@ class RecorderNode(ManagedNode):
         values = {BAG: self._bag, UNMATCHED: ", ".join(self._discovery.unmatched(time.monotonic()))}
         if self._writer is not None:
             values |= {topic: str(count) for topic, count in self._writer.counts.items()}
+        if left_out := [f"{name} {budget.refused}" for name, budget in self._budgets.items() if budget.refused]:
+            values[LEFT_OUT] = ", ".join(left_out)
         if self._given_up:
             values[GIVEN_UP] = self._given_up
         status = DiagnosticStatus(

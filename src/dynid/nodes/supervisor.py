@@ -19,9 +19,9 @@ from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
-from dynid.errors import DynidError, NodeError, SafetyError
+from dynid.errors import DataError, DynidError, NodeError, SafetyError
 from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, set_middleware_defaults
-from dynid.recording.settings import ExperimentSettings
+from dynid.recording.settings import ExperimentSettings, parse_settings
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
@@ -59,7 +59,10 @@ class Supervisor:
         rclpy.shutdown(context=self._context)
 
     def _on_experiment(self, message: String) -> None:
-        self.experiment = ExperimentSettings.model_validate_json(message.data)
+        try:
+            self.experiment = parse_settings("experiment", message.data, ExperimentSettings)
+        except DataError as error:
+            self.node.get_logger().warning(f"left out: {error}", throttle_duration_sec=1.0)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         self.reports.update({status.name: status for status in message.status})
@@ -181,6 +184,14 @@ class Supervisor:
         finally:
             self.node.destroy_subscription(subscription)
         return texts[-1]
+
+
+def number(text: str) -> float:
+    """A number that somebody reports; NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def run_client(name: str, work: Callable[[Supervisor], str]) -> None:

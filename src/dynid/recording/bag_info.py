@@ -135,14 +135,16 @@ def _summary(topic: TopicContent, bag: Bag, findings: list[str]) -> TopicSummary
     drops = None
     if topic.name.split("/")[-1] == JOINT_STATES and len(log) > 1:
         try:
-            drops = _drops(topic, bag)
+            drops = _drops(topic, bag, findings)
         except DataError as error:
             findings.append(str(error))
     return TopicSummary(topic.name, topic.message_type, len(log), rate, gap, drops)
 
 
-def _drops(states: TopicContent, bag: Bag) -> Drops:
+def _drops(states: TopicContent, bag: Bag, findings: list[str]) -> Drops:
     series = joint_series(states)
+    if series.left_out:
+        findings.append(f"{series.left_out} malformed messages of '{states.name}' do not count: {series.reason}")
     beside = states.name[: -len(JOINT_STATES)] + HARDWARE_SETTINGS
     texts = strings(bag[beside]) if beside in bag.topics else []
     if texts:

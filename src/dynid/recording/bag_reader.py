@@ -10,11 +10,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import zstandard
 from rosbags.rosbag2 import Reader, ReaderError
 
 from dynid.errors import DataError, InputNotFoundError, UnknownNameError
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata, topic_of
-from dynid.recording.mcap_reader import read_mcap
+from dynid.recording.mcap_reader import MOST_RATIO, read_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
 from dynid.resources import guarded
 
@@ -100,6 +101,8 @@ def read_bag(path: Path | str) -> Bag:
 def _read_bag(path: Path) -> Bag:
     files, storage, compressed, findings = _locate(path)
     if compressed:
+        for file in files:
+            _refuse_packed_bomb(file)
         contents = [_read_with_rosbags(path)]
     elif storage == "mcap":
         contents = [_read_mcap(file) for file in files]
@@ -211,6 +214,18 @@ def _refuse_programs(database: sqlite3.Connection, path: Path) -> None:
     for name in ("topics", "messages"):
         if not str(kinds.get(name)).upper().startswith("CREATE TABLE"):
             raise DataError(f"{path.name} has no table '{name}', which a rosbag2 sqlite3 file has")
+
+
+def _refuse_packed_bomb(file: Path) -> None:
+    """Raise DataError where a compressed data file says that it becomes far larger than data do."""
+    if file.suffix != ".zstd":
+        return  # compressed message by message
+    with file.open("rb") as stream:
+        size, packed = zstandard.frame_content_size(stream.read(64)), file.stat().st_size
+    if size > MOST_RATIO * packed + 2**20:
+        raise DataError(
+            f"{file.name} of {packed} bytes becomes {size} bytes, expected at most {MOST_RATIO} times as many"
+        )
 
 
 def _read_with_rosbags(path: Path) -> _FileContent:

@@ -35,19 +35,32 @@ def type_store() -> Typestore:
     return get_typestore(Stores.ROS2_JAZZY)
 
 
-def decode(raw: bytes, message_type: str) -> Any:
+def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:
     """Decode one serialized message; bytes that rclpy leaves after its end are tolerated.
+
+    Nobody knows how many they are but by the message's content: a multiple of 4, up to `longest_tail`.
 
     Raises:
         DataError: the bytes are no message of this type.
     """
     first_error: Exception | None = None
-    for tail in (0, 4, LONGEST_TAIL):
+    for tail in (0, 4, longest_tail):
         try:
-            return type_store().deserialize_cdr(raw[: len(raw) - tail], message_type)
+            return _deserialize(raw, message_type, tail)
         except (SerdeError, ValueError, IndexError, OverflowError, MemoryError, struct.error) as error:
             first_error = first_error or error
     raise DataError(f"a message of {len(raw)} bytes is not a valid {message_type}: {first_error}")
+
+
+def _deserialize(raw: bytes, message_type: str, tail: int) -> Any:
+    if tail <= LONGEST_TAIL:
+        return type_store().deserialize_cdr(raw[: len(raw) - tail], message_type)
+    definition = type_store().get_msgdef(message_type)
+    read = definition.deserialize_cdr_le if raw[1:2] == b"\1" else definition.deserialize_cdr_be
+    message, end = read(raw[4:], 0, definition.cls, type_store())
+    if len(raw) - 4 - end > tail:
+        raise SerdeError(f"it ends {len(raw) - 4 - end} bytes before its bytes do")
+    return message
 
 
 def _types(*names: str) -> list[Any]:

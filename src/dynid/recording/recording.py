@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag
 from dynid.recording.completeness import late_starts
+from dynid.recording.messages import STRING, decode
 from dynid.recording.series import JointSeries, joint_series, strings
 from dynid.recording.settings import (
     ExperimentSettings,
@@ -187,6 +188,8 @@ def _load_recording(bag: Bag, robot: Robot | None, namespace: str | None, needed
         if name in topics and len(topics[name].messages)
     }
     for one in (states, *series.values()):
+        if one.left_out:
+            notes.append(f"{one.left_out} malformed messages of '{one.topic}' were left out; the first: {one.reason}")
         if one.singly_decoded:
             total = len(one.stamp_ns)
             notes.append(
@@ -205,7 +208,7 @@ def _load_recording(bag: Bag, robot: Robot | None, namespace: str | None, needed
         applied=_torques(series.get(APPLIED_COMMANDS), stamp0, bag, notes),
         reference=_reference(series.get(REFERENCE), stamp0, bag),
         hardware=hardware,
-        experiments=_experiments(topics.get(EXPERIMENT)),
+        experiments=_experiments(topics.get(EXPERIMENT), notes),
         robot_description=_last_text(topics.get(ROBOT_DESCRIPTION)),
         source=bag.path,
         sha256=bag.sha256(),
@@ -279,15 +282,27 @@ def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSe
     return ReferenceSeries(_seconds(series.stamp_ns, stamp0), *(series.field(name) for name in fields))
 
 
-def _experiments(content: TopicContent | None) -> tuple[ExperimentSettings, ...]:
-    """The last settings of each experiment: a message that keeps the phases so far continues the one before it."""
+def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[ExperimentSettings, ...]:
+    """The last settings of each experiment: a message that keeps the phases so far continues the one before it.
+
+    What is none is left out with a note, unless nothing else is there.
+    """
     found: list[ExperimentSettings] = []
-    for text in strings(content) if content else ():
-        settings = parse_settings(EXPERIMENT, text, ExperimentSettings)
+    wrong: list[DataError] = []
+    for raw in content.messages if content else ():
+        try:
+            settings = parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings)
+        except DataError as error:
+            wrong.append(error)
+            continue
         if found and settings.continues(found[-1]):
             found[-1] = settings
         else:
             found.append(settings)
+    if wrong and not found:
+        raise wrong[0]
+    if wrong:
+        notes.append(f"{len(wrong)} messages of '{EXPERIMENT}' were left out; the first: {wrong[0]}")
     return tuple(found)
 
 

@@ -1,9 +1,11 @@
 """Joint data of a bag's topics as numpy arrays, decoded in bulk.
 
-The first message fixes the layout; all that share it are decoded at once. Messages with another layout (an extra
-joint, another order, another publisher) are decoded one by one and counted.
+The first whole message fixes the layout; all that share it are decoded at once. Messages with another layout (an extra
+joint, another order, another publisher) are decoded one by one and counted; what is cut off or malformed is left out
+and counted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +35,8 @@ class JointSeries:
         joint_names: (n,).
         values: (N, n) per field of the message that it carries; others are absent.
         singly_decoded: number of messages that did not have the first one's layout.
+        left_out: number of malformed ones that are not in it.
+        reason: what was wrong with the first of them.
     """
 
     topic: str
@@ -40,6 +44,8 @@ class JointSeries:
     joint_names: tuple[str, ...]
     values: dict[str, FloatArray]
     singly_decoded: int
+    left_out: int = 0
+    reason: str = ""
 
     def field(self, name: str) -> FloatArray:
         """One field, (N, n).
@@ -60,30 +66,35 @@ def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = No
         joint_names: the joints wanted, in the order wanted; None is what the first message has.
 
     Raises:
-        DataError: another message type, no message, a joint missing, a message without a value per joint.
+        DataError: another message type, no message, a joint missing, no whole message.
     """
     if content.message_type not in _FIELDS:
         raise DataError(f"topic '{content.name}' is of type {content.message_type}, expected {' or '.join(_FIELDS)}")
     raw = content.messages
     if not len(raw):
         raise DataError(f"topic '{content.name}' holds no messages")
-    first = _decoded(raw, 0, content)
+    first = _first_whole(raw, content)
     wanted = first.names if joint_names is None else joint_names
     fields = [name for name in _FIELDS[content.message_type] if len(first.values[name]) == len(first.names)]
     stamps = np.empty(len(raw), dtype=np.int64)
     values = {name: np.empty((len(raw), len(wanted))) for name in fields}
     done = _decode_alike(content, first, wanted, stamps, values)
+    bad, reason, singly = np.zeros(len(raw), dtype=bool), "", 0
     for index in np.flatnonzero(~done):
-        message = _decoded(raw, int(index), content)
+        try:
+            message = _decoded(raw, int(index), content, fields)
+        except DataError as error:
+            bad[index], reason = True, reason or str(error)
+            continue
         order = _columns(message.names, wanted, content.name)
-        stamps[index] = message.stamp_ns
+        stamps[index], singly = message.stamp_ns, singly + 1
         for name in fields:
-            if len(message.values[name]) != len(message.names):
-                raise DataError(f"message {index} of '{content.name}' has no {name} for each joint")
             values[name][index] = message.values[name][order]
+    if bad.any():
+        stamps, values = stamps[~bad], {name: array[~bad] for name, array in values.items()}
     for array in (stamps, *values.values()):
         array.flags.writeable = False
-    return JointSeries(content.name, stamps, wanted, values, int((~done).sum()))
+    return JointSeries(content.name, stamps, wanted, values, singly, int(bad.sum()), reason)
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,20 @@ class _Message:
     values: dict[str, FloatArray]
 
 
-def _decoded(raw: RawMessages, index: int, content: TopicContent) -> _Message:
+def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
+    """The first message that can be decoded; DataError, of the first of all, where there is none."""
+    first: DataError | None = None
+    for index in range(len(raw)):
+        try:
+            return _decoded(raw, index, content)
+        except DataError as error:
+            first = first or error
+    assert first is not None, "there is a message"
+    raise first
+
+
+def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequence[str] = ()) -> _Message:
+    """One message, with a value of each of the fields for each joint; DataError where that is not so."""
     try:
         message: Any = decode(raw[index], content.message_type)
     except DataError as error:
@@ -108,6 +132,9 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent) -> _Message:
             raise DataError(f"message {index} of topic '{content.name}' has {got} trajectory points, expected 1")
         names, source = message.joint_names, message.points[0]
     values = {name: np.asarray(getattr(source, name)) for name in _FIELDS[content.message_type]}
+    for name in fields:
+        if len(values[name]) != len(names):
+            raise DataError(f"message {index} of '{content.name}' has no {name} for each joint")
     return _Message(stamp, message.header.frame_id, tuple(names), values)
 
 

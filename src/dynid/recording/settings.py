@@ -10,6 +10,7 @@ from dynid.resources import invalid_fields
 from dynid.robot import Positive, Robot, Strict, Vector3
 
 Settings = TypeVar("Settings", bound=Strict)
+SHORTEST_CYCLE_S, LONGEST_CYCLE_S = 0.0005, 0.02
 PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 
 
@@ -104,12 +105,24 @@ def reported_settings(text: str, robot: Robot) -> HardwareSettings:
     """What a driver of this robot reports in `hardware_settings`.
 
     Raises:
-        DataError: not valid, of another robot, or with a gravity that is not the mount's in robot.yaml.
+        DataError: not valid, of another robot, other joints or torque constants, a cycle that no driver has, or with a
+            gravity that is not the mount's in robot.yaml.
         UnknownNameError: no such mount.
     """
     settings = parse_settings("hardware_settings", text, HardwareSettings)
     if settings.robot != robot.name:
         raise DataError(f"hardware_settings are from robot '{settings.robot}', but this robot is '{robot.name}'")
+    if settings.joint_names != robot.joint_names:
+        raise DataError(
+            f"hardware_settings name the joints {', '.join(settings.joint_names)}; robot '{robot.name}' has "
+            f"{', '.join(robot.joint_names)}"
+        )
+    if settings.torque_constants_nm_per_a and (notes := constants_note(settings, robot)):
+        raise DataError(f"hardware_settings: {notes[0]}; start driver and executor with the same robot.yaml")
+    if not SHORTEST_CYCLE_S <= settings.cycle_s <= LONGEST_CYCLE_S:
+        raise DataError(
+            f"hardware_settings: cycle_s is {settings.cycle_s}, expected {SHORTEST_CYCLE_S} to {LONGEST_CYCLE_S}"
+        )
     refuse_other_gravity(settings, robot, "the driver states")
     return settings
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from dynid.robot import NonNegative, Positive, Strict
+from dynid.robot_file import Name
 
 JointNumber = Annotated[int, Field(ge=1)]
 SpeedFactor = Annotated[float, Field(gt=0, le=1)]
@@ -119,7 +120,7 @@ class ExcitationFile(Strict):
     wrist_variant: WristVariant = WristVariant(joint=1)
     patterns: dict[str, tuple[PrimitiveStep, ...]] = {}
     profiles: dict[str, Profile]
-    trajectories: dict[str, Motion]
+    trajectories: dict[Name, Motion]
 
     @model_validator(mode="after")
     def _complete(self) -> "ExcitationFile":

@@ -87,7 +87,9 @@ def through_points(
     where = f"trajectory '{name}'"
     times, n = np.asarray(times, dtype=np.float64), len(joint_names)
     if not len(times) or not (np.isfinite(times).all() and times[0] >= 0.0 and (np.diff(times) > 0.0).all()):
-        raise ConfigurationError(f"{where}: point times {times.tolist()} s; expected at least one, increasing from 0")
+        steps = np.flatnonzero(~(np.diff(times, prepend=-1.0) > 0.0) | ~(times >= 0.0) | ~np.isfinite(times))
+        found = f"{times[steps[0]]:g} s at point {steps[0] + 1}" if len(steps) else "none"
+        raise ConfigurationError(f"{where}: point times are {found}; expected at least one, increasing from 0")
     if accelerations is not None and velocities is None:
         raise ConfigurationError(f"{where}: its points have accelerations but no velocities; give both or neither")
     rows = {"positions": positions, "velocities": velocities, "accelerations": accelerations}

@@ -25,6 +25,7 @@ from dynid.robot import FloatArray
 LONGEST_CATCH_UP_S = 0.5
 LONGEST_CATCH_UP_STOPPING_S = 0.02  # a stop counts its time in cycles
 YOUNG_COLLECTION_EVERY = 100
+STOP_TIMEOUT_S = 20.0  # longer than the longest stop of an arm that is let down until it rests
 
 
 class ControlLoop:
@@ -104,7 +105,7 @@ class ControlLoop:
         self._thread = threading.Thread(target=self.run, name="control loop", daemon=True)
         self._thread.start()
 
-    def stop(self, timeout_s: float = 10.0) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the arm, let it down, switch torque off, and end the loop; more than once does no harm.
 
         The error that ended the loop, if any, is in `error`. The time is the arm's, see `wait_in_time`.
@@ -145,7 +146,7 @@ class ControlLoop:
         """
         self._ask(GuardEvent.ENABLE, timeout_s)
 
-    def disable(self, timeout_s: float = 10.0) -> None:
+    def disable(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the arm, let it down and switch torque off; returns when it is off."""
         self._ask(GuardEvent.DISABLE, timeout_s)
 

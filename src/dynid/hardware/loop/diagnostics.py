@@ -28,6 +28,7 @@ TOLD_BY = (
 OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
 COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
+FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
 
 
@@ -51,6 +52,8 @@ def driver_settings(robot: Robot, mount: str, port: str) -> HardwareSettings:
 def state_text(loop: ControlLoop) -> str:
     """What the driver does, or what is wrong with it, in one line."""
     guard = loop.guard
+    if loop.torque_off_unconfirmed:
+        return f"{loop.error}; {FOUND_AGAIN}"
     if loop.error:
         return str(loop.error)
     if guard.fault_text or guard.stop_text:

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
-from dynid.hardware.safety.hold import Hold, StopSequence
+from dynid.hardware.safety.hold import TAKEN_BACK, Hold, StopSequence
 from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot, read_only
+
+CREPT_RAD = 0.0035  # what falls begins slowly: a joint that went farther did not rest
+DAMPING_BACK_1_S = 10.0  # how fast the damping returns to a joint that is let down too fast
 
 __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
 
@@ -72,6 +75,7 @@ class SafetyGuard:
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
         self._share = 0.0  # how far the command has taken over from the hold
         self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings)
+        self._damping_share, self._rests_at = np.ones(self._size), np.full(self._size, np.inf)
         self._holding, self._hold_s = False, self.settings.hold_s
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
@@ -203,7 +207,7 @@ class SafetyGuard:
             drive, braking = self._follow(command_tau, reasons)
         else:
             reasons.append(self._halt_reason(refusal))
-            strength = self._advance_stop(known_dq, valid, step_s)
+            strength = self._advance_stop(q, known_dq, valid, step_s)
             if not self._holding:
                 self._holding = True
                 self._hold.begin(dq)  # as it was read: nothing has braked a joint that is not seen
@@ -227,6 +231,7 @@ class SafetyGuard:
     def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
         """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
         self._holding = False
+        self._damping_share[:] = 1.0
         self._share = min(1.0, self._share + self._ramp_step)
         drive = tau / self._torque_constants
         if self._share < 1.0:
@@ -240,7 +245,7 @@ class SafetyGuard:
     ) -> FloatArray:
         """The current that holds, (n,) [A]: an arm let go at once would drop."""
         self._share *= self._fade
-        return self._hold.drive(q, dq, valid, self._caps, strength, step_s)
+        return self._hold.drive(q, dq, valid, self._caps, strength, step_s, self._stop.cushion)
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:
         if self.state is GuardState.ENABLED:
@@ -249,14 +254,30 @@ class SafetyGuard:
             return Reason.FAULT
         return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
 
-    def _advance_stop(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> float:
+    def _advance_stop(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> float:
         """How much of the holding current remains: all, but in a stop."""
+        stop, speed = self._stop, np.abs(dq)
+        seen = valid is None or bool(valid.all())
+        if self.state is GuardState.ENABLED or not seen or stop.strength > 0.0:
+            self._damping_share[:] = 1.0
+        else:  # slow joints rest, or lean on nothing but their damping: it is taken back to see which
+            change = np.where(speed < self.settings.lower_rad_s, -TAKEN_BACK / self.settings.lower_s, DAMPING_BACK_1_S)
+            self._damping_share = np.clip(self._damping_share + step_s * change, 0.0, 1.0)
         if self.state is GuardState.ENABLED:
             return 1.0
-        seen = valid is None or bool(valid.all())
-        still = seen and bool((np.abs(dq) < self.settings.stop_velocity_rad_s).all())
-        self._stop.advance(still, self._hold.unloaded(self._caps), step_s)
-        return self._stop.strength
+        still = seen and bool((speed < self.settings.stop_velocity_rad_s).all())
+        if np.abs(q - self._rests_at).max() > CREPT_RAD:
+            self._rests_at, still = q.copy(), still and stop.strength > 0.0
+        free = stop.strength > 0.0 or not self._damping_share.any()
+        leaning = bool(self._hold.soft_limit_spring(q).any())
+        stop.advance(still and free, self._hold.unloaded(self._caps), step_s, seen=seen, leaning=leaning)
+        if stop.done and seen and not stop.rested:
+            fastest = int(np.argmax(speed))
+            self.stop_text = (
+                f"torque went off after {self.settings.longest_stop_s:g} s while "
+                f"{self._robot.joint_names[fastest]} still moved at {speed[fastest]:.2f} rad/s"
+            )
+        return stop.strength
 
     def _limit(
         self, drive: FloatArray, braking: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
@@ -281,9 +302,9 @@ class SafetyGuard:
             braked = fast if braked is None else braked | fast
         # The brake comes after all limits: it only opposes motion, so no limit may take it away.
         if braked is not None:
-            drive = drive - np.where(braked, 1.0, braking) * self._brake(dq)
+            drive = drive - np.where(braked, 1.0, braking * self._damping_share) * self._brake(dq)
         elif braking:
-            drive = drive - braking * self._brake(dq)
+            drive = drive - braking * self._damping_share * self._brake(dq)
         return self._cap(drive, reasons)
 
     def _brake(self, dq: FloatArray) -> FloatArray:

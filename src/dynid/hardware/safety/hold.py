@@ -13,6 +13,7 @@ TRACKED_EVERY = 4  # means over a hundred cycles do not need every one
 SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
 ENOUGH_WEIGHT = 0.9  # after some two averaging times
 DOUBT = 2.0  # times the current that accelerates a joint: of 0, 1, 2, 3 the least energy where nobody answers
+TAKEN_BACK = 2.0  # per `lower_s`: damping and cushion of an arm that is let down go so fast
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
 STANDING_RAD_S = 0.02  # below the first step of a servo's velocity register
 RESTS_WITHIN_RAD = 0.02  # a joint that stands so near to where it is held has nothing to learn
@@ -124,6 +125,7 @@ class Hold:
         caps: FloatArray,
         strength: float = 1.0,
         step_s: float | None = None,
+        cushion: float = 1.0,
     ) -> FloatArray:
         """The holding current of this cycle, (n,) [A], damping not included.
 
@@ -135,6 +137,7 @@ class Hold:
             caps: current limits [A].
             strength: 1 holds; below, the held load is lowered, 0 leaves only what keeps a joint off its limit.
             step_s: time since the cycle before [s]; None is the planned one.
+            cushion: how much of that is left.
         """
         step_s = self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
         self._age_s += step_s
@@ -155,7 +158,8 @@ class Hold:
             np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
             self.held[:] = self._sure(valid) + self._stiffness * stretch
             return self.held.copy()
-        return strength * (self._sure(valid) + self._stiffness * stretch) + (1.0 - strength) * self.soft_limit_spring(q)
+        held_now = self._sure(valid) + self._stiffness * stretch
+        return strength * held_now + cushion * (1.0 - strength) * self.soft_limit_spring(q)
 
     def _sure(self, valid: NDArray[np.bool_] | None) -> FloatArray:
         """The load, (n,) [A], less what is in doubt of it at joints that are neither seen nor at rest yet."""
@@ -186,35 +190,51 @@ class Hold:
 
 
 class StopSequence:
-    """The order of a stop: brake and hold, let the arm down, done; bounded in time.
+    """The order of a stop: brake and hold, let the arm down until it rests, done; bounded in time.
 
     Attributes:
         done: whether torque may go off.
+        rested: whether the arm was at rest then, as far as it was seen.
         strength: how much of the holding current remains, 1 to 0.
+        cushion: of the current that keeps joints off their stops, 1 to 0: at last they are laid onto them, since
+            without torque they would fall there.
     """
 
     def __init__(self, settings: SafetySettings) -> None:
         self._settings = settings
-        self.done, self.strength = True, 1.0
+        self.done, self.rested, self.strength, self.cushion = True, True, 1.0, 1.0
         self._elapsed_s = self._still_s = self._hold_s = 0.0
 
     def begin(self, hold_s: float) -> None:
         """Start; the arm is held for at least `hold_s` [s]."""
-        self.done, self.strength, self._hold_s = False, 1.0, hold_s
+        self.done, self.rested, self.strength, self.cushion, self._hold_s = False, False, 1.0, 1.0, hold_s
         self._elapsed_s = self._still_s = 0.0
 
     def end(self) -> None:
         """There is nothing to stop any more."""
         self.done = True
 
-    def advance(self, still: bool, unloaded: bool, step_s: float) -> None:
-        """One cycle: whether all joints are at rest, whether nothing is left to lower, time since the last [s]."""
+    def advance(self, still: bool, unloaded: bool, step_s: float, *, seen: bool = True, leaning: bool = True) -> None:
+        """One cycle.
+
+        Args:
+            still: whether all joints stand still.
+            unloaded: whether nothing is left to lower.
+            step_s: time since the last cycle [s].
+            seen: whether all joints are read.
+            leaning: whether a joint leans on the cushion.
+        """
         settings = self._settings
         self._elapsed_s += step_s
         self._still_s = self._still_s + step_s if still else 0.0
-        dwelt = self._still_s >= settings.stop_dwell_s - ROUNDING_S
-        latest_s = settings.stop_time_s - settings.lower_s  # so that letting down fits in
-        if self.strength < 1.0 or self._elapsed_s >= latest_s or (dwelt and self._elapsed_s >= self._hold_s):
+        dwell_s = settings.stop_dwell_s if self.strength > 0.0 else settings.lower_dwell_s
+        dwelt = self._still_s >= dwell_s - ROUNDING_S
+        late = self._elapsed_s >= settings.lower_from_s
+        if self.strength > 0.0 and (self.strength < 1.0 or late or (dwelt and self._elapsed_s >= self._hold_s)):
             self.strength = max(0.0, self.strength - step_s / settings.lower_s)
-        at_rest = dwelt and (unloaded or self.strength <= 0.0)
-        self.done = at_rest or self._elapsed_s >= settings.stop_time_s - ROUNDING_S
+        elif self.strength <= 0.0 and (dwelt or self.cushion < 1.0):
+            self.cushion = max(0.0, self.cushion - TAKEN_BACK * step_s / settings.lower_s)
+        let_down = self.strength <= 0.0 and (self.cushion <= 0.0 or not leaning)
+        self.rested = dwelt and (unloaded or let_down)
+        longest_s = settings.longest_stop_s if seen else settings.stop_time_s
+        self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S

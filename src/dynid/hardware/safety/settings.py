@@ -44,7 +44,13 @@ class SafetySettings(Strict):
         lower_s: time in which the holding current fades to nothing; the damping stays.
         stop_velocity_rad_s: below this velocity a joint stands still.
         stop_dwell_s: how long all joints must stand still for a stop to go on.
-        stop_time_s: after this time a stop is complete whatever the joints do.
+        lower_from_s: from this time of a stop on the arm is lowered, whatever the joints do.
+        lower_rad_s: an arm without holding current is lowered about so fast: the damping of slower joints is taken
+            back, until they rest without any.
+        lower_dwell_s: the same before torque goes off an arm that was lowered.
+        stop_time_s: after this time a stop is complete where a joint is not read.
+        longest_stop_s: the same where all are: an arm is lowered until it rests, and one that never does loses its
+            torque then.
         unloaded_fraction: an arm held by less than this part of its current limits need not be lowered.
         enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
         derate_from_deg_c: servo temperature from which the current limit falls, in a straight line.
@@ -78,10 +84,14 @@ class SafetySettings(Strict):
     capture_s: Positive = 0.15
     blind_brake_s: Positive = 0.035
     hold_s: NonNegative = 1.5
-    lower_s: Positive = 1.5
+    lower_s: Positive = 1.0
     stop_velocity_rad_s: Positive = 0.05
     stop_dwell_s: Positive = 0.1
+    lower_from_s: Positive = 2.5
+    lower_rad_s: Positive = 0.6
+    lower_dwell_s: Positive = 0.5
     stop_time_s: Positive = 4.0
+    longest_stop_s: Positive = 15.0
     unloaded_fraction: NonNegative = 0.02
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0

@@ -49,11 +49,13 @@ def serve(
             down; the bus then ends by SIGTERM or with its parent.
     """
     end_with_parent(expected_parent() or os.getppid())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # leave no files behind, before there is a bus to stop either
+    for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either
+        signal.signal(number, lambda *_: sys.exit(0))
     with _held_time(clock) as page:
         timing: dict[str, Any] = {"wire_time": wire_time, "lock_step": lock_step, "clock": page, "adapter": adapter}
         bus = EmulatedServoBus(robot, plant, baudrate=baudrate, link=link, faults=faults, **timing)
-        signal.signal(signal.SIGTERM, lambda *_: bus.stop())
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: bus.stop())
         if link is not None:
             signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
             signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))

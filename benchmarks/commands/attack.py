@@ -1,0 +1,41 @@
+"""`dynid benchmark attack`: the running chain and hostile peers."""
+
+from typing import Annotated
+
+import typer
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption, needs_ros
+from dynid.commands.terminal import print_json, stages, stdout
+
+
+def attack(
+    robot: RobotOption = DEFAULT_ROBOT,
+    runs: Annotated[int, typer.Option(min=1, help="Number of chains that are attacked.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the first peer; each further one adds one.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack the running chain with forged, malformed, huge and random messages and parameters.
+
+    Exits 1 where an arm that is held moves, a stopped one falls, a node ends, or a bag cannot be read.
+    """
+    with needs_ros("attacking the chain"):
+        from benchmarks.hostile.attack import attacked, figures
+    found = []
+    with stages("benchmark", runs) as begin:
+        begin("attacking")
+        for k, run in enumerate(attacked(robot, runs, seed)):
+            begin(f"attacked {k + 1} of {runs}: {run}{' stopped: ' + run.stopped if run.stopped else ''}")
+            found.append(run)
+    result = figures(found)
+    if as_json:
+        print_json(result)
+    else:
+        stdout().print(*(f"{key:20} {value}\n" for key, value in result.items() if key != "findings"), sep="", end="")
+        stdout().print(*result["findings"], sep="\n")
+    counts = (result[key] for key in ("uncommanded_motion", "node_deaths", "bags_unreadable"))
+    raise typer.Exit(1 if any(counts) else 0)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(attack)

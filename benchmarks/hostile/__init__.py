@@ -1,0 +1,1 @@
+"""The running chain under interrupts and hostile peers."""

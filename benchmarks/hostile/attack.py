@@ -1,0 +1,171 @@
+"""The running chain attacked by hostile peers: does the arm move, does a node end, can the bag be read?"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.children import child_environment
+from benchmarks.hostile.peers import KINDS
+from benchmarks.traces import load_trace
+from dynid.control.control_model import ControlModel
+from dynid.errors import DynidError, NodeError
+from dynid.hardware.loop.paused_clock import ClockPage
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import from_file
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.model_parameters import as_values
+from dynid.nodes.supervisor import Supervisor
+from dynid.parent import PARENT_VARIABLE
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.series import joint_series
+from dynid.robot import Robot, load_robot
+from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.servo.trace import ArmTrace
+
+ATTACK_S, AFTER_S, PEER_TIMEOUT_S = 4.0, 1.0, 60.0
+FASTEST_RAD_S = 1.2  # an arm that is let down is slower
+LAWS = {"ff_pd": 0.03, "gravity_compensation": 0.2}  # farther is a motion [rad]: the second one lets the arm be led
+MOST_LEFT_OUT = 0.5  # of a bag's states: the peer's are among them
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What a run came to, in words: '' where it is in order."""
+
+    kind: str
+    seed: int
+    motion: str
+    deaths: tuple[str, ...]
+    bag: str
+    stopped: str
+
+    def __str__(self) -> str:
+        found = [*self.deaths, self.motion, self.bag]
+        return f"{self.kind}, seed {self.seed}: {'; '.join(text for text in found if text)}"
+
+
+def figures(runs: list[Attacked]) -> dict[str, Any]:
+    """The counts over all runs, and each run in which something was found."""
+    return {
+        "runs": len(runs),
+        "uncommanded_motion": sum(bool(run.motion) for run in runs),
+        "node_deaths": sum(len(run.deaths) for run in runs),
+        "bags_unreadable": sum(bool(run.bag) for run in runs),
+        "arms_stopped": sum(bool(run.stopped) for run in runs),
+        "findings": [str(run) for run in runs if run.motion or run.deaths or run.bag],
+    }
+
+
+def attacked(robot: str, runs: int, seed: int) -> Iterator[Attacked]:
+    """Every kind of peer in turn, each time with another seed; one chain after the other."""
+    loaded = load_robot(robot)
+    for k in range(runs):
+        with tempfile.TemporaryDirectory(prefix="dynid-attack-", ignore_cleanup_errors=True) as name:
+            yield attack(loaded, robot, KINDS[k % len(KINDS)], seed + k, Path(name))
+
+
+def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attacked:
+    """Hold the arm, by one law or another, and have it attacked before and meanwhile.
+
+    Raises:
+        NodeError: the chain did not come up.
+    """
+    options = ChainOptions(name, seed=seed, trace=folder / "trace.npz", identification=False)
+    law, held_within = list(LAWS.items())[seed % len(LAWS)]
+    with Chain(robot, options, folder / "logs") as chain:
+        call = chain.supervisor
+        chain.bring_up()
+        call.set_parameters("executor", as_values(nominal_model(robot)))
+        call.set_parameters("executor", {"controller": law})
+        call.set_parameters("recorder", {"output": str(folder / "bag"), "completion_timeout_s": 0.0})
+        call.trigger("recorder/start")
+        assert chain.options.paused_clock and chain._clock is not None
+        page = ClockPage(chain._clock)
+        begin_s = 1e-9 * page.monotonic_ns()
+        for held in (False, True):
+            if held:
+                _try(call, "executor/hold")
+            _be_attacked(call, kind, seed, name)
+        stopped = _stopped(call)
+        deaths = tuple(f"{one.name} ended: {one.last_error()}" for one in chain._group.processes if not one.running)
+        end_s = 1e-9 * page.monotonic_ns()
+        page.close()
+        if not deaths:
+            _try(call, "recorder/stop")
+    trace = load_trace(folder / "trace.npz").between(begin_s, end_s)
+    return Attacked(
+        kind, seed, uncommanded(robot, trace, stopped, held_within), deaths, unreadable(folder / "bag"), stopped
+    )
+
+
+def nominal_model(robot: Robot) -> ControlModel:
+    """The model that an identification of the simulated arm would come to."""
+    arm = ArmModel.of(robot)
+    phi = arm.base_parameters(from_file(nominal_standard(robot), arm.mdh))
+    return ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
+
+
+def uncommanded(robot: Robot, trace: ArmTrace, stopped: str, held_within: float) -> str:
+    """Whether an arm moved that is held [rad], or one that was stopped and lowered came down too fast; '' if not."""
+    if not len(trace.time_s):
+        return "the arm's record is empty"
+    speed, moved = np.abs(trace.dq).max(axis=0), np.abs(trace.q - trace.q[0]).max(axis=0)
+    fastest, farthest = int(speed.argmax()), int(moved.argmax())
+    if speed[fastest] > FASTEST_RAD_S:
+        return f"{robot.joint_names[fastest]} moved at {speed[fastest]:.2f} rad/s"
+    if not stopped and moved[farthest] > held_within:
+        return f"{robot.joint_names[farthest]} moved by {moved[farthest]:.3f} rad"
+    return ""
+
+
+def unreadable(bag: Path) -> str:
+    """Why the arm's states cannot be read from a bag; '' if they can."""
+    try:
+        content = read_bag(bag)
+        states = joint_series(content["/joint_states"])
+    except DynidError as error:
+        return f"the bag cannot be read: {error}"
+    if states.left_out > MOST_LEFT_OUT * content.counts["/joint_states"]:
+        return f"{states.left_out} states of {content.counts['/joint_states']} cannot be read"
+    return "; ".join(content.findings)
+
+
+def _try(call: Supervisor, service: str) -> None:
+    """What is refused is no finding: who attacks may be the reason."""
+    try:
+        call.trigger(service)
+    except NodeError:
+        call._watch()  # but not that a process ended
+
+
+def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> None:
+    command = [sys.executable, "-m", "benchmarks.hostile.peers", kind, str(seed), str(ATTACK_S), robot]
+    environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
+    process = subprocess.Popen(command, env=environment)
+    watch, call._watch = call._watch, lambda: None  # deaths are counted, not raised
+    try:
+        call.wait(lambda: process.poll() is not None, PEER_TIMEOUT_S, "the end of a hostile peer")
+        end_s = time.monotonic() + AFTER_S
+        call.wait(lambda: time.monotonic() >= end_s, PEER_TIMEOUT_S, "the passing of time")
+    finally:
+        call._watch = watch
+        process.kill()
+        process.wait()
+    if process.returncode not in (0, -9):
+        raise NodeError(f"the hostile peer {kind} ended with code {process.returncode}")
+
+
+def _stopped(call: Supervisor) -> str:
+    """What the driver says of a stop; '' of an arm that is held."""
+    report = call.reports.get("hardware")
+    text = "" if report is None else str(report.message)
+    return "" if text.startswith("enabled") else text

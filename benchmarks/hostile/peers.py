@@ -1,0 +1,195 @@
+"""Hostile peers: what another process of the same ROS domain sends to a running chain, by kind and seed.
+
+`python -m benchmarks.hostile.peers KIND SEED SECONDS` is one of them.
+"""
+
+import random
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
+
+from dynid.hardware.loop.diagnostics import driver_settings
+from dynid.nodes.common import LATCHED, STREAM
+from dynid.nodes.recorder_node import TOPICS
+from dynid.nodes.supervisor import Supervisor
+from dynid.parent import end_with_parent, expected_parent
+from dynid.recording.messages import JointStateEncoder, ReferenceEncoder, encode_string
+from dynid.robot import Robot, load_robot
+
+PERIOD_S = 0.01
+NODES = ("hardware", "executor", "recorder")
+Step = Callable[[], None]
+
+
+class Peer:
+    """A hostile node of one kind; `step` does once what it does again and again."""
+
+    def __init__(self, kind: str, seed: int, node: Node, robot: Robot) -> None:
+        self.kind, self.node, self.robot = kind, node, robot
+        self.rng = random.Random(f"{kind} {seed}")
+        self.step: Step = getattr(self, f"_{kind}")()
+
+    def _publisher(self, kind: Any, topic: str, *, latched: bool = False) -> Any:
+        return self.node.create_publisher(kind, topic, LATCHED if latched else STREAM)
+
+    def _posture(self) -> Any:
+        return np.array(self.robot.rest_posture) + [self.rng.uniform(-0.1, 0.1) for _ in self.robot.joint_names]
+
+    def _state(self, *fields: str) -> bytes:
+        encoder = JointStateEncoder(self.robot.joint_names, fields=fields)
+        vectors = {"position": self._posture(), "velocity": 0 * self._posture(), "effort": 20 * self._posture()}
+        return encoder.encode(time.time_ns(), **{name: vectors[name] for name in fields})
+
+    def _settings(self) -> Step:
+        """Latched settings of another mount, once."""
+        mounts = [name for name in self.robot.file.mounts_gravity_m_s2 if name != self.robot.file.default_mount]
+        text = driver_settings(self.robot, self.rng.choice(mounts), "/dev/ttyUSB0").model_dump_json()
+        publisher = self._publisher(String, "hardware_settings", latched=True)
+        publisher.publish(String(data=text))
+        return lambda: None
+
+    def _states(self) -> Step:
+        """States of an arm that is somewhere else."""
+        publisher = self._publisher(JointState, "joint_states")
+        return lambda: publisher.publish(self._state("position", "velocity", "effort"))
+
+    def _cut_states(self) -> Step:
+        """States that are cut off anywhere."""
+        return self._cut("joint_states", "position", "velocity", "effort")
+
+    def _cut_commands(self) -> Step:
+        """Commands that are cut off anywhere."""
+        return self._cut("joint_commands", "effort")
+
+    def _cut(self, topic: str, *fields: str) -> Step:
+        publisher = self._publisher(JointState, topic)
+
+        def step() -> None:
+            raw = self._state(*fields)
+            publisher.publish(raw[: self.rng.randrange(4, len(raw))])
+
+        return step
+
+    def _commands(self) -> Step:
+        """Torques as large as the arm's."""
+        publisher = self._publisher(JointState, "joint_commands")
+        return lambda: publisher.publish(self._state("effort"))
+
+    def _trajectories(self) -> Step:
+        """Motions without end, of many points, out of reach, or none at all."""
+        publisher = self.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
+        beyond = 2.0 * self.robot.upper  # what is within the limits is a motion that anybody may ask for
+        point = ReferenceEncoder(self.robot.joint_names, "hostile").encode(0, beyond, 0 * beyond, 0 * beyond)
+
+        def step() -> None:
+            count = self.rng.choice([0, 1, 2, 1000, 100_000])
+            message = bytearray(point)
+            place = message.index(struct.pack("<I", 1), 16)
+            struct.pack_into("<I", message, place, self.rng.choice([count, 2**31]))
+            publisher.publish(bytes(message[: place + 4]) + bytes(message[place + 4 :]) * min(count, 50_000))
+
+        return self._seldom(step, 0.5)
+
+    def _texts(self) -> Step:
+        """Latched texts of 50 MB."""
+        publishers = [self._publisher(String, topic, latched=True) for topic in ("robot_description", "experiment")]
+        raw = encode_string("x" * 50_000_000)
+        return self._seldom(lambda: self.rng.choice(publishers).publish(raw), 1.0)
+
+    def _reports(self) -> Step:
+        """A flood of diagnostics."""
+        publisher = self._publisher(DiagnosticArray, "diagnostics")
+        pairs = [KeyValue(key=f"k{k}", value="x" * 1000) for k in range(100)]
+        message = DiagnosticArray(status=[DiagnosticStatus(name="hardware", message="enabled", values=pairs)])
+        return lambda: publisher.publish(message)
+
+    def _experiments(self) -> Step:
+        """What is no experiment."""
+        publisher = self._publisher(String, "experiment", latched=True)
+        texts = ["{not json", "[]", "null", '{"phases": 1}', "\\u0000", "{" * 10_000]
+        return lambda: publisher.publish(String(data=self.rng.choice(texts)))
+
+    def _bytes(self) -> Step:
+        """Random bytes on every topic."""
+        publishers = [self._publisher(kind, name, latched=latched) for name, (kind, _, latched) in TOPICS.items()]
+        publishers.append(self.node.create_publisher(JointTrajectory, "joint_trajectory", 10))
+
+        def step() -> None:
+            raw = b"\0\1\0\0" + self.rng.randbytes(self.rng.randrange(200))
+            self.rng.choice(publishers).publish(raw)
+
+        return step
+
+    def _parameters(self) -> Step:
+        """Values of every type for parameters of every node."""
+        kinds = {"set_parameters": SetParameters, "set_parameters_atomically": SetParametersAtomically}
+        clients = [self.node.create_client(k, f"{n}/{s}") for n in NODES for s, k in kinds.items()]
+        names = ["trajectory", "profile", "controller", "model_file", "friction_share", "output", "storage", "mount"]
+        names += ["port_name", "rate_hz", "completion_timeout_s", "minimum_free_mib", "model.accepted", "robot", "x"]
+
+        def step() -> None:
+            client = self.rng.choice(clients)
+            values = (True, -1, 2**62, 0.5, float("nan"), "", "/dev/zero", "../x", "gravity_compensation", ["a b"], [1])
+            message = Parameter(self.rng.choice(names), value=self.rng.choice(values)).to_parameter_msg()
+            if client.service_is_ready():
+                client.call_async(client.srv_type.Request(parameters=[message]))
+
+        return step
+
+    def _random(self) -> Step:
+        """Two kinds at once."""
+        steps = [getattr(self, f"_{kind}")() for kind in self.rng.sample(KINDS[:-1], 2)]
+        return lambda: self.rng.choice(steps)()
+
+    def _seldom(self, step: Step, period_s: float) -> Step:
+        due = [0.0]
+
+        def now_and_then() -> None:
+            if time.monotonic() >= due[0]:
+                due[0] = time.monotonic() + period_s
+                step()
+
+        return now_and_then
+
+
+KINDS = (
+    "settings",
+    "states",
+    "cut_states",
+    "cut_commands",
+    "commands",
+    "trajectories",
+    "texts",
+    "reports",
+    "experiments",
+    "bytes",
+    "parameters",
+    "random",
+)
+
+
+def main(kind: str, seed: int, seconds: float, robot: str) -> None:
+    """Be one for so long."""
+    end_with_parent(expected_parent() or 0)
+    with Supervisor() as call:
+        peer = Peer(kind, seed, call.node, load_robot(robot))
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            peer.step()
+            due_s = time.monotonic() + PERIOD_S
+            call.wait(lambda due_s=due_s: time.monotonic() >= due_s, 10.0, "the next step")  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4])

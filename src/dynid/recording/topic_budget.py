@@ -1,0 +1,61 @@
+"""What a topic may bring to a recorder: a peer that floods one topic must not cost the arm's states."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TopicLimits:
+    """Limits of one topic.
+
+    Attributes:
+        depth: messages that wait for a stalled recorder.
+        largest: bytes of a message.
+        bytes_per_s, messages_per_s: in the long run; None is any number.
+        burst_s: so much of both may come at once [s].
+    """
+
+    depth: int
+    largest: int
+    bytes_per_s: float | None = None
+    messages_per_s: float | None = None
+    burst_s: float = 10.0
+
+    def __str__(self) -> str:
+        rates = ((self.bytes_per_s, "bytes"), (self.messages_per_s, "messages"))
+        return ", ".join([f"{self.largest} bytes a message", *(f"{r:.0f} {what} a second" for r, what in rates if r)])
+
+
+ARM = TopicLimits(depth=5000, largest=2**16)  # five seconds at 1 kHz
+TEXT = TopicLimits(depth=1, largest=2**22, bytes_per_s=2**20, messages_per_s=10.0)
+REPORTS = TopicLimits(depth=50, largest=2**18, bytes_per_s=2**18, messages_per_s=50.0)
+
+
+class TopicBudget:
+    """Counts what a topic brings against its limits.
+
+    Attributes:
+        refused: messages that were not taken.
+        exceeded: whether the last one was not.
+    """
+
+    def __init__(self, limits: TopicLimits) -> None:
+        self.limits, self.refused, self.exceeded = limits, 0, False
+        self._bytes = self._messages = 0.0  # used up, falling with time
+        self._last_s = 0.0
+
+    def take(self, size: int, now_s: float) -> bool:
+        """A message of so many bytes at a time [s]; whether it may be recorded."""
+        limits, passed_s = self.limits, max(0.0, now_s - self._last_s)
+        self._last_s = now_s
+        within = size <= limits.largest
+        if within and limits.bytes_per_s is not None:
+            self._bytes = max(0.0, self._bytes - passed_s * limits.bytes_per_s)
+            within = self._bytes + size <= limits.burst_s * limits.bytes_per_s
+            self._bytes += size * within
+        if within and limits.messages_per_s is not None:
+            self._messages = max(0.0, self._messages - passed_s * limits.messages_per_s)
+            within = self._messages + 1.0 <= limits.burst_s * limits.messages_per_s
+            self._messages += within
+        self.exceeded = not within
+        self.refused += self.exceeded
+        return within

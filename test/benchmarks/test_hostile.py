@@ -1,0 +1,181 @@
+"""What the benchmarks of hostile peers and interrupts count: each figure has a fault that raises it."""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from benchmarks.hostile import attack, interrupts
+from benchmarks.hostile.interrupts import Ended, children, figures, interrupt
+from benchmarks.hostile.peers import KINDS, Peer
+from trajectory_msgs.msg import JointTrajectory
+
+from dynid.nodes.common import LATCHED, STREAM
+from dynid.nodes.domain import CHOSEN, PrivateDomain
+from dynid.nodes.recorder_node import TOPICS
+from dynid.nodes.supervisor import Supervisor
+from dynid.parent import PARENT_VARIABLE
+from dynid.recording.bag_metadata import Topic
+from dynid.recording.bag_writer import BagWriter
+from dynid.recording.messages import JOINT_STATE, JointStateEncoder
+from dynid.robot import load_robot
+from dynid.simulation.servo.trace import ArmTrace
+
+ROBOT = load_robot("crane_x7")
+
+OFF = json.dumps({"torque_enabled": [False, False], "drive_current_a": [0.0, 0.0]})
+ON = json.dumps({"torque_enabled": [False, True], "drive_current_a": [0.0, 0.0]})
+TRACE = "Traceback (most recent call last):\n  x\nKeyboardInterrupt\n"
+
+
+@pytest.fixture
+def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv(CHOSEN, raising=False)
+    with PrivateDomain():
+        yield
+
+
+def ended(arm: str = f"/dev/pts/0\n{OFF}", demo: str = "interrupted", left: tuple[str, ...] = ()) -> Ended:
+    texts = {"simulated_arm": arm, "demo": demo, "hardware": "cycle rate 1000 Hz"}
+    return Ended(int(signal.SIGINT), 1.0, 2.0, 130, texts, left)
+
+
+@pytest.mark.parametrize(
+    ("run", "counts"),
+    [
+        (ended(), (0, 0, 0)),
+        (ended(arm=""), (0, 0, 0)),
+        (ended(left=("process 7", "/tmp/dynid-clock-1")), (2, 0, 0)),
+        (ended(demo=TRACE), (0, 1, 0)),
+        (ended(arm=f"/dev/pts/0\n{ON}"), (0, 0, 1)),
+        (ended(arm="/dev/pts/0"), (0, 0, 1)),  # it was driven, and did not say how it was left
+    ],
+    ids=["in order", "not started", "left", "traceback", "torque", "silent"],
+)
+def test_what_an_interrupt_leaves_is_counted(run: Ended, counts: tuple[int, int, int]) -> None:
+    found = figures([ended(), run])
+    assert (found["left_behind"], found["tracebacks"], found["torque_on_at_end"]) == counts
+    assert len(found["findings"]) == bool(any(counts)) and found["slowest_s"] == 2.0 and found["runs"] == 2
+
+
+VULNERABLE = f"""
+import os, signal, subprocess, sys, tempfile, time
+open(os.path.join(tempfile.gettempdir(), "dynid-clock-planted"), "w").close()
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", child], env={{**os.environ, {PARENT_VARIABLE!r}: str(os.getpid())}})
+print("Traceback (most recent call last)", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(interrupts, "TIMEOUT_S", 0.5)
+    started: list[int] = []
+
+    def until(condition: object, longest_s: float) -> None:
+        if not started:  # the interrupt comes once the fault is planted
+            started.append(1)
+            while not list(tmp_path.rglob("output.txt")) or not next(tmp_path.rglob("output.txt")).read_text():
+                pass
+        else:
+            original(condition, longest_s)
+
+    original = interrupts._wait
+    monkeypatch.setattr(interrupts, "_wait", until)
+    run = interrupt([sys.executable, "-c", VULNERABLE], 5.0, signal.SIGINT)
+    assert sorted(one.split()[0] for one in run.left) == [str(tmp_path / "dynid-clock-planted"), "process"]
+    assert run.traces == 1 and not run.torque_on and run.seconds >= 0.5
+    assert not children(0)
+
+
+# -- attacks ---------------------------------------------------------------------------------------------------
+
+
+def trace(moved_rad: float = 0.0, speed_rad_s: float = 0.0) -> ArmTrace:
+    q, dq = np.zeros((2, 100, ROBOT.size))
+    q[50:, 2], dq[50:, 2] = moved_rad, speed_rad_s
+    return ArmTrace(np.linspace(0.0, 1.0, 100), q, dq, np.zeros((100, ROBOT.size)))
+
+
+@pytest.mark.parametrize(
+    ("arm", "stopped", "words"),
+    [
+        (trace(), "", ""),
+        (trace(0.02), "", ""),
+        (trace(0.05), "", "moved by 0.050 rad"),
+        (trace(0.5, 0.6), "stopped: two publishers", ""),  # it was let down
+        (trace(0.5, 4.7), "stopped: two publishers", "moved at 4.70 rad/s"),
+        (trace(0.0, 4.7), "", "moved at 4.70 rad/s"),
+        (trace().between(2.0, 3.0), "", "the arm's record is empty"),
+    ],
+)
+def test_a_motion_that_nobody_commanded_is_found(arm: ArmTrace, stopped: str, words: str) -> None:
+    found = attack.uncommanded(ROBOT, arm, stopped, 0.03)
+    assert found == (f"{ROBOT.joint_names[2]} {words}" if "moved" in words else words)
+
+
+def write(bag: Path, good: int, cut: int) -> Path:
+    writer = BagWriter(bag, [Topic("/joint_states", JOINT_STATE, "reliable")])
+    writer.open()
+    zero = np.zeros(ROBOT.size)
+    raw = JointStateEncoder(ROBOT.joint_names).encode(1, position=zero, velocity=zero, effort=zero)
+    for k in range(good + cut):
+        writer.write("/joint_states", k + 1, raw if k < good else raw[:50])
+    writer.close()
+    return bag
+
+
+def test_a_bag_that_cannot_be_read_is_found(tmp_path: Path) -> None:
+    assert attack.unreadable(write(tmp_path / "a", 10, 3)) == ""
+    assert "13 states of 14 cannot be read" in attack.unreadable(write(tmp_path / "b", 1, 13))
+    assert "cannot be read" in attack.unreadable(write(tmp_path / "c", 0, 3))
+    assert "no such bag" in attack.unreadable(tmp_path / "none")
+    (bag,) = (tmp_path / "a").glob("*.mcap")
+    bag.write_bytes(bag.read_bytes()[:-200])
+    assert "truncated" in attack.unreadable(tmp_path / "a")
+
+
+def test_each_finding_of_an_attack_counts() -> None:
+    runs = [
+        attack.Attacked("states", 0, "", (), "", "stopped"),
+        attack.Attacked("settings", 1, "it moved", (), "", ""),
+        attack.Attacked("bytes", 2, "", ("executor ended: x", "recorder ended: y"), "", ""),
+        attack.Attacked("texts", 3, "", (), "no such bag", ""),
+    ]
+    found = attack.figures(runs)
+    counts = ("runs", "uncommanded_motion", "node_deaths", "bags_unreadable", "arms_stopped")
+    assert [found[key] for key in counts] == [4, 1, 2, 1, 1]
+    assert found["findings"][1] == "bytes, seed 2: executor ended: x; recorder ended: y"
+
+
+def test_every_kind_of_peer_sends_something(ros_domain: None) -> None:
+    """And what it sends is heard: a peer that is silent attacks nobody."""
+    with Supervisor() as call, Supervisor() as listening:
+        heard: list[str] = []
+        for name, (kind, _, latched) in TOPICS.items():
+            quality = LATCHED if latched else STREAM
+            listening.node.create_subscription(kind, name, lambda _, name=name: heard.append(name), quality, raw=True)
+        listening.node.create_subscription(
+            JointTrajectory, "joint_trajectory", lambda _: heard.append("joint_trajectory"), 10, raw=True
+        )
+        topics = {"settings": "hardware_settings", "states": "joint_states", "cut_commands": "joint_commands"}
+        topics |= {"commands": "joint_commands", "trajectories": "joint_trajectory", "reports": "diagnostics"}
+        topics |= {"cut_states": "joint_states", "experiments": "experiment", "texts": "", "bytes": "", "random": ""}
+        for kind in set(KINDS) - {"parameters"}:
+            heard.clear()
+            peer = Peer(kind, 0, call.node, ROBOT)
+
+            def step(peer: Peer = peer) -> bool:
+                peer.step()
+                return topics[peer.kind] in heard or (not topics[peer.kind] and bool(heard))
+
+            listening.wait(step, 20.0, f"what {kind} sends")
