@@ -3,74 +3,16 @@
 from pathlib import Path
 
 import numpy as np
-import pinocchio
 import pytest
+from benchmarks.scene_judge import SceneJudge
 
 from dynid.control.safe_box import SafeBox, SceneFile, load_scene
-from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, SafetyError
-from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 ROBOTS = ("crane_x7", "aloha_class")
 TUBE_RAD = 0.03
-
-
-class Judge:
-    """Corners of all moving collision shapes by pinocchio's own kinematics."""
-
-    def __init__(self, robot: Robot) -> None:
-        self.robot, self.collision = robot, SelfCollision(robot)
-        self.shapes, self.model = self.collision.shapes
-        self.data, self.rows = self.model.createData(), []
-        chain = [self.model.getJointId(name) for name in robot.joint_names[: robot.chain_size]]
-        self.free = [j for j in range(1, self.model.njoints) if j not in chain]
-        corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
-        for shape in self.shapes.geometryObjects:
-            shape.geometry.computeLocalAABB()
-            lower, upper = (np.asarray(one) for one in (shape.geometry.aabb_local.min_, shape.geometry.aabb_local.max_))
-            points = (shape.placement.rotation @ (lower + corners * (upper - lower)).T).T + shape.placement.translation
-            if shape.parentJoint:
-                above = shape.parentJoint
-                while above not in chain:
-                    above = self.model.parents[above]
-                self.rows.append((shape.parentJoint, chain.index(above) + 1, points))
-
-        if not self.rows:
-            for j, link in enumerate(ArmModel.of(robot).limits(robot.file.physical_bounds).links):
-                self.rows.append((chain[j], j + 1, np.where(corners, link.box[1], link.box[0])))
-
-    def beyond(self, scene: SceneFile, q: FloatArray, random: np.random.Generator) -> float:
-        """How far a corner is beyond a border less its margin at most [m], at q (N, n) and any angle of the fingers."""
-        worst = -np.inf
-        for row in q:
-            full = pinocchio.neutral(self.model)
-            for name, angle in zip(self.robot.joint_names, row, strict=True):
-                full[self.model.joints[self.model.getJointId(name)].idx_q] = angle
-            for joint in self.free:
-                full[self.model.joints[joint].idx_q] = random.uniform(-1.5, 1.5)
-            pinocchio.forwardKinematics(self.model, self.data, full)
-            for joint, link, points in self.rows:
-                at = self.data.oMi[joint]
-                worst = max(worst, outside(scene, (at.rotation @ points.T).T + at.translation, link))
-        return worst
-
-
-def outside(scene: SceneFile, points: FloatArray, link: int) -> float:
-    """How far points (P, 3) of a link, counted from 1, are beyond a border less its margin at most [m]."""
-    found = [-np.inf]
-    for box in scene.inside:
-        if link >= box.from_link:
-            found += [(np.array(box.lower_m) - points).max(), (points - np.array(box.upper_m)).max()]
-    for half in scene.half_spaces:
-        if link >= half.from_link:
-            normal = np.array(half.normal) / np.linalg.norm(half.normal)
-            found.append((half.offset_m / np.linalg.norm(half.normal) - points @ normal).max())
-    for box in scene.outside:
-        if link >= box.from_link:
-            found.append(np.minimum(points - np.array(box.lower_m), np.array(box.upper_m) - points).min(axis=1).max())
-    return max(found) + scene.margin_m
 
 
 def drawn_scene(random: np.random.Generator, size: float) -> SceneFile:
@@ -106,7 +48,7 @@ def drawn_motion(robot: Robot, random: np.random.Generator) -> PolynomialTraject
 
 def worst_of_proven(robot: Robot, box_of: type[SafeBox], scenes: int, seed: int) -> tuple[int, float]:
     """How many random motions are proven, and how far one of them gets beyond a border at most [m]."""
-    random, judge = np.random.default_rng(seed), Judge(robot)
+    random, judge = np.random.default_rng(seed), SceneJudge(robot)
     proven, worst = 0, -np.inf
     size = 0.75 if robot.name == "crane_x7" else 1.6
     for _ in range(scenes):
@@ -119,7 +61,7 @@ def worst_of_proven(robot: Robot, box_of: type[SafeBox], scenes: int, seed: int)
         proven += 1
         q = motion.sample_all(np.linspace(0.0, motion.duration, 150))[0]
         off = TUBE_RAD * random.choice([-1.0, 0.0, 1.0], q.shape)
-        worst = max(worst, judge.beyond(box.scene, q + off, random))
+        worst = max(worst, float(judge.beyond(box.scene, q + off, random).max()))
     return proven, worst
 
 

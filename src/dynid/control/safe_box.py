@@ -86,6 +86,12 @@ def load_scene(path: Path) -> SceneFile:
     return load_validated(path, SceneFile)
 
 
+def scene_of(robot: Robot) -> SceneFile | None:
+    """The scene in the robot's folder; None where there is none."""
+    path = robot.folder / "scene.yaml"
+    return load_scene(path) if path.is_file() else None
+
+
 @dataclass(frozen=True, eq=False)
 class Spheres:
     """Spheres that hold all links.
@@ -212,7 +218,8 @@ class SafeBox:
 
     def _clearances(self, p: FloatArray) -> tuple[FloatArray, list[str]]:
         """By border the distance of every sphere from it, (B, N, S) [m], negative beyond; and the borders' names."""
-        scene, found, names = self.scene, [], []
+        scene = self.scene
+        found: list[tuple[FloatArray, Border]] = []
         for box in scene.inside:
             faces = np.minimum(p - np.array(box.lower_m), np.array(box.upper_m) - p).min(axis=2)
             found.append((faces, box))
@@ -252,7 +259,9 @@ class SafeBox:
         """
         if not len(motion.coefficients):
             return
-        pieces, begins, ends = [], [], []
+        pieces: list[int] = []
+        begins: list[float] = []
+        ends: list[float] = []
         for k, (a, b) in enumerate(zip(motion.knots[:-1], motion.knots[1:], strict=True)):
             count = max(1, int(np.ceil((b - a) / FIRST_S)))
             edges = np.linspace(0.0, b - a, count + 1)
@@ -260,18 +269,14 @@ class SafeBox:
             begins, ends = [*begins, *edges[:-1]], [*ends, *edges[1:]]
         rows = np.array(pieces), np.array(begins), np.array(ends)
         while len(rows[0]):
-            open_ones = [np.zeros(0, dtype=int), np.zeros(0), np.zeros(0)]
-            for first in range(0, len(rows[0]), AT_ONCE):
-                part = tuple(one[first : first + AT_ONCE] for one in rows)
-                left = self._unproven(motion, *part, tube)
-                for k, begin, end in zip(*(one[left] for one in part), strict=True):
-                    middle = 0.5 * (begin + end)
-                    if end - begin < 2.0 * SHORTEST_S:
-                        self._refuse(motion, int(k), middle, tube)
-                    open_ones[0] = np.append(open_ones[0], [k, k])
-                    open_ones[1] = np.append(open_ones[1], [begin, middle])
-                    open_ones[2] = np.append(open_ones[2], [middle, end])
-            rows = tuple(open_ones)
+            parts = [slice(first, first + AT_ONCE) for first in range(0, len(rows[0]), AT_ONCE)]
+            left = [self._unproven(motion, rows[0][part], rows[1][part], rows[2][part], tube) for part in parts]
+            piece, begin, end = (one[np.concatenate(left)] for one in rows)
+            middle = 0.5 * (begin + end)
+            if (end - begin < 2.0 * SHORTEST_S).any():
+                k = int(np.argmin(end - begin))
+                self._refuse(motion, int(piece[k]), float(middle[k]), tube)
+            rows = np.tile(piece, 2), np.append(begin, middle), np.append(middle, end)
 
     def _unproven(
         self, motion: PolynomialTrajectory, piece: FloatArray, begin: FloatArray, end: FloatArray, tube: FloatArray
