@@ -193,7 +193,7 @@ class AdaptiveFigures:
         totals = np.sum([one.violations for one in self.arms], axis=0)
         found["violations_by_limit"] = dict(zip(LIMITS, totals.tolist(), strict=True))
         found["seconds"] = self.seconds
-        found["by_arm"] = [asdict(one) for one in self.arms]
+        found["by_arm"] = [_plain(one) for one in self.arms]
         return found
 
     def missed(self) -> list[str]:
@@ -211,6 +211,12 @@ class AdaptiveFigures:
         if figures["accepted"] < len(self.arms):
             reasons.append(f"{figures['accepted']} of {len(self.arms)} arms came to an accepted model")
         return reasons
+
+
+def _plain(one: ArmFigures) -> dict[str, Any]:
+    """Of one arm as plain values; what could not be compared is None."""
+    values = asdict(one) | {"violations": list(one.violations)}
+    return {key: None if isinstance(value, float) and np.isnan(value) else value for key, value in values.items()}
 
 
 def benchmark_adaptive(

@@ -211,10 +211,10 @@ class AdaptiveIdentification:
         self.quantile = float(norm.ppf(1.0 - 0.5 * (1.0 - own.confidence) / tests))
 
     def start(self) -> _Known:
-        """The nominal arm, with friction of such gears where the robot's folder has figures of it."""
+        """The nominal arm, without friction: what its gears take is only known when it moves."""
         path = self.robot.folder / self.robot.file.simulation.standard_parameters
         standard = load_standard(path, self.model.mdh, self.model.regrouping.standard)
-        friction = self._gears or FrictionLaw.of(self.robot.size, {})
+        friction = FrictionLaw.of(self.robot.size, {})
         sigma = FIRST_SIGMA * self.robot.torque_limits
         return _Known(self.model, self.model.base_parameters(standard), friction, sigma)
 
