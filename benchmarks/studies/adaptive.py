@@ -174,7 +174,7 @@ class AdaptiveFigures:
 
     def _all(self, name: str) -> FloatArray:
         values = np.array([getattr(one, name) for one in self.arms], dtype=float)
-        return values[np.isfinite(values)]
+        return np.asarray(values[np.isfinite(values)])
 
     def as_dict(self) -> dict[str, Any]:
         """As plain values, with every arm's own."""

@@ -12,8 +12,8 @@ still after a segment, and `identify` judges all that was recorded; the run ends
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.stats import norm
@@ -136,6 +136,27 @@ class AdaptiveRun:
     def accepted(self) -> bool:
         """Whether the last look accepted the model."""
         return self.identification is not None and self.identification.verdict.accepted
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """How the uncertainty fell, and why the run ended."""
+        why = (
+            "every interval is within its limit" if self.precise else "the time is over, or no further segment is safe"
+        )
+        return (*(said(look) for look in self.looks), f"ended after {self.motion_s:.1f} s of motion: {why}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Segments, looks and the end, as plain values."""
+        looks = [asdict(one) | {"widest": one.widest if np.isfinite(one.widest) else None} for one in self.looks]
+        segments = [{"expected": one.widest, "planning_s": one.seconds} for one in self.segments]
+        return {
+            "motion_s": self.motion_s,
+            "accepted": self.accepted,
+            "precise": self.precise,
+            "stopped_segments": self.stopped,
+            "looks": looks,
+            "segments": segments,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,7 +479,7 @@ class _State:
         self.arm.hold(self.known.feedforward())
         look, result = parent.judged(self.arm.source(self.name), self.arm.moved_s)
         self.looks.append(look)
-        parent.progress(_said(look))
+        parent.progress(said(look))
         if result is None:
             return False
         self.found, self.known = result, parent.learned(result)
@@ -466,7 +487,8 @@ class _State:
         return look.accepted and look.widest <= 1.0
 
 
-def _said(look: Look) -> str:
+def said(look: Look) -> str:
+    """One line about a look."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"
