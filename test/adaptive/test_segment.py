@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.adaptive.information import Information, precision_limits
+from dynid.adaptive.information import Information, torque_sizes
 from dynid.adaptive.segment import Frame, SegmentPlanner
 from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox, SceneFile
@@ -15,7 +15,8 @@ from dynid.trajectory.families import load_excitation
 
 ROBOT = load_robot("crane_x7")
 MODEL, TORQUES = ArmModel.of(ROBOT), nominal_torques(ROBOT, None)
-LIMITS = precision_limits(ROBOT, MODEL, TORQUES, 0.01, 0.1)
+SIZES = torque_sizes(ROBOT, MODEL, TORQUES)
+LIMITS = 0.01 * SIZES
 COUNT = 2.5
 
 
@@ -23,7 +24,7 @@ def information() -> Information:
     """Of the nominal arm before data."""
     path = ROBOT.folder / ROBOT.file.simulation.standard_parameters
     phi = MODEL.base_parameters(load_standard(path, MODEL.mdh, MODEL.regrouping.standard)).values
-    return Information.prior(MODEL, phi, 0.0015 * ROBOT.torque_limits, LIMITS)
+    return Information.prior(MODEL, phi, 0.0015 * ROBOT.torque_limits, LIMITS, 0.1 * SIZES)
 
 
 def frame(speed: float = 2.0) -> Frame:

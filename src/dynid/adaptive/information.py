@@ -22,7 +22,6 @@ SLIDING_RAD_S = 0.08  # below it a joint may stick and its rows count less
 FADING_RAD_S = 1.5  # of the Stribeck column
 SHARPNESS = 2  # of the smooth maximum
 LEAST_TORQUE = 0.05  # of a joint's limit: what counts as the torque of a joint that carries less
-PRIOR = 10.0  # deviations before any data, in limits
 FRICTION_PRIOR = 1.0
 STATES, STATES_SEED = 400, 0
 SPEED_RAD_S, ACCELERATION_RAD_S2 = 1.5, 5.0  # of the states at which a parameter's torque is compared
@@ -30,12 +29,8 @@ SPEED_RAD_S, ACCELERATION_RAD_S2 = 1.5, 5.0  # of the states at which a paramete
 Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
-def precision_limits(
-    robot: Robot, model: ArmModel, torques: Torques, inertial_share: float, friction_share: float
-) -> FloatArray:
-    """Largest half width of each base parameter's interval, (p,).
-
-    It is a share of the value at which the parameter's torque would be all that some joint takes, at random states.
+def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
+    """The value of each base parameter at which its torque would be all that some joint takes, at random states, (p,).
 
     Args:
         torques: of the nominal arm, states (N, n) to (N, n) [N m].
@@ -48,9 +43,7 @@ def precision_limits(
     tau = np.sqrt(np.mean(torques(q, dq, ddq) ** 2, axis=0))
     tau = np.maximum(tau, LEAST_TORQUE * robot.torque_limits)
     own = np.sqrt(np.mean(model.regressor(q, dq, ddq) ** 2, axis=0))
-    sizes = np.where(own > 0.0, tau[:, None] / np.where(own > 0.0, own, 1.0), np.inf).min(axis=0)
-    viscous = np.array([name.startswith(("FV", "FC")) for name in model.names])
-    return np.asarray(sizes * np.where(viscous, friction_share, inertial_share))
+    return np.asarray(np.where(own > 0.0, tau[:, None] / np.where(own > 0.0, own, 1.0), np.inf).min(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +66,12 @@ class Information:
     B: FloatArray
 
     @classmethod
-    def prior(cls, model: ArmModel, phi: FloatArray, sigma: FloatArray, limits: FloatArray) -> "Information":
-        """Before any data."""
+    def prior(
+        cls, model: ArmModel, phi: FloatArray, sigma: FloatArray, limits: FloatArray, known: FloatArray
+    ) -> "Information":
+        """Before any data, base parameters being known with deviations (p,)."""
         n, groups = model.axes, len(dict.fromkeys(model.gears))
-        deviations = np.concatenate([np.full(n + 2 * groups, FRICTION_PRIOR), PRIOR * limits])
+        deviations = np.concatenate([np.full(n + 2 * groups, FRICTION_PRIOR), known])
         mean = float(np.mean(sigma**2))
         A = np.diag(mean / deviations**2)
         return cls(model, phi, sigma, limits, A, mean * A)

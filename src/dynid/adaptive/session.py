@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.stats import norm
 
-from dynid.adaptive.information import LEAST_TORQUE, PRIOR, Information, precision_limits
+from dynid.adaptive.information import LEAST_TORQUE, Information, torque_sizes
 from dynid.adaptive.live import LiveEstimate
 from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
 from dynid.adaptive.settings import AdaptiveSettings
@@ -40,13 +40,14 @@ from dynid.trajectory.families import load_excitation
 from dynid.trajectory.motion import Motion
 
 FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
-VISCOUS_SHARE = 0.5  # of nominal viscous friction: its deviation beforehand
+INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
+VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # the same of the live estimate: of the nominal value, and of the prior
 LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know the load and whose errors last
 SURE = 2.0  # deviations of torques that count as possible
 UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # of a joint's torque limit, without and with figures of its gears
 FIGURES = "M6"  # of friction.yaml
 FEED_TRANSITION_RAD_S = 0.1  # of the sign of friction that is fed forward
-TUBE_FACTOR, LEAST_TUBE_RAD, MOST_TUBE_RAD = 2.5, 0.04, 0.34  # of the largest tracking error so far
+TUBE_FACTOR, LEAST_TUBE_RAD, MOST_TUBE_RAD = 1.8, 0.04, 0.3  # of the largest tracking error so far
 UNSURE_SHARE = 0.7  # of the first tube: what is kept of it until a model is identified
 UNKNOWN_TORQUE = 0.15  # of a joint's torque limit: what may bend the first segments off their reference
 LOOK_FROM = 1.05  # of its limit: a widest interval that is expected to be wider needs no look
@@ -55,7 +56,7 @@ SLACK_RAD = 0.01  # that a joint may move in any case
 SLACK_S = 0.01  # of a time: what cycles do not divide
 LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
 LASTING_SHARE = 0.75  # of the current that a servo bears for ever; the rest is for friction
-RESTS = 15  # before a planner that finds nothing safe gives up
+RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 
 
 class Arm(Protocol):
@@ -79,8 +80,8 @@ class Arm(Protocol):
         """
         ...
 
-    def hold(self, feedforward: Torques) -> None:
-        """Stand still for a while."""
+    def hold(self, feedforward: Torques, duration_s: float = 1.0) -> None:
+        """Stand still for a time [s]."""
         ...
 
     def source(self, name: str) -> Source:
@@ -209,7 +210,10 @@ class AdaptiveIdentification:
         self.identification: IdentificationSettings = load_identification(robot)
         self.model, self._nominal = ArmModel.of(robot, mount=mount), nominal_torques(robot, mount)
         own = self.settings
-        self.limits = precision_limits(robot, self.model, self._nominal, own.inertial_share, own.friction_share)
+        self._viscous = np.array([name.startswith(("FV", "FC")) for name in self.model.names])
+        sizes = torque_sizes(robot, self.model, self._nominal)
+        self.limits = sizes * np.where(self._viscous, own.friction_share, own.inertial_share)
+        self._prior = sizes * np.where(self._viscous, VISCOUS_PRIOR, INERTIAL_PRIOR)
         self.planner = SegmentPlanner(robot, own.segment_s, box, own.candidates, own.iterations)
         excitation = load_excitation(robot)
         file, profile = excitation.file, excitation.file.profiles[own.profile]
@@ -227,7 +231,6 @@ class AdaptiveIdentification:
         self._overload = OverloadModel.of(robot)
         nominal = np.full(robot.size, np.inf) if self._overload is None else np.sqrt(self._overload.nominal)
         self._lasting = LASTING_SHARE * nominal * robot.torque_constants
-        self._viscous = np.array([name.startswith(("FV", "FC")) for name in self.model.names])
         tests = (int((~self._viscous).sum()) + self.model.axes) * own.looks
         self.quantile = float(norm.ppf(1.0 - 0.5 * (1.0 - own.confidence) / tests))
 
@@ -323,8 +326,8 @@ class AdaptiveIdentification:
     def live(self, known: _Known) -> LiveEstimate:
         """The live estimate before data."""
         nominal, sigma = (known.phi.values, self._gears), LIVE_SIGMA * self.robot.torque_limits
-        viscous = np.minimum(PRIOR * self.limits, np.maximum(VISCOUS_SHARE * known.phi.values, 0.2 * self.limits))
-        deviations = np.where(self._viscous, viscous, PRIOR * self.limits)
+        viscous = np.clip(VISCOUS_SHARE * known.phi.values, LEAST_VISCOUS * self._prior, self._prior)
+        deviations = np.where(self._viscous, viscous, self._prior)
         return LiveEstimate.begin(self.model, self.identification, nominal, deviations, sigma)
 
     def followed(self, live: LiveEstimate, source: Source, known: _Known) -> tuple[LiveEstimate, _Known]:
@@ -341,7 +344,7 @@ class AdaptiveIdentification:
     def information(self, planned: list[Segment], known: _Known) -> Information:
         """What the segments so far show, by the model in hand."""
         ratio = 0.1 / self.identification.sampling_interval_s
-        now = Information.prior(self.model, known.phi.values, known.sigma, self.limits)
+        now = Information.prior(self.model, known.phi.values, known.sigma, self.limits, self._prior)
         for segment in planned:
             now = now.seen(segment.states, ratio)
         return now
@@ -436,7 +439,7 @@ class _State:
             try:
                 return self._segment(self.arm.at, self.shown, self.arm.load)
             except SafetyError:
-                self.arm.hold(self.known.feedforward())
+                self.arm.hold(self.known.feedforward(), REST_S)
         return self._segment(self.arm.at, self.shown, self.arm.load)
 
     def next_or_look(self) -> tuple[Segment | None, bool]:

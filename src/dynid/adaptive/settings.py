@@ -28,7 +28,7 @@ class AdaptiveSettings(Strict):
     segment_s: Positive = 3.0
     longest_s: Positive = 30.0
     first_look_s: Positive = 15.0
-    inertial_share: Positive = 0.008
+    inertial_share: Positive = 0.005
     friction_share: Positive = 0.10
     torque_share: Positive = 0.05
     confidence: Share = 0.95

@@ -20,7 +20,7 @@ def adaptive(
     friction: opt.FrictionOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Identify the simulated arm while it moves: plan each segment where the model is least certain, stop when it is good.
+    """Identify the simulated arm while it moves: plan each segment where the model is least certain, then stop.
 
     Runs in lock-step. Exits 1 unless the model is accepted and every interval is within its limit.
     """

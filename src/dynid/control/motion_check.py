@@ -93,7 +93,7 @@ class MotionCheck:
 
         Args:
             parts: one after the other.
-            load: what is used up beforehand of what makes servos switch themselves off, (n,); None is nothing.
+            load: share used up beforehand of what makes servos switch themselves off, (n,) [-]; None: none.
 
         Raises:
             SafetyError: names motion, joint or links, time since the start of that motion, value and limit.
