@@ -112,3 +112,21 @@ def test_a_window_that_data_do_not_reach_is_refused(source: Source) -> None:
     signals = source.signals(SETTINGS)
     with pytest.raises(DataError, match=r"no data from .* wait for more"):
         preprocess_piece(signals, SETTINGS, (float(signals.time[-1]) + 9.0, float(signals.time[-1]) + 12.0))
+
+
+def test_what_is_known_beforehand_stands_where_nothing_was_seen_and_yields_to_data(
+    source: Source, whole: Samples, known: KnownGears
+) -> None:
+    empty = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0)
+    friction = np.ones(empty.friction_size)
+    nominal = known.point.phi
+    vague, sure = (
+        empty.believing(nominal, deviation * np.maximum(np.abs(nominal), 0.01), deviation * friction)
+        for deviation in (1e3, 1e-9)
+    )
+    np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-9)
+    phi = Regression.stack(MODEL, whole, COULOMB, known).solve().phi
+    for piece in pieces(source, 1):
+        vague, sure = vague.updated(piece), sure.updated(piece)
+    np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-4)
+    assert np.linalg.norm(vague.solve().phi - phi) < 0.2 * np.linalg.norm(nominal - phi)

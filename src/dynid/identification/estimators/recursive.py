@@ -139,7 +139,7 @@ class RecursiveRegression:
         count, left, size, _ = self.sums
         most = np.maximum(count, 1.0)
         sigma = np.maximum(np.maximum(np.sqrt(left / most), NO_ERROR * np.sqrt(size / most)), np.finfo(float).tiny)
-        weights = self.weights * np.minimum(sigma / self.standing_sigma, 1.0)
+        weights = self.weights * np.minimum(sigma / np.maximum(self.standing_sigma, sigma), 1.0)
         rows = np.zeros((*self.standing.shape[:2], len(self.sliding)))
         rows[..., self.friction_size :] = weights[:, None, None] * self.standing
         return _appended(self.sliding, rows.reshape(-1, rows.shape[2]))
