@@ -76,6 +76,23 @@ def test_from_arrays_to_torques(tmp_path: Path) -> None:
         dynid.identify(ROBOT, [run], validation=[run])
 
 
+def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> None:
+    """The same motion under another name, with other noise and shifted in time and torque, judges nothing new."""
+    run = dynid.recording_from_arrays(ROBOT, **motion(1), name="run")
+    repeat = {key: np.array(value) for key, value in motion(1).items()}
+    noise = np.random.default_rng(9).normal(0.0, 0.01, repeat["tau"].shape)
+    repeat |= {"time": repeat["time"] + 77.0, "q": repeat["q"] + noise, "tau": repeat["tau"] + noise}
+    again = dynid.recording_from_arrays(ROBOT, **repeat, name="again")
+    other = dynid.recording_from_arrays(ROBOT, **motion(2), name="other")
+    notes = dynid.identify(ROBOT, [run], validation=[again, other]).notes
+    found = [note for note in notes if "repeats the motion" in note]
+    assert len(found) == 1 and found[0].startswith("again repeats the motion that was fitted (")
+    twice = {key: np.concatenate([value, value + 20.0 * (key == "time")]) for key, value in motion(1).items()}
+    both = dynid.recording_from_arrays(ROBOT, **twice, name="both")
+    notes = dynid.identify(ROBOT, [both], held_out_share=0.4).notes
+    assert any(note.startswith("The last 40 % of both repeats the motion") for note in notes)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

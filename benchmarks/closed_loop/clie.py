@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, cho_solve, cholesky
 
 from benchmarks.closed_loop.cuts import CutSet
 from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.many_loops import ManyLoops
 from benchmarks.closed_loop.projection import project
 from benchmarks.closed_loop.simulation import ClosedLoop, LoopOptions, LoopSimulation
 from dynid.control.controller import ControllerSettings
@@ -132,12 +133,22 @@ def refine(
         InfeasibleError: the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
         DataError, ConfigurationError: arguments that do not fit together.
     """
-    begin = time.perf_counter()
     chosen = options or ClieOptions()
-    search = _Refinement(ClosedLoop(model, settings, data, chosen.loop), phi0, chosen, auditor)
+    return refine_loop(ClosedLoop(model, settings, data, chosen.loop), phi0, chosen, auditor)
+
+
+def refine_loop(
+    loop: ClosedLoop | ManyLoops,
+    phi0: BaseParameters,
+    options: ClieOptions | None = None,
+    auditor: Auditor | None = None,
+) -> ClieResult:
+    """As `refine`, of a loop, or of many loops that one phi must explain; `options.loop` is not used."""
+    begin = time.perf_counter()
+    search = _Refinement(loop, phi0, options or ClieOptions(), auditor)
     reason = search.run()
-    base = BaseParameters(model.names, search.phi, search.covariance())
-    residual = data.tau - search.simulation.tau
+    base = BaseParameters(loop.model.names, search.phi, search.covariance())
+    residual = loop.data.tau - search.simulation.tau
     return ClieResult(
         base=base,
         start=search.start,
@@ -156,7 +167,9 @@ def refine(
 class _Refinement:
     """State of one refinement: the current phi with its simulation, and the linear model around it."""
 
-    def __init__(self, loop: ClosedLoop, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> None:
+    def __init__(
+        self, loop: ClosedLoop | ManyLoops, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None
+    ) -> None:
         loop.model.values_of(phi0)  # of this model, or refused
         self.loop, self.options = loop, options
         self.cuts = CutSet(loop.model, options.eps, auditor, _fixed_bounds(phi0, options))

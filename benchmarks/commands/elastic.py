@@ -7,6 +7,7 @@ from dynid.commands.options import JsonOption, RobotOption
 from dynid.commands.terminal import print_json, stages, stdout
 
 SMALLEST = "planar_2r_elastic"
+SHAPES = ((1.3, 0.05), (1.3, 0.1), (1.3, 0.3), (1.5, 0.3), (2.0, 0.3))
 group = typer.Typer(no_args_is_help=True)
 
 
@@ -68,6 +69,28 @@ def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     )
     for ratio, error in result.noise.items():
         console.print(f"  noise at {ratio:g} dB: {error:.5f}")
+
+
+@group.command()
+def shapes(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
+    """Report the study's error for several shapes of the Stribeck curve, which publications seldom give."""
+    from benchmarks.studies.elastic.study import error_by_stribeck
+    from dynid.robot import load_robot
+
+    with stages("elastic", 1) as tell:
+        tell(f"simulating and identifying {robot} with {len(SHAPES)} shapes")
+        errors = error_by_stribeck(load_robot(robot), SHAPES)
+    if as_json:
+        rows = [
+            {"breakaway_ratio": ratio, "velocity_rad_s": speed, "error": error}
+            for (ratio, speed), error in errors.items()
+        ]
+        print_json({"shapes": rows})
+        return
+    table = Table("break-away over Coulomb", "Stribeck speed, rad/s", "mean relative error")
+    for (ratio, speed), error in errors.items():
+        table.add_row(f"{ratio:g}", f"{speed:g}", f"{error:.3g}")
+    stdout().print(table)
 
 
 def register(app: typer.Typer) -> None:

@@ -16,6 +16,7 @@ BENCHMARKS = (
     "memory",
     "methods",
     "parser",
+    "plants",
     "readers",
     "recorder",
     "verdict",

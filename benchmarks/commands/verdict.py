@@ -18,6 +18,7 @@ def verdict(
     tx40: Annotated[
         Path | None, typer.Option(help="Folder of the public run of a TX-40; default: DYNID_TX40, else without.")
     ] = None,
+    processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Make every single fault of a recording, and see whether the result is refused; clean data must be accepted.
@@ -29,7 +30,8 @@ def verdict(
 
     loaded = load_robot(robot)
     with stages("benchmark", 1) as begin, tempfile.TemporaryDirectory() as work:
-        outcome = benchmark_verdict(loaded, Path(work), range(seeds), plants, tx40 or tx40_folder(), begin)
+        folder = tx40 or tx40_folder()
+        outcome = benchmark_verdict(loaded, Path(work), range(seeds), plants, folder, begin, processes or None)
     figures = outcome.as_dict()
     if as_json:
         print_json(figures)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,10 +32,12 @@ from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
+from dynid.parallel import in_processes
 from dynid.recording.csv_mapping import load_mapping
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.simulation.plant.gear_friction import VISCOUS
 from dynid.trajectory.families import load_excitation
 
 MOTIONS = ("demo_identification",)
@@ -263,8 +265,8 @@ def judge_case(data: Recorded, fault: Fault, clean: Identification, settings: Id
     return Case(data.name, fault.name, False, "accepted", reason(data, fault, clean, found))
 
 
-def record(robot: Robot, friction: FrictionLaw | None, motion: str, folder: Path, seed: int) -> Source:
-    """A motion of the simulated arm with all nuisances; None is viscous and Coulomb friction."""
+def record(robot: Robot, friction: FrictionLaw | str, motion: str, folder: Path, seed: int) -> Source:
+    """A motion of the simulated arm with all nuisances and a friction, as `ArmPlant` takes it."""
     controller = load_controller(robot)
     run = simulate(
         robot,
@@ -277,7 +279,7 @@ def record(robot: Robot, friction: FrictionLaw | None, motion: str, folder: Path
     return load_recording(folder, robot)
 
 
-def simulated(robot: Robot, friction: FrictionLaw | None, name: str, work: Path, seed: int) -> Iterator[Recorded]:
+def simulated(robot: Robot, friction: FrictionLaw | str, name: str, work: Path, seed: int) -> Iterator[Recorded]:
     """One recording of every motion, with what is held out."""
     place = work / name / str(seed)
     place.mkdir(parents=True)
@@ -343,9 +345,8 @@ class Outcome:
         return bool(figures["caught"] >= CAUGHT_BAR and figures["false_alarms"] <= ALARMS_BAR)
 
 
-def judge_recording(data: Recorded, progress: Callable[[str], None], *, with_faults: bool = True) -> Outcome:
+def judge_recording(data: Recorded, *, with_faults: bool = True) -> Outcome:
     """The clean recording with default settings, then every fault of it."""
-    progress(f"{data.name}: clean")
     clean = result_of(data, CLEAN, load_identification(data.robot))
     if isinstance(clean, DynidError):
         return Outcome((), (Case(data.name, "", True, str(clean)),))
@@ -357,9 +358,49 @@ def judge_recording(data: Recorded, progress: Callable[[str], None], *, with_fau
     case = Case(data.name, "", not clean.verdict.accepted, words)
     settings, cases = settings_like(clean), []
     for fault in faults(data.robot, data.fitted.mount):
-        progress(f"{data.name}: {fault.name}")
         cases.append(judge_case(data, fault, clean, settings))
     return Outcome(tuple(cases), (case,))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One recording to judge: of the simulated arm with published, viscous or drawn friction, or of the TX-40."""
+
+    robot: Robot
+    kind: Literal["published", "tx40", "viscous", "drawn"]
+    seed: int
+    work: Path
+    tx40_folder: Path | None = None
+
+
+def _judge(job: _Job) -> Outcome:
+    """One recording: every fault of published friction and of the TX-40, the others clean."""
+    robot, seed = with_mounts(job.robot), job.seed
+    if job.kind == "tx40":
+        assert job.tx40_folder is not None
+        return judge_recording(tx40_with_noise(tx40(job.tx40_folder), seed))
+    frictions: dict[str, Callable[[], FrictionLaw | str]] = {
+        "published": lambda: gear_friction(robot, MODEL),
+        "viscous": lambda: VISCOUS,
+        "drawn": lambda: drawn_friction(robot, seed),
+    }
+    name = {"published": MODEL, "viscous": "viscous", "drawn": f"plant {seed}"}[job.kind]
+    try:
+        parts = [
+            judge_recording(data, with_faults=job.kind == "published")
+            for data in simulated(robot, frictions[job.kind](), name, job.work, seed)
+        ]
+    except SafetyError:
+        if job.kind != "drawn":
+            raise
+        return Outcome((), ())  # an arm that does not follow makes no recording
+    return _together(parts)
+
+
+def _together(parts: Sequence[Outcome]) -> Outcome:
+    return Outcome(
+        tuple(case for part in parts for case in part.faults), tuple(case for part in parts for case in part.clean)
+    )
 
 
 def benchmark_verdict(
@@ -369,6 +410,7 @@ def benchmark_verdict(
     plants: int = 6,
     tx40_folder: Path | None = None,
     progress: Callable[[str], None] = lambda stage: None,
+    processes: int | None = None,
 ) -> Outcome:
     """All faults of recordings of the simulated arm and of the TX-40, and clean recordings of other plants.
 
@@ -378,26 +420,18 @@ def benchmark_verdict(
         seeds: of noise; of the TX-40's run, noise that is added but for seed 0.
         plants: how many plants with drawn friction are recorded clean beside.
         tx40_folder: of the public run; None leaves it out.
-        progress: called with the name of each case as it begins.
+        progress: called with the name of each recording as it is judged.
+        processes: recordings are judged side by side; None is one process per core.
     """
-    robot, parts = with_mounts(robot), []
-    for seed in seeds:
-        for data in simulated(robot, gear_friction(robot, MODEL), MODEL, work, seed):
-            parts.append(judge_recording(data, progress))
-        for data in simulated(robot, None, "viscous", work, seed):
-            parts.append(judge_recording(data, progress, with_faults=False))
-        if tx40_folder is not None:
-            parts.append(judge_recording(tx40_with_noise(tx40(tx40_folder), seed), progress))
-    for seed in range(plants):
-        progress(f"plant {seed}")
-        try:
-            for data in simulated(robot, drawn_friction(robot, seed), f"plant {seed}", work, seed):
-                parts.append(judge_recording(data, progress, with_faults=False))
-        except SafetyError:
-            continue  # an arm that does not follow makes no recording
-    return Outcome(
-        tuple(case for part in parts for case in part.faults), tuple(case for part in parts for case in part.clean)
-    )
+    jobs = [_Job(robot, "published", seed, work) for seed in seeds]
+    jobs += [_Job(robot, "tx40", seed, work, tx40_folder) for seed in seeds if tx40_folder is not None]
+    jobs += [_Job(robot, "viscous", seed, work) for seed in seeds]
+    jobs += [_Job(robot, "drawn", seed, work) for seed in range(plants)]
+    parts: dict[int, Outcome] = {}
+    for place, part in in_processes(_judge, jobs, processes):
+        parts[place] = part
+        progress(f"{jobs[place].kind}, seed {jobs[place].seed}")
+    return _together([parts[k] for k in sorted(parts)])
 
 
 def tx40_folder() -> Path | None:

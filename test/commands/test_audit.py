@@ -3,13 +3,18 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import UnknownNameError
-from dynid.robot import load_robot
+from dynid.identification.feasibility.rounding import left_open, rounding_of
+from dynid.model.dynamics import ArmModel
+from dynid.model.identified import load_model
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, load_robot
 
 POSES = ["--poses", "65536", "--json"]
 
@@ -33,6 +38,35 @@ def test_its_own_geometry_leaves_it_on_the_boundary() -> None:
     code, found = run("paper", "--profile", "paper")
     assert code == 1
     assert -5e-5 < found["lambda_min"] < 0.0
+    assert found["positive_definite"] is None
+    assert found["rounding_kg_m2"] == pytest.approx(3.9e-5, rel=0.02)
+    words = CliRunner().invoke(app, ["audit", "paper", "--profile", "paper", "--poses", "65536"]).stdout
+    assert "undecided within rounding" in words and "+-5e-06" in words
+
+
+def test_what_rounding_leaves_open_is_what_the_worst_rounding_does() -> None:
+    robot = load_robot("crane_x7")
+    model = ArmModel.of(robot, mount="hanging")
+    phi = load_model(robot.folder / "models" / "paper.yaml", robot).base.values
+    pose, half = np.deg2rad([0.0, 56.4, 1.6, -123.4, 90.0, 90.0, 8.6, 0.0]), 5e-6
+
+    def smallest(values: FloatArray) -> float:
+        return float(np.linalg.eigvalsh(model.inertia_matrix(pose[None], BaseParameters(model.names, values))[0])[0])
+
+    before, bound = smallest(phi), left_open(model, phi, pose, half)
+    gradient = np.array([smallest(phi + 1e-6 * e) - smallest(phi - 1e-6 * e) for e in np.eye(len(phi))])
+    assert smallest(phi + half * np.sign(gradient)) - before == pytest.approx(bound, rel=0.05)
+    random = np.random.default_rng(0)
+    moved = [smallest(phi + half * random.uniform(-1.0, 1.0, len(phi))) - before for _ in range(50)]
+    assert 0.1 * bound < np.abs(moved).max() < bound
+
+
+@pytest.mark.parametrize(
+    ("values", "half"), [([0.0904, 0.01184, 3.0], 5e-6), ([2.0, 30.0], 0.5), ([1.5e-5, 0.0], 5e-7), ([0.0], 0.0)]
+)
+def test_rounding_is_that_of_the_last_decimal(values: list[float], half: float) -> None:
+    assert rounding_of(values) == pytest.approx(half, abs=1e-16)
+    assert rounding_of([*values, 1.0 / 3.0]) < 1e-15  # all digits of a double: not rounded
 
 
 def test_the_nominal_model_is_positive_definite(tmp_path: Path) -> None:

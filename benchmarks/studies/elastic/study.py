@@ -1,5 +1,6 @@
 """The study of elastic joints: how well every group is identified in the setting of elastic.yaml, and with noise."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from benchmarks.studies.elastic.classification import Classification, classify_s
 from benchmarks.studies.elastic.experiment import Recording, drawn_reference, measured, run
 from benchmarks.studies.elastic.identification import ElasticEstimate, filtered, identify, relative_errors
 from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
-from benchmarks.studies.elastic.settings import load_elastic
+from benchmarks.studies.elastic.settings import ElasticFile, Stribeck, load_elastic
 from dynid.robot import FloatArray, Robot
 
 NOISE_DB = (20.0, 70.0, 80.0, 100.0, 200.0)
@@ -65,9 +66,28 @@ def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStat
     )
 
 
-def study(robot: Robot, noise_db: tuple[float, ...] = NOISE_DB, seed: int = 0) -> ElasticStudy:
-    """Simulate, measure, filter and identify a robot with elastic joints; errors as of `load_elastic`."""
-    model = ElasticModel(robot, load_elastic(robot))
+def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> dict[tuple[float, float], float]:
+    """Mean error without added noise for shapes of the Stribeck curve.
+
+    Args:
+        shapes: break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e [rad/s].
+    """
+    file = load_elastic(robot)
+    errors = {}
+    for ratio, speed in shapes:
+        curve = Stribeck(breakaway_ratio=ratio, velocity_rad_s=speed, smoothing_rad_s=file.stribeck.smoothing_rad_s)
+        errors[ratio, speed] = study(robot, (), file=file.model_copy(update={"stribeck": curve})).error
+    return errors
+
+
+def study(
+    robot: Robot, noise_db: tuple[float, ...] = NOISE_DB, seed: int = 0, file: ElasticFile | None = None
+) -> ElasticStudy:
+    """Simulate, measure, filter and identify a robot with elastic joints; errors as of `load_elastic`.
+
+    `file` replaces the robot's elastic.yaml.
+    """
+    model = ElasticModel(robot, file or load_elastic(robot))
     how, found = model.file.measurement, classify_structure(model)
     reference = drawn_reference(model)
     recording = run(model, reference)

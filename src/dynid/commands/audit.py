@@ -18,8 +18,12 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Search the audit domain for the smallest eigenvalue of M(q); exit code 1 if it is not positive."""
+    """Search the audit domain for the smallest eigenvalue of M(q); exit code 1 unless it is shown to be positive.
+
+    Where the file's parameters are rounded and their last digit can decide, the answer is "undecided within rounding".
+    """
     from dynid.identification.feasibility.audit import audit as run
+    from dynid.identification.feasibility.rounding import left_open, rounding_of
     from dynid.model.dynamics import ArmModel
     from dynid.robot import load_robot
 
@@ -33,7 +37,10 @@ def audit(
     with stages("audit", 1) as begin:
         begin("auditing")
         result = run(arm, phi, loaded.audit_lower, loaded.audit_upper, poses=poses, seed=seed)
-    positive = result.lambda_min > 0.0
+    rounding = rounding_of(one.value for one in content.parameters)
+    open_by = left_open(arm, phi.values, result.pose, rounding)
+    decided = abs(result.lambda_min) > open_by
+    positive = result.lambda_min > 0.0 and decided
     degrees = [round(value, 4) for value in np.rad2deg(result.pose).tolist()]
     if as_json:
         found = {
@@ -41,12 +48,16 @@ def audit(
             "pose_deg": degrees,
             "poses_checked": result.poses_checked,
             "certificate": result.certificate,
-            "positive_definite": positive,
+            "positive_definite": positive if decided else None,
+            "rounding_kg_m2": open_by,
             "profile": profile or "urdf",
         }
         print_json(found)
     else:
-        word = "[green]positive definite[/green]" if positive else "[bold red]NOT positive definite[/bold red]"
+        words = {True: "[green]positive definite[/green]", False: "[bold red]NOT positive definite[/bold red]"}
+        word = words[positive] if decided else "[yellow]undecided within rounding[/yellow]"
         say(f"{word}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")
+        if not decided:
+            say(f"  the file rounds parameters to +-{rounding:.1g}, which moves it by up to {open_by:.2g} kg m^2")
         say(f"  at ({', '.join(f'{value:.1f}' for value in degrees)}) deg, {result.poses_checked:,} poses")
     raise typer.Exit(0 if positive else 1)

@@ -7,6 +7,8 @@ from typing import Any
 from dynid.errors import DataError
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sources import Mapping, Recorded, Source, load_recording, torque_sentence
 from dynid.identification.prediction import Motion, predict
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -55,6 +57,7 @@ def validate(
     interval_s: float | None = None,
     mapping: Mapping = None,
     bands: TorqueBands | None = None,
+    fitted: Samples | None = None,
 ) -> HeldOut:
     """Predict the torques of recordings, and judge the errors.
 
@@ -65,6 +68,7 @@ def validate(
         interval_s: sampling interval; None is the settings' own.
         mapping: what the columns of CSV files are.
         bands: give predictions deviations; None leaves them without.
+        fitted: what the model was fitted to; a recording that repeats its motion is noted. None: not known.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used, rests on other torque constants, or two have one
@@ -74,6 +78,7 @@ def validate(
     settings = settings or load_identification(robot)
     sources = [one if isinstance(one, Source) else load_recording(one, robot, mapping) for one in recordings]
     motions: list[Motion] = []
+    repeats: list[str] = []
     verdict = Verdict(())
     for source in sources:
         if model.torque_constants:
@@ -82,6 +87,8 @@ def validate(
             raise DataError(f"two recordings are called '{source.name}'; validate them one after the other")
         portion = source.portion("held out", settings, interval_s)
         motions.append(predict(model, portion))
+        if fitted is not None:
+            repeats += repeat_note(source.name, fitted, portion.samples)
         if bands is not None:
             motions[-1] = bands.beside(motions[-1], model.arm(portion.mount), portion.samples)
         verdict += judge(DATA_TO_PREDICT, portion.samples.quality, settings, of=source.name)
@@ -95,6 +102,7 @@ def validate(
         (
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
             *(note for one in motions for note in one.notes),
+            *repeats,
         ),
         tuple(dict.fromkeys(torque_sentence(one.torque_constants, robot.joint_names) for one in sources)),
         tuple(one.name for one in sources if one.simulated),

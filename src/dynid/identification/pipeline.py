@@ -16,6 +16,7 @@ from dynid.errors import DataError
 from dynid.export.result_files import write_exports
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
+from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
     Mapping,
@@ -245,7 +246,7 @@ def identify(
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
     its_mapping = validation_mapping or mapping
-    held_out = validate(predictor, validation, settings=settings, mapping=its_mapping, bands=bands)
+    held_out = validate(predictor, validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples)
     if (validation_mapping or mapping) == mapping:  # other rows of one file are other data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
@@ -261,6 +262,7 @@ def identify(
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
+            *(note for one in ends for note in repeat_note(f"The {one.name}", samples, one.samples)),
             *held_out.notes,
         ),
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),

@@ -7,7 +7,7 @@ from benchmarks.studies.elastic.experiment import Recording, drawn_reference, fr
 from benchmarks.studies.elastic.identification import filtered, identify, relative_errors
 from benchmarks.studies.elastic.model import ElasticModel
 from benchmarks.studies.elastic.settings import load_elastic
-from benchmarks.studies.elastic.study import ElasticStudy, study, with_noise
+from benchmarks.studies.elastic.study import ElasticStudy, error_by_stribeck, study, with_noise
 
 from dynid.errors import DataError
 from dynid.robot import load_robot
@@ -20,12 +20,18 @@ def planar() -> ElasticStudy:
     return study(load_robot("planar_2r_elastic"), noise_db=(20.0, 100.0))
 
 
-def test_the_planar_arm_is_identified_as_well_as_published(planar: ElasticStudy) -> None:
+def test_the_planar_arm_in_the_published_setting(planar: ElasticStudy) -> None:
     assert planar.samples == 8900
-    assert planar.error <= 0.103
+    assert planar.error <= 0.01
     assert planar.error_no_static_friction <= 0.00862
     # The published 0.39 and 0.10 deg, after which the stiffnesses were chosen: the setting is still that one.
     np.testing.assert_allclose(planar.deflection_deg, [0.39, 0.10], atol=0.01)
+
+
+def test_the_error_follows_the_shape_of_the_stribeck_curve() -> None:
+    """So a figure for one shape is not comparable with one for an unknown shape; 0.074 was found independently."""
+    errors = error_by_stribeck(load_robot("planar_2r_elastic"), [(1.3, 0.3)])
+    assert errors == {(1.3, 0.3): pytest.approx(0.074, abs=0.002)}
 
 
 def test_noise_spoils_it(planar: ElasticStudy) -> None:

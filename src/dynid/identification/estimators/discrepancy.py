@@ -56,7 +56,8 @@ def friction_effects(
     if variance == 0.0:
         return np.zeros_like(effects)
     scale = np.linalg.norm(X, axis=0)
-    X, known = X[:, scale > 0.0] / scale[scale > 0.0], (known * scale)[scale > 0.0]
+    there = scale > 0.0
+    X, known = X[:, there] / scale[there], known[there] * scale[there]
     inverse = np.linalg.pinv(X.T @ X + np.diag(variance / known**2), rcond=1e-12, hermitian=True)
     across = X.T @ B
     normal = (B.T @ B - across.T @ inverse @ across) / variance

@@ -151,8 +151,8 @@ class Records:
     dq: FloatArray
 
 
-def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) -> Records:
-    """The 1 kHz loop; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
+def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, name: str) -> Records:
+    """The 1 kHz loop of a trajectory; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
     out = Records(*(np.zeros((count, n)) for _ in range(7)))
@@ -178,9 +178,9 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float) 
             out.motor,
         )
         plant.push(out.motor[k], cycle)
-        if k % CHECK_CYCLES == 0:
+        if (k + 1) % CHECK_CYCLES == 0 or k == count - 1:
             plant.check()
-    plant.check()
+            _refuse_lost(robot, name, plan, out.position, range(k - k % CHECK_CYCLES, k + 1))
     return out
 
 
@@ -232,8 +232,7 @@ def simulate(
     )
     start = quantise(plant.q, plant.nuisances.position_step)
     plan = schedule(robot, trajectory, start, plant.nuisances.stamp_jitter, seed, to_rest=to_rest)
-    raw = _run(plant, compiled_law(controller), plan, robot.file.bus.cycle_s)
-    _refuse_lost(robot, trajectory, plan, raw)
+    raw = _run(plant, compiled_law(controller), plan, robot.file.bus.cycle_s, trajectory.name)
     return assembled(plant, trajectory.name, trajectory.duration, mount or robot.file.default_mount, plan, raw)
 
 
@@ -245,15 +244,16 @@ def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], rob
     MotionCheck(robot, MotionLimits(*walls, *np.full((3, robot.size), np.inf))).check([trajectory])
 
 
-def _refuse_lost(robot: Robot, trajectory: Motion, plan: Schedule, raw: Records) -> None:
+def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, cycles: range) -> None:
     """On the real-time chain the executor gives up where the arm does not follow; so is it here."""
-    error = np.abs(raw.position - plan.q)
+    part = slice(cycles.start, cycles.stop)
+    error = np.abs(position[part] - plan.q[part])
     if error.max() > MAX_TRACKING_ERROR_RAD:
         k, j = (int(i) for i in np.argwhere(error > MAX_TRACKING_ERROR_RAD)[0])
         limit = np.rad2deg(MAX_TRACKING_ERROR_RAD)
         raise SafetyError(
-            f"trajectory '{trajectory.name}': {robot.joint_names[j]} is {np.rad2deg(error[k, j]):.1f} deg off its "
-            f"reference at {plan.stamps_ns[k] / 1e9:.3f} s, at most {limit:.0f} deg are allowed"
+            f"trajectory '{name}': {robot.joint_names[j]} is {np.rad2deg(error[k, j]):.1f} deg off its reference at "
+            f"{plan.stamps_ns[cycles[k]] / 1e9:.3f} s, at most {limit:.0f} deg are allowed"
         )
 
 

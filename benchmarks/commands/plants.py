@@ -1,0 +1,61 @@
+"""`dynid benchmark plants`: are wrong models accepted, and which way comes nearest to the truth?"""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import print_json, stages, stderr, stdout
+
+
+def plants(
+    robot: RobotOption = DEFAULT_ROBOT,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of every plant.")] = 5,
+    motions: Annotated[
+        list[str] | None, typer.Option(help="Motions of the campaign that is compared, by pattern; default: all 40.")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify plants outside the model class and set-ups with one thing wrong; compare ways to use many bags.
+
+    Exits 1 where a wrong model (median parameter error over 10 %) is accepted, or fewer than 95 % of the right models
+    of faultless plants are.
+    """
+    from benchmarks.studies.plants import PAPER_MOTIONS, benchmark_plants, error_norms, make_bags_of
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    with stages("benchmark", 1) as begin, tempfile.TemporaryDirectory() as work:
+        found = benchmark_plants(loaded, seeds, processes or None, begin)
+        result = found.as_dict()
+        for name, friction in (("", "M6"), ("_viscous", "viscous")):
+            folder = Path(work) / friction
+            (folder / "bags").mkdir(parents=True)
+            begin(f"many bags, friction {friction}")
+            bags = make_bags_of(loaded, friction, motions or PAPER_MOTIONS, folder / "bags", processes or None)
+            norms = error_norms(loaded, bags, folder / "runs", processes or None)
+            result |= {f"{way}{name}": norm for way, norm in norms.items()}
+    if as_json:
+        print_json(result)
+    else:
+        table = Table("figure", "value", title="dynid benchmark plants", title_justify="left")
+        for key, value in result.items():
+            if isinstance(value, float | int):
+                table.add_row(key, f"{value:.4g}")
+        for row in found.rows:
+            outcome = "accepted" if row.accepted else "refused"
+            table.add_row(f"{row.plant}, seed {row.seed}", f"{outcome}, {100 * row.median_error:.1f} % off; {row.why}")
+        stdout().print(table)
+    if not found.met:
+        wrong = ", ".join(f"{row.plant}, seed {row.seed}" for row in found.accepted_wrong) or "none"
+        stderr().print(f"accepted though wrong: {wrong}; right models accepted: {100 * found.accepted_right:.0f} %")
+        raise typer.Exit(1)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(plants)
