@@ -22,6 +22,7 @@ DIFFERENCE = 1e-5
 PENALTY = 300.0
 LOAD_PENALTY = 0.1  # of servos that get too hot, beside those of other limits
 BOX_M = 0.05  # a lack of clearance that counts as much as all of a joint's range
+MOST_FROZEN = 2  # joints that stand still in a segment, at most
 SMALLER = (1.0, 0.85, 0.65, 0.45, 0.25)  # shares of a segment, until one passes the check
 INSIDE = 0.97  # of the limits: what a penalty leaves outside
 
@@ -136,17 +137,14 @@ class SegmentPlanner:
         refusal: SafetyError | None = None
         for _ in range(self._candidates):
             points = self._optimised(self._drawn(start, frame, random), frame, known, LOOK_S / interval_s)
-            for share in SMALLER:
-                motion = self.spline.motion(name, self.robot.joint_names, start + share * (points - start))
-                try:
-                    self.check(motion, frame)
-                except SafetyError as error:
-                    refusal = error
-                    continue
-                value = known.value(known.rows(*motion.sample_all(self._times)), LOOK_S / interval_s)[0]
-                if best is None or value < best[0]:
-                    best = value, motion
-                break
+            try:
+                motion = self._admissible(name, points, frame)
+            except SafetyError as error:
+                refusal = error
+                continue
+            value = known.value(known.rows(*motion.sample_all(self._times)), LOOK_S / interval_s)[0]
+            if best is None or value < best[0]:
+                best = value, motion
         if best is None:
             assert refusal is not None
             raise refusal
@@ -155,6 +153,30 @@ class SegmentPlanner:
         after = known.seen(states, LOOK_S / interval_s)
         widest = float((after.deviations / known.limits).max())
         return Segment(motion, states, widest, time.perf_counter() - began)
+
+    def _admissible(self, name: str, points: FloatArray, frame: Frame) -> PolynomialTrajectory:
+        """The largest share of a segment that passes the check; where none does, without the joints that need most.
+
+        A joint that friction holds takes more torque the slower it moves, so a smaller motion of it may not help.
+
+        Raises:
+            SafetyError: nothing passes.
+        """
+        start, moving = points[0], np.ones(points.shape[1], dtype=bool)
+        refusal: SafetyError | None = None
+        for _ in range(MOST_FROZEN + 1):
+            for share in SMALLER:
+                motion = self.spline.motion(name, self.robot.joint_names, start + share * moving * (points - start))
+                try:
+                    self.check(motion, frame)
+                except SafetyError as error:
+                    refusal = error
+                    continue
+                return motion
+            size = np.sqrt(np.mean(frame.torques(*motion.sample_all(self._times)) ** 2, axis=0))
+            moving[int(np.argmax(np.where(moving, size / frame.limits.torque, -1.0)))] = False
+        assert refusal is not None
+        raise refusal
 
     def check(self, motion: PolynomialTrajectory, frame: Frame) -> None:
         """Refuse a motion that leaves a limit, overloads a servo, touches itself or leaves the free space.
