@@ -1,5 +1,7 @@
 """Planned segments: the slope that they follow, what they gain, the limits that they keep, and scenes without room."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,19 @@ def test_a_scene_without_room_is_refused_in_words() -> None:
     planner = SegmentPlanner(ROBOT, 3.0, room(0.2), 1, 2)
     with pytest.raises(SafetyError, match=r"link \d comes within .* m of the border 'room'"):
         planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)
+
+
+def test_joints_that_need_most_stand_still_where_nothing_else_passes() -> None:
+    """Joint 2 carries too much for any motion of its own; the others still move, and it rests to the last digit."""
+    planner, own = SegmentPlanner(ROBOT, 3.0, None, 1, 2), frame()
+
+    def torques(q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(ROBOT.size) == 1, 50.0 * np.sign(dq), 0.1 * np.sign(dq))
+
+    heavy = replace(own, torques=torques)
+    segment = planner.plan("first", ROBOT.rest_posture, heavy, information(), 0.04, 1)
+    _, dq, _ = segment.motion.sample_all(np.linspace(0.0, 3.0, 301))
+    assert (dq[:, 1] == 0.0).all()
+    assert (np.abs(dq).max(axis=0) > 0.05).sum() >= 5
+    with pytest.raises(SafetyError, match="needs"):
+        planner.check(planner.spline.motion("all", ROBOT.joint_names, ROBOT.rest_posture + np.eye(8)[0:7]), heavy)

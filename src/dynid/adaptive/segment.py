@@ -58,6 +58,9 @@ class Spline:
         q, dq, ddq = (one @ points for one in self.functions(self.knots))
         dq[[0, -1]] = 0.0
         ddq[[0, -1]] = 0.0
+        # what stands must not move by rounding: friction would be counted on it
+        still = (points == points[0]).all(axis=0)
+        q[:, still], dq[:, still], ddq[:, still] = points[0, still], 0.0, 0.0
         return through_points(name, joints, self.knots, q, dq, ddq)
 
 
