@@ -75,7 +75,8 @@ class SimulatedArm:
         begin = self._arm.stamp_ns
         off = self._follow(motion, feedforward, tube)
         self._end_ns = self._arm.stamp_ns
-        self.moved_s += (self._end_ns - begin) / 1e9
+        cycle = self.robot.file.bus.cycle_s
+        self.moved_s += cycle * round((self._end_ns - begin) / 1e9 / cycle)  # stamps jitter
         return off
 
     def hold(self, feedforward: Torques, duration_s: float = HELD_S) -> None:
