@@ -38,11 +38,11 @@ def test_errors_arrive(processes: int) -> None:
 
 
 INTERRUPTED = """
-import signal, sys, tempfile
+import os, signal, sys, tempfile
 from dynid.parallel import in_processes
 
 def stop_here(word):
-    print(word, flush=True)
+    os.write(1, f"{word}\\n".encode())  # at once: two processes share the pipe
     while signal.SIGINT not in signal.sigpending():
         pass
 

@@ -9,6 +9,7 @@ import yaml
 
 from dynid.errors import ConfigurationError
 from dynid.robot import Robot, load_robot
+from dynid.robot_file import file_stem
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -115,3 +116,11 @@ def test_prismatic_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> N
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         robot(tmp_path, **changes)
+
+
+def test_a_joint_keeps_the_slashes_of_its_urdf_and_its_file_stays_in_its_folder() -> None:
+    joint = load_robot("crane_x7").file.joints[0]
+    for name in ("left/waist", "arm 1/joint-α.0", "a/../../escape"):
+        named = type(joint).model_validate({**joint.model_dump(exclude_none=True), "name": name})
+        assert named.name == name and "/" not in file_stem(name)
+    assert file_stem("left/waist") == "left_waist" and file_stem("joint_1") == "joint_1"

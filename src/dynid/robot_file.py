@@ -1,5 +1,6 @@
 """The schema of `config/<robot>/robot.yaml`: a robot as data. `dynid.robot` loads it and hands out SI arrays."""
 
+import re
 from typing import Annotated, Literal
 
 import numpy as np
@@ -36,6 +37,13 @@ class ServoModel(Strict):
 # Names become those of files and folders: they begin like a word and lead to no other folder.
 NAME_PATTERN = r"^\w[^/\\\x00-\x1f\x7f]*$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
+# Joints have the names that the URDF gives them, which may hold slashes (left/waist); files are named by `file_stem`.
+JointName = Annotated[str, Field(pattern=r"^\w[^\\\x00-\x1f\x7f]*$", max_length=100)]
+
+
+def file_stem(name: str) -> str:
+    """A joint's name as that of a file in the folder at hand."""
+    return re.sub(r"[^\w.-]", "_", name)
 
 
 class Joint(Strict):
@@ -47,7 +55,7 @@ class Joint(Strict):
     For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
     """
 
-    name: Name
+    name: JointName
     servo_id: Annotated[int, Field(ge=0, le=252)] | None = None
     servo_model: str | None = None
     lower_deg: float | None = None

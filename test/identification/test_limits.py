@@ -41,7 +41,11 @@ DATA = {
     "minimum_samples": 100,
 }
 FEW_POSES = {"fresh_poses": 20_000, "condition_number": 10_000.0}
-OWN = {"crane_x7": {"relative_torque_error": 0.15}, "tx40": {**FEW_POSES, "condition_number": 20_000.0}}
+OWN = {
+    "crane_x7": {"relative_torque_error": 0.15},
+    "tx40": {**FEW_POSES, "condition_number": 20_000.0},
+    "kr300": {**FEW_POSES, "condition_number": 1e6, "relative_torque_error": 0.3, "lambda_min_kg_m2": 0.01},
+}
 
 
 def test_defaults() -> None:

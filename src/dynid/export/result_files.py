@@ -16,6 +16,7 @@ from dynid.model.parameters import StandardParameters
 from dynid.model.standard import to_file
 from dynid.resources import write_whole
 from dynid.robot import Robot
+from dynid.robot_file import file_stem
 
 MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
 
@@ -65,7 +66,7 @@ def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> d
     """BAM's parameter file of every joint, by file name."""
     rotors, constants = standard.axis("IA"), robot.torque_constants if robot.has_torque_constants else None
     return {
-        f"{joint.name}.json": bam_text(
+        f"{file_stem(joint.name)}.json": bam_text(
             law,
             axis,
             actuator=joint.servo_model or joint.name,
