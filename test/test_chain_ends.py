@@ -131,6 +131,8 @@ def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
 def test_by_the_wall_clock_it_does_not_wait(start: Callable[..., Demo]) -> None:
     demo = moving(start, "--wall-clock")
     hold_up(named(demo, "simulated-arm"), STANDSTILL_S)
+    stood = demo.recorded(MOTIONS[0])
+    demo.wait_until(lambda: demo.recorded(MOTIONS[0]) > stood + 500, "states after the standstill")
     demo.process.send_signal(signal.SIGINT)
     demo.process.wait(EVENT_TIMEOUT_S)
     states_s, _ = gaps_s(demo, 0, demo.recorded(MOTIONS[0]))
