@@ -11,6 +11,7 @@ from benchmarks.closed_loop.loop_data import ClosedLoopData
 from benchmarks.closed_loop.simulation import ClosedLoop
 
 from dynid.control.controller import load_controller
+from dynid.errors import DataError
 from dynid.identification.estimators.uncertainty import score_covariance
 from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray, load_robot
@@ -252,3 +253,23 @@ def test_iterations_are_limited_and_a_tolerance_ends_them(data: ClosedLoopData) 
     done = refinement(data, 0.05)
     assert done.run() == "converged" and done.cost <= cost(refinement(data), PHI.values)
     assert all(one.accepted for one in done.iterations) and 2 <= len(done.iterations) <= 8
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_a_parameter_that_hardly_moves_the_torques_is_refused_in_any_unit(
+    data: ClosedLoopData, unit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hardly: 1e-12 of what the parameter with the most effect does."""
+    search, jacobian = refinement(data), ClosedLoop.jacobian
+    search._linearise()
+    lengths, k = 1.0 / search.scale, PHI.names.index("XXR4")
+    for share, refused in ((1.5e-12, False), (0.9e-12, True), (0.0, True)):
+        weak = np.full(len(lengths), unit)
+        weak[k] *= share * lengths.max() / lengths[k]
+        monkeypatch.setattr(ClosedLoop, "jacobian", lambda *given, weak=weak: weak * jacobian(*given))
+        if refused:
+            with pytest.raises(DataError, match="do not depend on XXR4, so"):
+                search._linearise()
+        else:
+            search._linearise()
+            assert 1.0 / search.scale[k] == pytest.approx(share * unit * lengths.max(), rel=1e-9)

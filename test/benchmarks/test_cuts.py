@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from arms import arm, auditor, nominal, published
+from benchmarks.closed_loop import cuts as cuts_module
 from benchmarks.closed_loop.cut_program import RESERVE, Cuts, nearest_under_cuts
 from benchmarks.closed_loop.cuts import CutSet
 
@@ -181,3 +182,68 @@ def test_a_stalled_solver_takes_shorter_steps_and_a_wrong_answer_is_none(monkeyp
     with pytest.raises(InfeasibleError, match="PrimalInfeasible"):  # proven: nothing is gained by another attempt
         nearest_under_cuts(np.zeros(1), np.array([[1.0], [-1.0]]), np.ones(2))
     assert len(fractions) == 4
+
+
+@pytest.mark.parametrize(
+    ("bound", "short", "met"), [(1.0, 3e-10, True), (1.0, 1e-10, False), (99.0, 1.5e-8, True), (99.0, 5e-9, False)]
+)
+def test_a_cut_counts_as_met_within_the_tolerance_of_its_own_size(bound: float, short: float, met: bool) -> None:
+    """1e-10 of 1 + | bound |, of a row of unit length: what is within it is left exactly where it is."""
+    row = np.eye(P)[:1]
+    target = (bound - short) * row[0]
+    found = CutSet(MODEL, 0.0, None, (7.0 * row, np.array([7.0 * bound]))).nearest(target, np.eye(P), np.ones(P))
+    assert (found[0] > target[0]) == met and (found[1:] == 0.0).all()
+    assert found[0] == pytest.approx(bound if met else target[0], rel=0, abs=0.1 * short)
+
+
+def test_few_cuts_join_a_program_at_once_and_those_that_held_begin_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, sizes = np.random.default_rng(6), []
+
+    def counted(start: FloatArray, rows: FloatArray, bounds: FloatArray, metric: FloatArray) -> FloatArray:
+        sizes.append(len(rows))
+        return nearest_under_cuts(start, rows, bounds, metric)
+
+    monkeypatch.setattr(cuts_module, "nearest_under_cuts", counted)
+    rows, inside = rng.normal(size=(200, P)), 3.0 * rng.normal(size=P)
+    bounds = rows @ inside - rng.uniform(0.0, 1.0, 200)
+    bounds *= 30.0  # also after scaling most are beyond 1
+    cuts, target = CutSet(MODEL, 0.0, None, (rows, bounds)), rng.normal(size=P)
+    found = cuts.nearest(target, np.eye(P), np.ones(P))
+    slack = (rows @ found - bounds) / np.linalg.norm(rows, axis=1)
+    assert len(sizes) > 1 and sizes[0] == 40 and (np.diff(sizes) > 0).all() and sizes[-1] < 200
+    held = int((slack < 1e-5).sum())
+    sizes.clear()
+    np.testing.assert_allclose(cuts.nearest(target, np.eye(P), np.ones(P)), found, atol=1e-5)
+    assert sizes == [held + 40] and 0 < held < 40  # and the worst at the target, once
+
+
+def test_the_last_512_poses_stay_in_sight() -> None:
+    q = poses(40, seed=3)
+    lowest = eigenvalues(q)[:, 0]
+    good, bad = q[[np.argmax(lowest)]], q[[np.argmin(lowest)]]
+    for count, seen in ((511, 1), (512, 0)):
+        cuts = CutSet(MODEL, float(np.mean([lowest.min(), lowest.max()])), None, NONE)
+        assert cuts.add(np.concatenate([np.tile(good, (count, 1)), bad]), PHI) == 1
+        assert cuts.add_violated(PHI) == seen
+        assert cuts.add(bad, PHI) == 1 and cuts.add_violated(PHI) == 1 + seen  # the newest come first
+
+
+def test_a_pose_that_the_audit_allows_becomes_no_cut() -> None:
+    """Above eps it is allowed, though cuts aim a little inside."""
+    eps = AUDITOR.audit(nominal("crane_x7")).lambda_min
+    for _ in range(3):  # the lowest eigenvalue that an audit at about this limit finds
+        found = CutSet(MODEL, eps - 0.5 * RESERVE, AUDITOR, NONE).audit(nominal("crane_x7"))
+        assert found is not None
+        eps = found.lambda_min
+    cuts = CutSet(MODEL, eps - 0.5 * RESERVE, AUDITOR, NONE)
+    found = cuts.audit(nominal("crane_x7"))
+    assert found is not None and found.passed and found.lambda_min < eps + 0.1 * RESERVE
+    assert cuts.count == 0
+    assert Cuts(AUDITOR.functions, eps - 0.5 * RESERVE, NONE).add(found.worst_poses, PHI) >= 1  # it could be one
+
+
+def test_cuts_aim_two_millionths_inside() -> None:
+    q = poses(1)
+    lowest = float(eigenvalues(q)[0, 0])
+    for inside, expected in ((1.9e-6, 1), (2.1e-6, 0)):
+        assert Cuts(AUDITOR.functions, lowest - inside, NONE).add(q, PHI) == expected

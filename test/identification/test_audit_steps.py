@@ -7,10 +7,14 @@ import pytest
 from arms import arm, auditor, nominal, published
 from scipy.stats import qmc
 
+from dynid.errors import DataError
+from dynid.identification.feasibility import audit as audit_module
 from dynid.identification.feasibility.audit import CHUNK, DISTINCT_RAD, LOWEST, Auditor, _distinct
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.quick_audit import quick_audit
-from dynid.robot import FloatArray, load_robot
+from dynid.model.dynamics import ArmModel
+from dynid.model.mdh import MdhChain
+from dynid.robot import FloatArray, Structure, load_robot
 
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")
@@ -171,3 +175,55 @@ def test_a_search_goes_on_from_below_what_it_found() -> None:
     few, many = AUDITOR.audit(phi, poses=64, searches=4), AUDITOR.audit(phi)
     assert few.lambda_min == pytest.approx(many.lambda_min, abs=1e-5)
     assert AUDITOR.audit(PHI).certificate == "searched"
+
+
+def test_a_joint_that_matters_by_rounding_alone_is_not_free() -> None:
+    """Of two coaxial joints neither changes M; the second's sines and cosines cancel only up to rounding."""
+    zero = np.zeros(3)
+    frames = np.eye(4), np.tile(np.eye(4), (3, 1, 1))
+    mdh = MdhChain(np.array([0.0, 0.0, 1.0]), np.array([0.0, 0.0, 0.3]), zero, zero, *frames)
+    coaxial = Auditor(ArmModel(mdh, 3, Structure(), np.array([0.0, 0.0, -9.81])), -np.ones(3), np.ones(3))
+    assert coaxial.free == [2]
+
+
+def test_a_grid_joins_the_sample_of_up_to_so_many_joints(monkeypatch: pytest.MonkeyPatch) -> None:
+    joints = len(AUDITOR.free)
+    assert audit_module.GRID_JOINTS == 8 and joints == 6
+    for most, extra in ((joints, 3**joints), (joints - 1, 1)):
+        monkeypatch.setattr(audit_module, "GRID_JOINTS", most)
+        assert AUDITOR.screen(PHI, 0.0, 100, 4, 1)[0] == extra + 100
+    (centre,) = AUDITOR.screen(PHI, 0.0, 1, 4, 1)[1]
+    np.testing.assert_array_equal(centre, AUDITOR.poses(np.full((1, joints), 0.5))[0])
+
+
+def test_a_search_looks_from_a_quarter_below_a_negative_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And from SEARCH_BELOW below any other; it ends with the walks that find nothing below that."""
+    walked, walk = [], Auditor._walk
+
+    def watched(self: Auditor, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
+        walked.append((float(np.linalg.eigvalsh(self.functions.matrices(q, phi)).min()), eps))
+        return walk(self, q, phi, eps)
+
+    monkeypatch.setattr(Auditor, "_walk", watched)
+    far = PHI.with_values(PHI.values - 0.05 * np.array([name == "ZZR1" for name in PHI.names]))
+    for phi, below in ((far, 0.25), (PHI, None)):
+        walked.clear()
+        q = AUDITOR.poses(np.random.default_rng(2).uniform(size=(40, len(AUDITOR.free))))
+        found, eps = AUDITOR._search(q, phi, float(AUDITOR._lowest(q, phi, -1.0)[1][0]) - 1e-5)
+        lowest, first = walked[0]
+        assert first == pytest.approx(lowest - (1e-4 if below is None else -below * lowest), abs=1e-12)
+        assert eps == walked[-1][1] and AUDITOR.kernels.margins(found, phi.values, eps).min() > 0.0
+        ended = [AUDITOR.kernels.margins(walk(AUDITOR, q, phi.values, first), phi.values, first).min() > 0.0]
+        assert (len(walked) == 1) == ended[0]
+
+
+@pytest.mark.parametrize("row", [0, 100])
+def test_positions_out_of_the_kernels_range_are_refused(row: int) -> None:
+    q = np.zeros((101, 8))
+    q[row, 3] = -20.0
+    with pytest.raises(DataError, match=f"joint 4 is at -20.0 rad in state {row}; expected"):
+        AUDITOR.kernels.margins(q, PHI.values, 0.0)
+    with pytest.raises(DataError, match=f"joint 4 is at -20.0 rad in state {row}; expected"):
+        AUDITOR.kernels.slopes(q, PHI.values, 0.0)
+    q[row, 3], q[row, 7] = 0.0, -20.0  # the hand is not looked at
+    assert np.isfinite(AUDITOR.kernels.margins(q, PHI.values, 0.0)).all()
