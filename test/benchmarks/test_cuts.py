@@ -247,3 +247,8 @@ def test_cuts_aim_two_millionths_inside() -> None:
     lowest = float(eigenvalues(q)[0, 0])
     for inside, expected in ((1.9e-6, 1), (2.1e-6, 0)):
         assert Cuts(AUDITOR.functions, lowest - inside, NONE).add(q, PHI) == expected
+    exact = float(np.linalg.eigh(AUDITOR.functions.matrices(q, PHI))[0][0, 0])
+    eps = exact - RESERVE
+    while eps + RESERVE < exact:
+        eps = float(np.nextafter(eps, 1.0))
+    assert eps + RESERVE == exact and Cuts(AUDITOR.functions, eps, NONE).add(q, PHI) == 0
