@@ -57,6 +57,7 @@ def test_a_worse_trial_is_refused_and_damped_and_a_better_one_taken(data: Closed
         assert search.damping == pytest.approx(damping, rel=1e-12)
     better, linear = PHI.values, cost(search, PHI.values)
     search._linearise()
+    assert search.linearised  # once per point
     assert search._try(better, linear, 0.5)
     assert search.cost == linear and search.phi is better and not search.linearised
     assert search.damping == pytest.approx(10 * FIRST_DAMPING)  # it kept its promise: a tenth
