@@ -274,3 +274,23 @@ def test_a_parameter_that_hardly_moves_the_torques_is_refused_in_any_unit(
         else:
             search._linearise()
             assert 1.0 / search.scale[k] == pytest.approx(share * unit * lengths.max(), rel=1e-9)
+
+
+def test_as_many_trusted_torques_as_parameters_are_too_few(data: ClosedLoopData) -> None:
+    for count in (39, 40):
+        weights = np.full(data.tau.shape, 0.5)
+        weights.ravel()[np.linspace(0, weights.size - 1, count, dtype=int)] = 1.0
+        search = refinement(replace(data, weights=weights))
+        if count == 40:
+            assert (np.diag(search.covariance()) > 0.0).all()
+        else:
+            with pytest.raises(DataError, match="39 torques at speed do not determine 39 parameters; record longer"):
+                search.covariance()
+
+
+def test_the_fine_jacobian_takes_over_where_steps_promise_little(data: ClosedLoopData) -> None:
+    search = refinement(data, 0.05, ClieOptions(coarse_stride=8, fine_stride=4))
+    assert search.stride == 8 and search.run() == "converged"
+    strides = [one.stride for one in search.iterations]
+    assert strides[0] == 8 and strides == sorted(strides, reverse=True) and search.stride == 4
+    assert all(one.cost - one.promised >= 1e-4 * one.cost for one in search.iterations if one.stride == 8)
