@@ -56,6 +56,7 @@ ORDER = (
     "identification.feasibility",
     "identification.estimators",
     "identification",
+    "adaptive",
     "reporting",
     "nodes",
     "commands",

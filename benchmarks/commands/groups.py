@@ -6,6 +6,7 @@ import typer
 
 group = typer.Typer(no_args_is_help=True)
 BENCHMARKS = (
+    "adaptive",
     "attack",
     "bus",
     "clie",

@@ -18,6 +18,7 @@ COMMANDS = (
     "trajectories",
     "simulate",
     "identify",
+    "adaptive",
     "audit",
     "validate",
     "posterior",

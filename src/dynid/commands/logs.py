@@ -49,11 +49,19 @@ def logs(
     if as_json:
         print_json(content)
         return
-    listed = table("logs", "log", "rows", "seconds", "rows per second", "torques", "goals", "missing", words=1)
-    for row in rows:
+    listed = table("logs", "", "log", "rows", "seconds", "rows per second", "torques", "goals", words=2)
+    for number, row in enumerate(rows, 1):
         rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
         flags = ("yes" if row[key] else "no" for key in ("torques", "goals"))
-        listed.add_row(row["name"], str(row["rows"]), f"{row['seconds']:.1f}", rate, *flags, row["missing"])
+        listed.add_row(
+            str(number), _short(row["name"], folder), str(row["rows"]), f"{row['seconds']:.1f}", rate, *flags
+        )
     stdout().print(listed)
+    say(*(f"log {number} lacks {row['missing']}" for number, row in enumerate(rows, 1) if row["missing"]), markup=False)
     if "model" in content:
         say(*content["model"]["sentences"], markup=False)
+
+
+def _short(name: str, folder: Path) -> str:
+    """A log's name without the folder that was asked for."""
+    return name.removeprefix(f"{folder}/")

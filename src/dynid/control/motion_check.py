@@ -89,13 +89,17 @@ class MotionCheck:
         self._robot = robot
         self._overload = None if torques is None else OverloadModel.of(robot)
 
-    def check(self, parts: Sequence[Motion]) -> None:
+    def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
         """Refuse a sequence of motions where one of them leaves a limit.
+
+        Args:
+            parts: one after the other.
+            load: share used up beforehand of what makes servos switch themselves off, (n,) [-]; None: none.
 
         Raises:
             SafetyError: names motion, joint or links, time since the start of that motion, value and limit.
         """
-        load = np.zeros(len(self._names))
+        load = np.zeros(len(self._names)) if load is None else load
         for number, part in enumerate(parts, 1):
             times = np.linspace(0.0, part.duration, int(np.ceil(part.duration / STEP_S)) + 1)
             for begin in range(0, len(times), BLOCK):

@@ -57,6 +57,11 @@ class SelfCollision:
         """How many pairs of shapes are looked at; 0 where the URDF has no collision shapes."""
         return len(self._shapes.collisionPairs)
 
+    @property
+    def shapes(self) -> tuple[pinocchio.GeometryModel, pinocchio.Model]:
+        """The collision shapes of the URDF, and the model on whose joints they are."""
+        return self._shapes, self._model
+
     def _add_pairs(self) -> None:
         shapes, parents = self._shapes.geometryObjects, self._model.parents
         for second in range(len(shapes)):

@@ -227,6 +227,32 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     return _as_one(found, signals, settings, axis, "" if len(chosen) == count else _selection(found, end - begin))
 
 
+def preprocess_piece(signals: Signals, settings: IdentificationSettings, window: tuple[float, float]) -> Samples:
+    """Samples of a window [s] of a recording that still grows, as the whole recording would have them.
+
+    They are, to rounding, where data reach `filter_reach_s` beyond the window on both sides or to the end of it; else
+    the samples next to the end are left out. Windows must begin at whole sampling intervals from each other.
+
+    Raises:
+        DataError: fewer than ten samples, or data that do not reach the window.
+    """
+    few = settings.model_copy(update={"data": settings.data.model_copy(update={"minimum_samples": 10})})
+    near = _cut(signals, window, filter_reach_s(settings) + 1.0)
+    if min(len(near.time), len(near.torque_time)) < few.data.minimum_samples:
+        raise DataError(
+            f"the recording has no data from {window[0]:.3f} s to {window[1]:.3f} s; it ends at {signals.time[-1]:.3f} "
+            "s: wait for more"
+        )
+    return _one(near, few, settings.sampling_interval_s, TimeAxis.of(near.time))
+
+
+def filter_reach_s(settings: IdentificationSettings) -> float:
+    """How far [s] beyond a window the filters look; what lies farther counts for less than rounding."""
+    filters = settings.filter
+    cutoff = filters.cutoff_hz(settings.sampling_interval_s)
+    return 3.0 * filters.settling_periods / cutoff * (1.0 + 1.0 / (filters.state_cutoff_ratio or np.inf))
+
+
 def _cut(signals: Signals, window: tuple[float, float], reach: float) -> Signals:
     """A window of a recording, with what the filters need on either side [s]."""
     near = [np.searchsorted(time, window + reach * np.array([-1, 1])) for time in (signals.time, signals.torque_time)]

@@ -8,7 +8,8 @@ import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import KnownGears
-from dynid.identification.estimators.regression import Regression, Solution
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.solution import Solution
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.feasibility.belief import Belief
 from dynid.identification.settings import CoulombSettings

@@ -267,6 +267,16 @@ class GearFitter:
                 return replace(fit, settled=True)
         return fit
 
+    def linearised(self, known: KnownGears) -> GearFit:
+        """A structure at a point, without any step from it."""
+        parameters, drift = known.structure.parameters(self.gears), known.structure.drift
+        point = conforming(known.point, parameters, drift)
+        terms = sorted({one.term for one in parameters})
+        rows = self.rows.linearise(point.phi, point.law, point.drift, None, terms, sticking=False)
+        columns, theta = stacked(rows, parameters, drift), values_of(point, parameters, drift)
+        target = self.rows.target - rows.tau + columns @ theta
+        return GearFit(known.structure, parameters, point, rows, columns, theta, target)
+
     def judged(self, fit: GearFit) -> GearFit:
         """The same fit with the rows and derivatives of all states, as a prediction is judged by them."""
         point, terms = fit.point, sorted({one.term for one in fit.parameters})

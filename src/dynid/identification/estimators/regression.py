@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
@@ -26,6 +26,7 @@ from dynid.identification.estimators.gear_fit import (
 from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
 from dynid.identification.estimators.gear_rows import GearRows
 from dynid.identification.estimators.play import FoundPlay, find_play, without_play
+from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.estimators.uncertainty import whole_covariance
 from dynid.identification.settings import CoulombSettings
@@ -41,31 +42,6 @@ PRIOR = {"N*m*s/rad": 1.0, "N*m": 1.0, "1": 0.5, "1/(N*m)": 0.2}
 PRIOR_SHAPE = {WS: 2.0, AS: 1.0}
 PRIOR_DRIFT = 0.3
 SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must not get an infinite weight
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """A least-squares solution.
-
-    Attributes:
-        phi: base parameters, (p,).
-        inverse: of the normal matrix of (f, phi), friction of the `sliding` axes first; 0 where phi is held at a bound.
-        triangle: R of the weighted rows [C W tau], to which it belongs.
-        friction: its parameters, (m,); None where there is none in the problem.
-        sliding: which of them are not held at a bound, (m,).
-    """
-
-    phi: FloatArray
-    inverse: FloatArray
-    triangle: FloatArray
-    friction: FloatArray | None
-    sliding: NDArray[np.bool_]
-
-    @property
-    def metric(self) -> FloatArray:
-        """R (p, p): || R (phi - self.phi) || is the weighted torque error that phi adds to the fit."""
-        count = int(self.sliding.sum())
-        return self.triangle[count:-1, count:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +225,7 @@ class Regression:
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
         ladder = None
         if known is not None:
-            fit = fitter.fit(known.structure, known.point, steps=1)
+            fit = fitter.linearised(known)
         elif coulomb.structure == "auto":
             ladder = climb(fitter)
             fit = ladder.fit
@@ -356,28 +332,7 @@ class Regression:
         return self._bounded(self._whole_triangle)
 
     def _bounded(self, whole: FloatArray) -> Solution:
-        """The least squares within the bounds, from R of all columns; what is held at a bound has no deviation."""
-        count, (lower, upper) = self.friction_size, self.bounds
-        free, values = np.ones(whole.shape[1] - 1, dtype=bool), np.zeros(whole.shape[1] - 1)
-        if np.isfinite(lower).any():
-            values = bounded(whole, lower, upper)
-            free = (values > lower) & (values < upper) & (np.linalg.norm(whole[:, :-1], axis=0) > 0.0)
-        rest = whole.copy()
-        rest[:, -1] -= whole[:, :-1][:, ~free] @ values[~free]
-        # all base parameters stay columns, so that the metric tells what leaving a bound costs, too
-        kept = np.append(free[:count], np.ones(len(values) - count, dtype=bool))
-        R = qr(rest[:, np.append(kept, True)], mode="r", check_finite=False)[0][: kept.sum() + 1]
-        own = R if free[kept].all() else qr(R[:, np.append(free[kept], True)], mode="r", check_finite=False)[0]
-        size = int(free.sum())
-        strengths = np.linalg.norm(own[:size, :size], axis=0)
-        scaled = own[:size, :size] / strengths
-        values[free] = solve_triangular(scaled, own[:size, -1]) / strengths
-        root = solve_triangular(scaled, np.eye(size)) / strengths[:, None]
-        inverse = np.zeros((int(kept.sum()), int(kept.sum())))
-        inverse[np.ix_(free[kept], free[kept])] = root @ root.T
-        # the right-hand side of what is kept, those at a bound included
-        R[:, -1] += R[:, :-1][:, ~free[kept]] @ values[kept][~free[kept]]
-        return Solution(values[count:], inverse, R, np.clip(values[:count], lower[:count], upper[:count]), free[:count])
+        return solve_triangle(whole, self.friction_size, *self.bounds)
 
     def check_rank(self) -> int:
         """The rank of W, which is full.

@@ -30,7 +30,8 @@ def described(found: FoundLog) -> dict[str, Any]:
     speed = np.abs(np.diff(log.q, axis=0)) / np.diff(log.time)[:, None]
     moving = (speed > SLOW_RAD_S).sum(axis=0) * log.interval_s
     if still := [name for name, one in zip(log.joint_names, moving, strict=True) if one < MOVES_S]:
-        missing.append(f"motion of {', '.join(still)}: less than {MOVES_S:g} s")
+        which = "all joints" if len(still) == len(log.joint_names) else ", ".join(still)
+        missing.append(f"motion: less than {MOVES_S:g} s of {which}")
     return row | {
         "rows": len(log.time),
         "seconds": float(log.time[-1] - log.time[0]),

@@ -16,8 +16,8 @@ from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.kernels import actuate, sense
 from dynid.simulation.lockstep.run import LONGEST_STEP_S, STAMP_STREAM, Records, Schedule, SimulatedRun, assembled
-from dynid.simulation.plant.arm import ArmPlant
-from dynid.simulation.plant.nuisances import stamps
+from dynid.simulation.plant.arm import SENSOR_NOISE, ArmPlant
+from dynid.simulation.plant.nuisances import NoiseStream, stamps
 
 BLOCK = 4096
 RECORDS = ("position", "q", "dq", "command", "goal", "in_force", "motor", "noise", "q_ref", "dq_ref", "ddq_ref")
@@ -130,7 +130,9 @@ class SteppedArm:
         return until()
 
     def recorded(self, name: str, duration_s: float, phases: list[tuple[Phase, int]]) -> SimulatedRun:
-        """Everything since the begin as a run; its phases are those of one motion."""
+        """Everything since the start as a run; its phases are those of one motion. May be asked for again and again."""
+        noise = self.plant.nuisances.torque_noise / self.robot.drive_constants
+        self.plant.sensor_noise = NoiseStream(noise, self._seed, SENSOR_NOISE)
         rows = {name: values[: self._count].copy() for name, values in self._rows.items()}
         q, dq, ddq, _ = (rows.pop(key) for key in ("q_ref", "dq_ref", "ddq_ref", "noise"))
         plan = Schedule(self._stamps[: self._count].copy(), q, dq, ddq, tuple(phases))

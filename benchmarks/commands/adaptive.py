@@ -1,0 +1,54 @@
+"""`dynid benchmark adaptive`: from an unknown arm to an accepted model, against the long identification motion."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import print_json, stages, stderr, stdout
+
+
+def adaptive(
+    robot: RobotOption = DEFAULT_ROBOT,
+    arms: Annotated[int, typer.Option(min=1, help="Simulated arms, each drawn anew.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first arm.")] = 0,
+    gears: Annotated[str, typer.Option(help="Friction of the gears: a model of friction.yaml, or viscous.")] = "M6",
+    scene: Annotated[Path | None, typer.Option(help="Free space, as a YAML file; by default the robot's own.")] = None,
+    processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify simulated arms adaptively and from the long motion; compare motion, errors and violations by the truth.
+
+    Exits 1 unless every arm needs at most 30 s of motion, no error is above 1.1 times (torque) and 1.25 times
+    (parameters) that of the long motion, and no limit is left.
+    """
+    from benchmarks.studies.adaptive import benchmark_adaptive
+    from dynid.control.safe_box import load_scene, scene_of
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    free = load_scene(scene) if scene else scene_of(loaded)
+    with stages("benchmark", arms) as begin:
+        found = benchmark_adaptive(
+            loaded, arms, first_seed=seed, gears=gears, scene=free, processes=processes or None, progress=begin
+        )
+    result = found.as_dict()
+    if as_json:
+        print_json(result)
+    else:
+        table = Table("figure", "value", title="dynid benchmark adaptive", title_justify="left")
+        for key, value in result.items():
+            if isinstance(value, float | int):
+                table.add_row(key, f"{value:.4g}")
+        stdout().print(table)
+    if reasons := found.missed():
+        for reason in reasons:
+            stderr().print(reason)
+        raise typer.Exit(1)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(adaptive)

@@ -1,0 +1,241 @@
+"""Adaptive identification of drawn arms against the identification motion of 41 s (39 s and its approach), by truth.
+
+Each arm is drawn (`drawn_arms`) with the friction of real gears, and moves with all nuisances on: once along the
+robot's identification motion, once adaptively, within a scene of free space. Both models predict the same held-out
+motion. Compared are
+
+- the held-out torque error of joints in motion, as the verdict has it;
+- the parameter error: root mean square over the base parameters of their difference from the truth, in units of the
+  adaptive run's limits (viscous friction is that of gears as warm as at the middle of the motion).
+
+Violations are counted by what the simulation alone knows: true positions, speeds, currents, the servos' overload, and
+the corners of all collision shapes by pinocchio's kinematics.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.scene_judge import SceneJudge
+from benchmarks.studies.coverage import OTHER_SEED, true_base
+from benchmarks.studies.drawn_arms import DrawnArm, draw_arm, record
+from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun
+from dynid.adaptive.settings import AdaptiveSettings
+from dynid.adaptive.simulated import SimulatedArm
+from dynid.control.safe_box import SafeBox, SceneFile
+from dynid.errors import DynidError
+from dynid.hardware.safety.overload import OverloadModel
+from dynid.identification.held_out import validate
+from dynid.identification.pipeline import Identification, identify
+from dynid.parallel import in_processes
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.run import SimulatedRun
+from dynid.trajectory.families import load_excitation
+
+PROFILE, IDENTIFICATION, HELD_OUT = "limited", "demo_identification", "V01"
+ARMS = 20
+MOST_MOTION_S, MOST_TORQUE, MOST_PARAMETER = 30.0, 1.1, 1.25
+JUDGED_EVERY = 10  # cycles, for the scene
+LIMITS = ("scene", "position", "speed", "current", "overload")
+
+
+@dataclass(frozen=True)
+class ArmFigures:
+    """One arm; what could not be compared is NaN.
+
+    Attributes:
+        seed: of the draw.
+        motion_s, accepted, precise, looks, stopped: of the adaptive run.
+        torque, parameter: errors of its model, and over those of the identification motion.
+        within: whether the true error of every parameter of links and rotors is within its limit.
+        violations: by limit, segments or motions in which it was left.
+        reference_overload: largest share of what makes a servo switch itself off, along the identification motion.
+        planning_s: longest time that planning a segment took.
+        refused: why there is no adaptive model; "" where there is one.
+        no_reference: why the identification motion gives none.
+    """
+
+    seed: int
+    motion_s: float = float("nan")
+    accepted: bool = False
+    precise: bool = False
+    looks: int = 0
+    stopped: int = 0
+    torque: float = float("nan")
+    torque_ratio: float = float("nan")
+    parameter: float = float("nan")
+    parameter_ratio: float = float("nan")
+    within: bool = False
+    violations: tuple[int, ...] = (0,) * len(LIMITS)
+    overload: float = float("nan")
+    reference_overload: float = float("nan")
+    planning_s: float = float("nan")
+    refused: str = ""
+    no_reference: str = ""
+
+
+@dataclass(frozen=True)
+class _Job:
+    robot: Robot
+    seed: int
+    gears: str
+    scene: SceneFile | None
+    settings: AdaptiveSettings
+
+
+def judge_arm(job: _Job) -> ArmFigures:
+    """One arm, identified both ways."""
+    arm, seed = draw_arm(job.robot, job.seed, job.gears), job.seed
+    moved = SimulatedArm(job.robot, standard=arm.standard, friction=arm.friction, seed=seed)
+    box = None if job.scene is None else SafeBox(job.robot, job.scene)
+    adaptive = AdaptiveIdentification(job.robot, job.settings, box=box)
+    try:
+        moved.to_start(adaptive.start().feedforward())
+        run = adaptive.run(moved, seed=seed)
+    except DynidError as error:
+        return ArmFigures(seed, refused=str(error))
+    violations, overload = left_limits(job.robot, moved.run("adaptive"), job.scene)
+    own = ArmFigures(
+        seed,
+        run.motion_s,
+        run.accepted,
+        run.precise,
+        len(run.looks),
+        run.stopped,
+        violations=violations,
+        overload=overload,
+        planning_s=max(one.seconds for one in run.segments),
+    )
+    if run.identification is None:
+        return replace(own, refused=run.looks[-1].reason)
+    return _compared(job, arm, own, run, adaptive, run.identification)
+
+
+def _compared(
+    job: _Job, arm: DrawnArm, own: ArmFigures, run: AdaptiveRun, adaptive: AdaptiveIdentification, found: Identification
+) -> ArmFigures:
+    """With the errors, and those of the identification motion."""
+    robot, excitation, seed = job.robot, load_excitation(job.robot), job.seed
+    off = (found.base.values - true_base(robot, arm, 0.5 * run.motion_s)) / run.limits
+    links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
+    own = replace(own, parameter=float(np.sqrt(np.mean(off**2))), within=bool((np.abs(off[links]) <= 1.0).all()))
+    try:
+        held = record(robot, arm, excitation.trajectory(HELD_OUT, PROFILE), seed + OTHER_SEED).source
+    except DynidError as error:
+        return replace(own, no_reference=f"held-out motion: {error}")
+    torque = validate(found.as_model(), [held]).motions[0].errors.moving
+    own = replace(own, torque=torque)
+    motion = excitation.trajectory(IDENTIFICATION, PROFILE)
+    try:
+        recorded = record(robot, arm, motion, seed)
+        reference = identify(robot, [recorded.source], validation=[held])
+    except DynidError as error:
+        return replace(own, no_reference=f"identification motion: {error}")
+    other = (reference.base.values - true_base(robot, arm, 0.5 * motion.duration)) / run.limits
+    return replace(
+        own,
+        torque_ratio=torque / reference.validations[0].errors.moving,
+        parameter_ratio=own.parameter / float(np.sqrt(np.mean(other**2))),
+        reference_overload=largest_overload(robot, recorded.run),
+    )
+
+
+def largest_overload(robot: Robot, run: SimulatedRun) -> float:
+    """Largest share of what makes a servo switch itself off."""
+    model = OverloadModel.of(robot)
+    if model is None:
+        return 0.0
+    currents = run.torque_present / robot.torque_constants
+    return float(model.along(np.zeros(robot.size), currents, robot.file.bus.cycle_s).max())
+
+
+def left_limits(robot: Robot, run: SimulatedRun, scene: SceneFile | None) -> tuple[tuple[int, ...], float]:
+    """How many axes (of the scene: instants) left each of LIMITS, by the truth; and the largest overload."""
+    beyond = (run.q_true < robot.lower) | (run.q_true > robot.upper)
+    fast = np.abs(run.dq_true) > robot.velocity_limits
+    strong = np.abs(run.torque_command) > robot.drive_limits * robot.drive_constants
+    overload = largest_overload(robot, run)
+    outside = 0
+    if scene is not None:
+        outside = int((SceneJudge(robot).beyond(scene, run.q_true[::JUDGED_EVERY]) > scene.margin_m).sum())
+    counts = (outside, *(int(one.any(axis=0).sum()) for one in (beyond, fast, strong)), int(overload >= 1.0))
+    return counts, overload
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveFigures:
+    """All arms, and the seconds that they took."""
+
+    arms: tuple[ArmFigures, ...]
+    seconds: float
+
+    def _all(self, name: str) -> FloatArray:
+        values = np.array([getattr(one, name) for one in self.arms], dtype=float)
+        return np.asarray(values[np.isfinite(values)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, with every arm's own."""
+        found: dict[str, Any] = {"arms": len(self.arms)}
+        for name in ("motion_s", "torque_ratio", "parameter_ratio", "planning_s"):
+            values = self._all(name)
+            worst = float(values.max()) if len(values) else None
+            found[f"{name}_{'max' if name.endswith('_s') else 'worst'}"] = worst
+            found[f"{name}_median"] = float(np.median(values)) if len(values) else None
+        found["compared"] = len(self._all("torque_ratio"))
+        found["accepted"] = sum(one.accepted for one in self.arms)
+        found["precise"] = sum(one.precise for one in self.arms)
+        found["precise_within_limits"] = sum(one.precise and one.within for one in self.arms)
+        found["stopped_segments"] = sum(one.stopped for one in self.arms)
+        found["limit_violations"] = int(sum(sum(one.violations) for one in self.arms))
+        totals = np.sum([one.violations for one in self.arms], axis=0)
+        found["violations_by_limit"] = dict(zip(LIMITS, totals.tolist(), strict=True))
+        found["seconds"] = self.seconds
+        found["by_arm"] = [_plain(one) for one in self.arms]
+        return found
+
+    def missed(self) -> list[str]:
+        """What is not as it must be, in words."""
+        figures, reasons = self.as_dict(), []
+        bars = (
+            ("motion_s_max", MOST_MOTION_S),
+            ("torque_ratio_worst", MOST_TORQUE),
+            ("parameter_ratio_worst", MOST_PARAMETER),
+            ("limit_violations", 0),
+        )
+        for key, most in bars:
+            if figures[key] is None or figures[key] > most + 1e-6:
+                reasons.append(f"{key} is {figures[key]}; at most {most} is allowed")
+        if figures["accepted"] < len(self.arms):
+            reasons.append(f"{figures['accepted']} of {len(self.arms)} arms came to an accepted model")
+        return reasons
+
+
+def _plain(one: ArmFigures) -> dict[str, Any]:
+    """Of one arm as plain values; what could not be compared is None."""
+    values = asdict(one) | {"violations": list(one.violations)}
+    return {key: None if isinstance(value, float) and np.isnan(value) else value for key, value in values.items()}
+
+
+def benchmark_adaptive(
+    robot: Robot,
+    arms: int = ARMS,
+    *,
+    first_seed: int = 0,
+    gears: str = "M6",
+    scene: SceneFile | None = None,
+    settings: AdaptiveSettings | None = None,
+    processes: int | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> AdaptiveFigures:
+    """Identify drawn arms both ways; every arm counts, also one that the identification motion cannot move."""
+    begin = time.perf_counter()
+    jobs = [_Job(robot, first_seed + k, gears, scene, settings or AdaptiveSettings()) for k in range(arms)]
+    found = []
+    for _, figures in in_processes(judge_arm, jobs, processes):
+        found.append(figures)
+        progress(f"arm {figures.seed}")
+    found.sort(key=lambda one: one.seed)
+    return AdaptiveFigures(tuple(found), time.perf_counter() - begin)

@@ -1,0 +1,122 @@
+"""What a motion will show: covariance of ordinary least squares from planned states, and its slope along them.
+
+With rows X = [C W] of friction and base parameters, samples weighed by how surely their joint slides, and residuals of
+size s_i on axis i,
+
+    cov = A^-1 B A^-1,    A = A_0 + sum X'X,    B = B_0 + sum X' diag(s^2) X,
+
+where A_0 and B_0 are of what was measured so far and of a wide prior. The objective is a smooth maximum over the base
+parameters of their deviations over their limits, so a segment works on the widest interval.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.motion import Sample
+
+SLIDING_RAD_S = 0.08  # below it a joint may stick and its rows count less
+FADING_RAD_S = 1.5  # of the Stribeck column
+SHARPNESS = 2  # of the smooth maximum
+LEAST_TORQUE = 0.05  # of a joint's limit: what counts as the torque of a joint that carries less
+FRICTION_PRIOR = 1.0
+STATES, STATES_SEED = 400, 0
+SPEED_RAD_S, ACCELERATION_RAD_S2 = 1.5, 5.0  # of the states at which a parameter's torque is compared
+
+Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
+    """The value of each base parameter at which its torque would be all that some joint takes, at random states, (p,).
+
+    Args:
+        torques: of the nominal arm, states (N, n) to (N, n) [N m].
+    """
+    random = np.random.default_rng(STATES_SEED)
+    lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
+    q = random.uniform(lower, upper, (STATES, robot.size))
+    dq = SPEED_RAD_S * random.uniform(-1.0, 1.0, q.shape)
+    ddq = ACCELERATION_RAD_S2 * random.uniform(-1.0, 1.0, q.shape)
+    tau = np.sqrt(np.mean(torques(q, dq, ddq) ** 2, axis=0))
+    tau = np.maximum(tau, LEAST_TORQUE * robot.torque_limits)
+    own = np.sqrt(np.mean(model.regressor(q, dq, ddq) ** 2, axis=0))
+    return np.asarray(np.where(own > 0.0, tau[:, None] / np.where(own > 0.0, own, 1.0), np.inf).min(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Rows that were seen or are planned.
+
+    Attributes:
+        model: the arm.
+        phi: base parameters at which loads are computed, (p,).
+        sigma: size of each axis's residual, (n,) [N m].
+        limits: of the base parameters, (p,).
+        A, B: see the module, (m + p, m + p).
+    """
+
+    model: ArmModel
+    phi: FloatArray
+    sigma: FloatArray
+    limits: FloatArray
+    A: FloatArray
+    B: FloatArray
+
+    @classmethod
+    def prior(
+        cls, model: ArmModel, phi: FloatArray, sigma: FloatArray, limits: FloatArray, known: FloatArray
+    ) -> "Information":
+        """Before any data, base parameters being known with deviations (p,)."""
+        n, groups = model.axes, len(dict.fromkeys(model.gears))
+        deviations = np.concatenate([np.full(n + 2 * groups, FRICTION_PRIOR), known])
+        mean = float(np.mean(sigma**2))
+        A = np.diag(mean / deviations**2)
+        return cls(model, phi, sigma, limits, A, mean * A)
+
+    def rows(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """X of states (N, n), weighed, (N, n, m + p)."""
+        W = self.model.regressor(q, dq, ddq)
+        sign, n = np.tanh(dq / SLIDING_RAD_S), dq.shape[1]
+        gears = list(dict.fromkeys(self.model.gears))
+        C = np.zeros((len(q), n, n + 2 * len(gears)))
+        C[:, np.arange(n), np.arange(n)] = sign
+        load, fading = np.abs(W @ self.phi) * sign, np.exp(-np.abs(dq) / FADING_RAD_S) * sign
+        for i, gear in enumerate(self.model.gears):
+            k = gears.index(gear)
+            C[:, i, n + k], C[:, i, n + len(gears) + k] = load[:, i], fading[:, i]
+        weight = sign**2
+        return np.asarray(np.concatenate([C, W], axis=2) * weight[..., None])
+
+    def seen(self, states: Sample, count: float) -> "Information":
+        """With states, q, dq and ddq (N, n) each, every one of which counts for `count` samples."""
+        X = self.rows(*states)
+        flat, by_axis = X.reshape(-1, X.shape[2]), (X * self.sigma[:, None]).reshape(-1, X.shape[2])
+        return replace(self, A=self.A + count * flat.T @ flat, B=self.B + count * by_axis.T @ by_axis)
+
+    @property
+    def deviations(self) -> FloatArray:
+        """Of the base parameters, (p,)."""
+        inverse = np.linalg.inv(self.A)
+        size = len(self.limits)
+        return np.asarray(np.sqrt(np.diag(inverse @ self.B @ inverse)[-size:]))
+
+    def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
+        """Logarithm of the smooth maximum after more rows X (N, n, k), and its slope by X, (N, n, k)."""
+        k, size = X.shape[2], len(self.limits)
+        flat = X.reshape(-1, k)
+        by_axis = (X * self.sigma[:, None]).reshape(-1, k)
+        inverse = np.linalg.inv(self.A + count * flat.T @ flat)
+        B = self.B + count * by_axis.T @ by_axis
+        covariance = inverse @ B @ inverse
+        shares = np.diag(covariance)[-size:] / self.limits**2
+        total = float(np.sum(shares**SHARPNESS))
+        weights = np.zeros(k)
+        weights[-size:] = shares ** (SHARPNESS - 1) / total / self.limits**2
+        P = inverse * weights @ inverse
+        by_A = -2.0 * P @ B @ inverse
+        by_A = 0.5 * (by_A + by_A.T)
+        slope = 2.0 * count * (X @ by_A + self.sigma[:, None] ** 2 * (X @ P))
+        return float(np.log(total)) / SHARPNESS, slope

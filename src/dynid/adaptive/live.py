@@ -1,0 +1,92 @@
+"""The estimate while the recording grows, before there is enough of it for a verdict.
+
+Nothing is open in it: what data do not show yet is that of the nominal arm, and of its gears where the robot's folder
+has figures of such gears. Friction is linearised there.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.identification.data.preprocessing import filter_reach_s, preprocess_piece
+from dynid.identification.data.signals import Signals
+from dynid.identification.estimators.gear_fit import KnownGears, Point, start_law
+from dynid.identification.estimators.gear_ladder import LADDER
+from dynid.identification.estimators.recursive import RecursiveRegression
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import SYMBOLS, TERMS, FrictionLaw
+from dynid.robot import FloatArray
+
+WITH_FIGURES, WITHOUT = "quadratic", "Coulomb-viscous"  # structures of friction
+FRICTION_SHARE = 0.5  # what is known of friction beforehand: deviation over value
+LEAST_FRICTION = {"N*m": 0.05, "1": 0.03, "1/(N*m)": 0.005}  # the same where the value is small, by unit
+UNKNOWN_FRICTION = {"N*m": 1.0}  # without figures
+FEWEST = 10  # samples of a piece
+
+
+@dataclass(frozen=True, eq=False)
+class LiveEstimate:
+    """What was taken in so far.
+
+    Attributes:
+        regression: of all samples that later data no longer change.
+        taken: how many sampling intervals of the recording they are.
+        latest: with the samples at the end, which still miss what the filters would see after them.
+    """
+
+    settings: IdentificationSettings
+    regression: RecursiveRegression
+    taken: int
+    latest: RecursiveRegression
+
+    @classmethod
+    def begin(
+        cls,
+        model: ArmModel,
+        settings: IdentificationSettings,
+        nominal: tuple[FloatArray, FrictionLaw | None],
+        deviations: FloatArray,
+        sigma: FloatArray,
+    ) -> "LiveEstimate":
+        """From base parameters (p,) with deviations (p,), and friction, of the nominal arm.
+
+        `sigma` (n,) [N m] is the size of residuals.
+        """
+        coulomb, (phi, law) = settings.coulomb_friction, nominal
+        name = WITHOUT if law is None else WITH_FIGURES
+        structure = replace(next(one for one in LADDER if one.name == name), drift=False, shared=SYMBOLS)
+        start = start_law(model.axes, coulomb.transition_rad_s) if law is None else law
+        known = KnownGears(structure, Point(phi, replace(start, transition_rad_s=coulomb.transition_rad_s)))
+        regression = RecursiveRegression.begin(model, coulomb, known, weights=1.0 / sigma)
+        regression = replace(regression, with_standing=False)
+        friction = []
+        for one in regression.parameters:
+            least = (LEAST_FRICTION if law is not None else UNKNOWN_FRICTION)[TERMS[one.term].unit]
+            friction.append(max(least, FRICTION_SHARE * abs(float(start.values[one.term, one.axes[0]]))))
+        regression = regression.believing(phi, deviations, np.array(friction))
+        return cls(settings, regression, 0, regression)
+
+    def updated(self, signals: Signals) -> "LiveEstimate":
+        """With what a recording has grown by; its window must begin where it did before.
+
+        Raises:
+            DataError: the signals cannot be used.
+        """
+        assert signals.window is not None
+        begin, step = signals.window[0], self.settings.sampling_interval_s
+        last = float(signals.time[-1])
+        complete = int(np.floor((last - filter_reach_s(self.settings) - begin) / step + 1e-9))
+        regression, taken = self.regression, self.taken
+        if complete - taken >= FEWEST:
+            window = (begin + taken * step, begin + (complete - 1) * step)
+            regression, taken = regression.updated(preprocess_piece(signals, self.settings, window)), complete
+        if last - filter_reach_s(self.settings) / 3.0 - (begin + taken * step) < (FEWEST + 1) * step:
+            return LiveEstimate(self.settings, regression, taken, regression)
+        tail = preprocess_piece(signals, self.settings, (begin + taken * step, last))
+        return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
+
+    def model(self) -> tuple[FloatArray, FrictionLaw]:
+        """Base parameters (p,) and friction beside them."""
+        solution = self.latest.solve()
+        return solution.phi, self.latest.law(solution)

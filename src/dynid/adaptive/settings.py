@@ -1,0 +1,43 @@
+"""Settings of an adaptive identification."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dynid.robot import Positive, Strict
+
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class AdaptiveSettings(Strict):
+    """What an adaptive run may do, and when it has seen enough.
+
+    segment_s: length of a segment, from rest to rest.
+    longest_s: of motion in all; then the run ends with what there is.
+    first_look_s: of motion before the model is judged for the first time.
+    inertial_share: largest half width of the interval of a parameter of links and rotors, as the torque that it makes
+        over the torque that a joint takes.
+    friction_share: the same of viscous friction, by which segments are planned; it trades with the rest of friction.
+    torque_share: largest half width of the interval of a joint's torques by all parameters, over their size.
+    confidence: that all intervals hold, whenever the run stops.
+    stages: shares of ranges and speeds of one segment after the other, until the last counts for all.
+    profile: of excitation.yaml, whose limits of position, speed and acceleration are kept.
+    candidates, iterations: of the optimisation of a segment.
+    """
+
+    segment_s: Positive = 3.0
+    longest_s: Positive = 30.0
+    first_look_s: Positive = 15.0
+    inertial_share: Positive = 0.005
+    friction_share: Positive = 0.10
+    torque_share: Positive = 0.05
+    confidence: Share = 0.95
+    stages: tuple[Share, ...] = (0.35, 0.7, 1.0)
+    profile: str = "limited"
+    candidates: Annotated[int, Field(ge=1)] = 2
+    iterations: Annotated[int, Field(ge=1)] = 25
+
+    @property
+    def looks(self) -> int:
+        """How often the model may be judged."""
+        return 1 + max(0, round((self.longest_s - self.first_look_s) / self.segment_s))

@@ -1,0 +1,164 @@
+"""A simulated arm in lock-step that carries out one segment after the other and records all the time."""
+
+from pathlib import Path
+
+import numpy as np
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.motion_check import Torques
+from dynid.hardware.safety.overload import OverloadModel
+from dynid.identification.data.signals import Signals
+from dynid.identification.data.signals import Torques as RecordedTorques
+from dynid.identification.data.sources import Source
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.kernels import compiled_law
+from dynid.simulation.lockstep.run import SimulatedRun
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import through_points
+
+BRAKE_S = 0.3  # in which a segment is stopped
+MOST_LOAD = 0.85  # of what makes a servo switch itself off
+HELD_S = 1.0  # before the first segment, and after each that is looked at
+
+
+class SimulatedArm:
+    """An arm that nobody knows, put down near its rest posture.
+
+    Args:
+        robot: what is known of it.
+        standard, friction: what it is; None is the robot's nominal arm.
+        mount: how it is mounted.
+        seed: of all nuisances.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        standard: StandardFile | None = None,
+        friction: FrictionLaw | str | None = None,
+        mount: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.robot, self._arm = robot, SteppedArm(robot, standard=standard, friction=friction, mount=mount, seed=seed)
+        self.settings = load_controller(robot)
+        self._law = compiled_law(FeedforwardPd(self.settings))
+        self._inertia, self._damping = np.array(self.settings.inertia_kg_m2), np.array(self.settings.damping_nm_s_rad)
+        self._before_ns = -round(robot.file.bus.cycle_s * 1e9)
+        self._begin_ns = self._end_ns = 0
+        self.at = self._arm.measure().copy()  # where the reference stands, (n,) [rad]
+        self.moved_s = 0.0
+        self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
+        self._law.reset(self.at)
+
+    def to_start(self, feedforward: Torques) -> None:
+        """From where it was put down to the rest posture, and then the record begins.
+
+        Standing, the arm then is where it is: at most friction off the posture.
+        """
+        ends = np.vstack([self.at, self.robot.rest_posture])
+        self._follow(through_points("start", self.robot.joint_names, np.array([0.0, 2.0]), ends), feedforward)
+        self.hold(feedforward)
+        self._begin_ns = self._end_ns = self._arm.stamp_ns
+
+    def move(self, motion: Motion, feedforward: Torques, tube: FloatArray) -> FloatArray:
+        """Carry out a segment; the largest errors of tracking, (n,) [rad].
+
+        Where a joint gets farther off its reference than (n,) `tube` [rad], so that nothing more is proven, or a servo
+        comes near its overload, the arm brakes along the segment, and `at` is where it then stands.
+        """
+        begin = self._arm.stamp_ns
+        off = self._follow(motion, feedforward, tube)
+        self._end_ns = self._arm.stamp_ns
+        cycle = self.robot.file.bus.cycle_s
+        self.moved_s += cycle * round((self._end_ns - begin) / 1e9 / cycle)  # stamps jitter
+        return off
+
+    def hold(self, feedforward: Torques, duration_s: float = HELD_S) -> None:
+        """Stand where the arm is: a reference that friction keeps it off would only heat the motors."""
+        self.at = self._arm.measure().copy()
+        ends = np.vstack([self.at, self.at])
+        self._follow(through_points("hold", self.robot.joint_names, np.array([0.0, duration_s]), ends), feedforward)
+
+    def _follow(self, motion: Motion, feedforward: Torques, tube: FloatArray | None = None) -> FloatArray:
+        cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
+        rows = self._sampled(motion, feedforward, np.arange(0.0, motion.duration, cycle), 1.0, 0.0)
+        self.at = motion.end
+        for k, row in enumerate(zip(*rows, strict=True)):
+            worst = np.maximum(worst, self._cycle(*row))
+            if tube is not None and ((worst > tube).any() or (self.load > MOST_LOAD).any()):
+                return np.maximum(worst, self._stopped(motion, feedforward, k * cycle))
+        self._arm.plant.check()
+        return worst
+
+    def _stopped(self, motion: Motion, feedforward: Torques, along: float) -> FloatArray:
+        """Brake along the path, and stand where the arm is: the way back would load its servos once more."""
+        cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
+        t = np.arange(0.0, BRAKE_S, cycle)
+        times = np.minimum(along + t - 0.5 * t**2 / BRAKE_S, motion.duration)
+        for row in zip(*self._sampled(motion, feedforward, times, 1.0 - t / BRAKE_S, -1.0 / BRAKE_S), strict=True):
+            worst = np.maximum(worst, self._cycle(*row))
+        self.hold(feedforward)
+        return worst
+
+    def _sampled(
+        self,
+        motion: Motion,
+        feedforward: Torques,
+        times: FloatArray,
+        rate: FloatArray | float,
+        change: FloatArray | float,
+    ) -> tuple[FloatArray, ...]:
+        """References at path times (N,) [s] that pass at a rate (N,) with its change (N,) [1/s], and their torques."""
+        q, dq, ddq = motion.sample_all(times)
+        rates, changes = (np.broadcast_to(one, times.shape)[:, None] for one in (rate, change))
+        dq, ddq = rates * dq, rates**2 * ddq + changes * dq
+        return q, dq, ddq, self._more(feedforward, q, dq, ddq)
+
+    def _more(self, feedforward: Torques, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """What the law's own feedforward lacks, (N, n) [N m]."""
+        return np.asarray(feedforward(q, dq, ddq) - self._inertia * ddq - self._damping * dq)
+
+    def _cycle(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, more: FloatArray) -> FloatArray:
+        """One control cycle; how far the joints are off, (n,) [rad]."""
+        seen, stamp = self._arm.measure(), self._arm.stamp_ns
+        tau = self._law.update((stamp - self._before_ns) / 1e9, seen, q, dq, ddq)
+        self._before_ns = stamp
+        self._arm.command(tau + more)
+        if self._overload is not None:
+            current = np.minimum(np.abs(tau + more) / self.robot.torque_constants, self.robot.drive_limits)
+            self.load = self._overload.step(self.load, current, self.robot.file.bus.cycle_s)
+        return np.asarray(np.abs(seen - q))
+
+    def run(self, name: str) -> SimulatedRun:
+        """All that was recorded; its window is from the first segment to the end of the last."""
+        duration = (self._end_ns - self._begin_ns) / 1e9
+        return self._arm.recorded(name, duration, [("approach", 0), ("trajectory", self._begin_ns)])
+
+    def source(self, name: str) -> Source:
+        """The same as identification takes it."""
+        run = self.run(name)
+        time = run.stamps_ns / 1e9
+        begin = self._begin_ns / 1e9
+
+        def signals(settings: IdentificationSettings) -> Signals:
+            delay = settings.goal_delay(self.robot.file.bus.cycle_s)
+            return Signals(
+                joint_names=run.joint_names,
+                time=time,
+                q=run.q,
+                torque_time=time,
+                tau=run.torque_present,
+                torque_limits=self.robot.torque_limits,
+                window=(begin, begin + run.trajectory_duration),
+                dq=run.dq,
+                other=RecordedTorques(time, run.torque_goal, "goal", delay),
+            )
+
+        constants = tuple(self.robot.torque_constants.tolist())
+        return Source(Path(name), name, run.mount, constants, (), signals, simulated=True)

@@ -1,0 +1,328 @@
+"""Free space that its user drew, and the proof that a motion stays inside it with all links.
+
+Links are spheres around the collision shapes of the URDF. At the middle of a piece of time of half length h the joints
+are at q, and nowhere within the piece farther off than
+
+    d_i = tube_i + sum_k |q_i^(k)| h^k / k!,
+
+which is exact for polynomials; tube_i is how far the arm may be off its reference. No sphere's centre p then moves more
+than, to the second order with its remainder bounded (|d2p / dq_i dq_j| is the lever of the outer joint, at most r_j),
+
+    sum_i |dp/dq_i| d_i + 1/2 sum_ij r_max(i,j) d_i d_j.
+
+If that is less than the sphere's clearance less the margin, for every sphere and every border, the piece is proven;
+else it is halved. Samples alone prove nothing.
+"""
+
+from dataclasses import dataclass
+from math import factorial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pinocchio
+from pydantic import Field, model_validator
+
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.resources import load_validated
+from dynid.robot import FloatArray, NonNegative, Robot, Strict
+from dynid.trajectory.polynomial import PolynomialTrajectory
+
+FIRST_S, SHORTEST_S = 0.02, 2e-4  # pieces of time: as begun with, and where a proof is given up
+AT_ONCE = 2048  # pieces
+LONGEST_SHARE = 1.2  # of a shape's width: longer ones are covered by several spheres
+Point = tuple[float, float, float]
+LinkNumber = Annotated[int, Field(ge=1)]
+
+
+class Border(Strict):
+    """What all borders say: their name in messages, and the first link, counted from 1, that must keep them."""
+
+    name: str
+    from_link: LinkNumber = 1
+
+
+class SceneBox(Border):
+    """A box along the axes of the base link [m]."""
+
+    lower_m: Point
+    upper_m: Point
+
+    @model_validator(mode="after")
+    def _has_room(self) -> "SceneBox":
+        if not all(low < high for low, high in zip(self.lower_m, self.upper_m, strict=True)):
+            raise ValueError(f"lower_m {self.lower_m} must lie below upper_m {self.upper_m}")
+        return self
+
+
+class HalfSpace(Border):
+    """Free is where normal . x >= offset_m; the normal need not have unit length."""
+
+    normal: Point
+    offset_m: float
+
+    @model_validator(mode="after")
+    def _has_direction(self) -> "HalfSpace":
+        if not np.linalg.norm(self.normal) > 0.0:
+            raise ValueError("normal is zero; it must point to the free side")
+        return self
+
+
+class SceneFile(Strict):
+    """The schema of a scene: links stay inside every box of `inside`, on the free side of every half-space, and outside
+    every box of `outside`; coordinates are those of the base link. `margin_m` is kept from all borders."""
+
+    schema_version: Literal[1]
+    margin_m: NonNegative = 0.01
+    inside: tuple[SceneBox, ...] = ()
+    outside: tuple[SceneBox, ...] = ()
+    half_spaces: tuple[HalfSpace, ...] = ()
+
+
+def load_scene(path: Path) -> SceneFile:
+    """A scene; InputNotFoundError or ConfigurationError where there is none or it is not valid."""
+    return load_validated(path, SceneFile)
+
+
+def scene_of(robot: Robot) -> SceneFile | None:
+    """The scene in the robot's folder; None where there is none."""
+    path = robot.folder / "scene.yaml"
+    return load_scene(path) if path.is_file() else None
+
+
+@dataclass(frozen=True, eq=False)
+class Spheres:
+    """Spheres that hold all links.
+
+    Attributes:
+        links: the link of each, counted from 0, (S,).
+        centres: in the link's URDF frame, (S, 3) [m].
+        radii: (S,) [m].
+    """
+
+    links: FloatArray
+    centres: FloatArray
+    radii: FloatArray
+
+    @classmethod
+    def of(cls, robot: Robot) -> "Spheres":
+        """Around the collision shapes; what turns at a joint outside the chain is covered wherever it may be.
+
+        A URDF without shapes leaves the boxes that hold all of the links' mass, see `link_limits`.
+
+        Raises:
+            ConfigurationError: neither is known.
+        """
+        shapes, model = SelfCollision(robot).shapes
+        chain = [model.getJointId(name) for name in robot.joint_names[: robot.chain_size]]
+        found = []
+        for shape in shapes.geometryObjects:
+            shape.geometry.computeLocalAABB()
+            box, joint = shape.geometry.aabb_local, shape.parentJoint
+            lower, upper = np.asarray(box.min_), np.asarray(box.max_)
+            corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
+            points = shape.placement.rotation @ (lower + corners * (upper - lower)).T
+            points = points.T + shape.placement.translation
+            if joint in chain:
+                found += [(chain.index(joint), c, r) for c, r in _cover(lower, upper, shape.placement)]
+            elif joint > 0:
+                found.append(_around_joint(model, joint, points, chain))
+        if not found:
+            limits, here = ArmModel.of(robot).limits(robot.file.physical_bounds), pinocchio.SE3.Identity()
+            found = [(j, c, r) for j, one in enumerate(limits.links) for c, r in _cover(*one.box, here)]
+        links, centres, radii = zip(*found, strict=True)
+        return cls(np.array(links), np.array(centres), np.array(radii))
+
+
+def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> list[tuple[FloatArray, float]]:
+    """Spheres that hold a box (3,), one after the other along its longest side."""
+    size = upper - lower
+    axis = int(np.argmax(size))
+    width = float(np.linalg.norm(np.delete(size, axis)))
+    count = max(1, int(np.ceil(size[axis] / max(LONGEST_SHARE * width, 1e-6))))
+    step = size[axis] / count
+    radius = 0.5 * float(np.hypot(width, step))
+    found = []
+    for k in range(count):
+        centre = 0.5 * (lower + upper)
+        centre[axis] = lower[axis] + (k + 0.5) * step
+        found.append((placement.rotation @ centre + placement.translation, radius))
+    return found
+
+
+def _around_joint(
+    model: pinocchio.Model, joint: int, points: FloatArray, chain: list[int]
+) -> tuple[int, FloatArray, float]:
+    """A sphere around a joint outside the chain, such as a finger's, that holds points of its link at any angle."""
+    radius, placement = float(np.linalg.norm(points, axis=1).max()), model.jointPlacements[joint]
+    centre, above = np.asarray(placement.translation), model.parents[joint]
+    while above not in chain:
+        if above == 0:
+            raise ConfigurationError(f"joint {model.names[joint]} hangs on the base: a scene knows serial chains only")
+        placement, radius = model.jointPlacements[above], radius + float(np.linalg.norm(centre))
+        centre, above = np.asarray(placement.translation), model.parents[above]
+    return chain.index(above), centre, radius
+
+
+class SafeBox:
+    """Proves that motions stay in a scene, or says why not.
+
+    Args:
+        robot: whose links they are; their shapes are those of its URDF.
+        scene: its free space.
+    """
+
+    def __init__(self, robot: Robot, scene: SceneFile) -> None:
+        self.scene, self._spheres, mdh = scene, Spheres.of(robot), ArmModel.of(robot).mdh
+        self._mdh, self._names = mdh, robot.joint_names
+        self._in_link = np.linalg.inv(mdh.in_link)
+        self._sliding = np.array(mdh.prismatic)
+        self._reach = self._longest_levers(robot)
+
+    def _longest_levers(self, robot: Robot) -> FloatArray:
+        """r (S, c): how far a sphere's centre may ever be from each joint's axis [m]; 0 of joints further out."""
+        mdh, spheres = self._mdh, self._spheres
+        own = np.einsum("sij,sj->si", self._in_link[spheres.links], _homogeneous(spheres.centres))[:, :3]
+        steps = np.linalg.norm(mdh.relative_positions(), axis=1)
+        travel = np.maximum(np.abs(robot.lower), np.abs(robot.upper))[: mdh.size]
+        steps = steps + np.where(self._sliding, np.where(np.isfinite(travel), travel, 0.0), 0.0)
+        reach = np.zeros((len(own), mdh.size))
+        for s, link in enumerate(spheres.links):
+            length = float(np.linalg.norm(own[s]))
+            for j in range(link, -1, -1):
+                reach[s, j] = 1.0 if self._sliding[j] else length
+                length += steps[j]
+            if not self._sliding[link]:
+                reach[s, link] = float(np.linalg.norm(own[s, :2]))
+        return reach
+
+    def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Centres (N, S, 3) [m] at postures q (N, c), and their speeds per joint's, |dp/dq|, (N, S, c)."""
+        mdh, spheres = self._mdh, self._spheres
+        R, steps = mdh.relative_rotations(q), mdh.relative_positions()
+        at = np.tile(mdh.base, (len(q), 1, 1))
+        frames = np.empty((len(q), mdh.size, 4, 4))
+        for j in range(mdh.size):
+            step = np.tile(np.eye(4), (len(q), 1, 1))
+            step[:, :3, :3], step[:, :3, 3] = R[:, j], steps[j] + q[:, j, None] * mdh.prismatic_axes()[j]
+            at = at @ step
+            frames[:, j] = at
+        own = np.einsum("sij,sj->si", self._in_link[spheres.links], _homogeneous(spheres.centres))
+        centres = np.einsum("nsij,sj->nsi", frames[:, spheres.links], own)[..., :3]
+        axes, origins = frames[:, None, :, :3, 2], frames[:, None, :, :3, 3]
+        levers = np.linalg.norm(np.cross(axes, centres[:, :, None] - origins), axis=3)
+        levers = np.where(self._sliding, 1.0, levers)
+        return centres, np.where(np.arange(mdh.size) <= spheres.links[:, None], levers, 0.0)
+
+    def _clearances(self, p: FloatArray) -> tuple[FloatArray, list[str]]:
+        """By border the distance of every sphere from it, (B, N, S) [m], negative beyond; and the borders' names."""
+        scene = self.scene
+        found: list[tuple[FloatArray, Border]] = []
+        for box in scene.inside:
+            faces = np.minimum(p - np.array(box.lower_m), np.array(box.upper_m) - p).min(axis=2)
+            found.append((faces, box))
+        for half in scene.half_spaces:
+            normal = np.array(half.normal)
+            found.append(((p @ normal - half.offset_m) / np.linalg.norm(normal), half))
+        for box in scene.outside:
+            beyond = np.maximum(np.array(box.lower_m) - p, p - np.array(box.upper_m))
+            away = np.linalg.norm(np.maximum(beyond, 0.0), axis=2)
+            found.append((np.where(away > 0.0, away, beyond.max(axis=2)), box))
+        names = [border.name for _, border in found]
+        kept = [border.from_link - 1 for _, border in found]
+        distances = [
+            np.where(self._spheres.links >= first, d - self._spheres.radii, np.inf)
+            for (d, _), first in zip(found, kept, strict=True)
+        ]
+        return np.array(distances).reshape(len(found), *p.shape[:2]), names
+
+    def lack(self, q: FloatArray, tube: FloatArray) -> FloatArray:
+        """By how much postures q (N, n) lack clearance [m], (N,): negative inside; joints may be off by tube (n,)."""
+        c = self._mdh.size
+        centres, levers = self._places(q[:, :c])
+        moved = levers @ tube[:c] + 0.5 * self._second(np.tile(tube[:c], (len(q), 1)))
+        clearances, _ = self._clearances(centres)
+        return np.asarray((self.scene.margin_m + moved - clearances).max(axis=(0, 2), initial=-np.inf))
+
+    def _second(self, d: FloatArray) -> FloatArray:
+        """sum_ij r_max(i,j) d_i d_j of every sphere for d (N, c): what the second derivatives may add, (N, S)."""
+        before = np.cumsum(d, axis=1) - d
+        return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)
+
+    def prove(self, motion: PolynomialTrajectory, tube: FloatArray) -> None:
+        """Prove that a motion stays inside, wherever the joints are within tube (n,) [rad] of it.
+
+        Raises:
+            SafetyError: it does not, or cannot be proven to; names the link, the border, the time and the distance.
+        """
+        if not len(motion.coefficients):
+            return
+        pieces: list[int] = []
+        begins: list[float] = []
+        ends: list[float] = []
+        for k, (a, b) in enumerate(zip(motion.knots[:-1], motion.knots[1:], strict=True)):
+            count = max(1, int(np.ceil((b - a) / FIRST_S)))
+            edges = np.linspace(0.0, b - a, count + 1)
+            pieces += [k] * count
+            begins, ends = [*begins, *edges[:-1]], [*ends, *edges[1:]]
+        rows = np.array(pieces), np.array(begins), np.array(ends)
+        while len(rows[0]):
+            parts = [slice(first, first + AT_ONCE) for first in range(0, len(rows[0]), AT_ONCE)]
+            left = [self._unproven(motion, rows[0][part], rows[1][part], rows[2][part], tube) for part in parts]
+            piece, begin, end = (one[np.concatenate(left)] for one in rows)
+            middle = 0.5 * (begin + end)
+            if (end - begin < 2.0 * SHORTEST_S).any():
+                k = int(np.argmin(end - begin))
+                self._refuse(motion, int(piece[k]), float(middle[k]), tube)
+            rows = np.tile(piece, 2), np.append(begin, middle), np.append(middle, end)
+
+    def _unproven(
+        self, motion: PolynomialTrajectory, piece: FloatArray, begin: FloatArray, end: FloatArray, tube: FloatArray
+    ) -> FloatArray:
+        """Which pieces of time are not proven, (N,) bool; SafetyError where the middle of one is outside already."""
+        c, half = self._mdh.size, 0.5 * (end - begin)
+        derivatives = _derivatives(motion.coefficients[piece][..., :c], 0.5 * (begin + end))
+        q = derivatives[0]
+        d = np.tile(tube[:c], (len(q), 1))
+        for k in range(1, len(derivatives)):
+            d += np.abs(derivatives[k]) * (half**k / factorial(k))[:, None]
+        centres, levers = self._places(q)
+        clearances, _ = self._clearances(centres)
+        free = clearances.min(axis=0, initial=np.inf) - self.scene.margin_m
+        still = levers @ tube[:c]
+        lost = np.flatnonzero((free - still < 0.0).any(axis=1))
+        if len(lost):
+            self._refuse(motion, int(piece[lost[0]]), float(0.5 * (begin + end)[lost[0]]), tube)
+        moved = np.einsum("nsc,nc->ns", levers, d) + 0.5 * self._second(d)
+        return np.asarray((moved > free).any(axis=1))
+
+    def _refuse(self, motion: PolynomialTrajectory, piece: int, time: float, tube: FloatArray) -> None:
+        q = _derivatives(motion.coefficients[[piece]][..., : self._mdh.size], np.array([time]))[0]
+        centres, levers = self._places(q)
+        clearances, names = self._clearances(centres)
+        off = levers[0] @ tube[: self._mdh.size]
+        border, sphere = (int(k) for k in np.unravel_index(np.argmin(clearances[:, 0] - off), clearances[:, 0].shape))
+        raise SafetyError(
+            f"motion '{motion.name}' refused: link {int(self._spheres.links[sphere]) + 1} comes within "
+            f"{clearances[border, 0, sphere]:.3f} m of the border '{names[border]}' at "
+            f"{motion.knots[piece] + time:.3f} s; expected at least the margin of {self.scene.margin_m} m and "
+            f"{off[sphere]:.3f} m by which the joints may be off their reference"
+        )
+
+
+def _homogeneous(points: FloatArray) -> FloatArray:
+    return np.column_stack([points, np.ones(len(points))])
+
+
+def _derivatives(coefficients: FloatArray, x: FloatArray) -> list[FloatArray]:
+    """All derivatives (N, c) of polynomials (N, powers, c), lowest power first, at x (N,)."""
+    found, now = [], coefficients
+    while now.shape[1]:
+        value = np.zeros((len(x), now.shape[2]))
+        for power in range(now.shape[1] - 1, -1, -1):
+            value = value * x[:, None] + now[:, power]
+        found.append(value)
+        now = now[:, 1:] * np.arange(1, now.shape[1])[:, None]
+    return found

@@ -1,0 +1,182 @@
+"""The regression of a recording that still grows: each piece of samples is taken in once, by a QR update.
+
+Kept are triangles (square-root information, so that no normal matrix loses half of the digits):
+
+    R of the rows [C W tau] of sliding states,    R_j of axis j's rows [W tau] of standing ones,
+
+and the sums from which the weights of the latter follow. The estimate is that of `Regression.stack` of all pieces at
+the same friction, `KnownGears`, to rounding: friction's parameters and the base parameters are linear there. Its shape
+and whatever else is nonlinear is not: that needs the samples again, at another point, as does the covariance, which
+takes residuals as they are.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import qr
+
+from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.gear_fit import (
+    NO_ERROR,
+    GearFit,
+    GearFitter,
+    KnownGears,
+    Parameter,
+    with_parameters,
+)
+from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.regression import FrictionBeside
+from dynid.identification.estimators.solution import Solution, solve_triangle
+from dynid.identification.settings import CoulombSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import TERMS, FrictionLaw
+from dynid.model.parameters import physical_lower_bounds
+from dynid.robot import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RecursiveRegression:
+    """What all pieces so far say.
+
+    Attributes:
+        model: the arm.
+        coulomb: how friction is treated.
+        known: friction's structure, and the point at which torques are linearised.
+        sliding: R of the rows of sliding states, (k + 1, k + 1); friction first, then base parameters, then torques.
+        standing: R of each axis's standing states, (n, p + 1, p + 1).
+        sums: by axis, (4, n): of trust, of squared trusted residuals and torques, and of the standing states' share.
+        samples: that were taken in.
+        origin_s: from when on friction's change in the course of time counts, on the recording's axis [s].
+        weights: of the rows of each axis, (n,).
+        bounds: of all parameters, (k,) each.
+        with_standing: whether standing states count; what weight they take, only much data can show.
+    """
+
+    model: ArmModel
+    coulomb: CoulombSettings
+    known: KnownGears
+    sliding: FloatArray
+    standing: FloatArray
+    sums: FloatArray
+    samples: int
+    origin_s: float
+    weights: FloatArray
+    bounds: tuple[FloatArray, FloatArray]
+    with_standing: bool = True
+
+    @classmethod
+    def begin(
+        cls,
+        model: ArmModel,
+        coulomb: CoulombSettings,
+        known: KnownGears,
+        origin_s: float = 0.0,
+        weights: FloatArray | None = None,
+    ) -> "RecursiveRegression":
+        """Nothing is known but friction's structure, with at least one term, and the point to linearise at.
+
+        `weights` (n,) are of the axes' rows; None weighs all alike, as `Regression` does.
+        """
+        p, n = len(model.names), model.axes
+        parameters = [one for one in known.structure.parameters(model.gears) if TERMS[one.term].kind != "shape"]
+        lower = np.array([one.lower for one in parameters] + [-1.0] * known.structure.drift)
+        upper = np.array([one.upper for one in parameters] + [1.0] * known.structure.drift)
+        bounds = np.concatenate([lower, np.full(p, -np.inf)]), np.concatenate([upper, np.full(p, np.inf)])
+        size = len(lower) + p + 1
+        nothing = np.zeros((size, size)), np.zeros((n, p + 1, p + 1)), np.zeros((4, n))
+        return cls(model, coulomb, known, *nothing, 0, origin_s, np.ones(n) if weights is None else weights, bounds)
+
+    @property
+    def friction_size(self) -> int:
+        """Number of friction's parameters m."""
+        return len(self.sliding) - 1 - len(self.model.names)
+
+    def updated(self, piece: Samples) -> "RecursiveRegression":
+        """With another piece of samples of the same recording."""
+        rows = GearRows(self.model, counted_from(piece, self.origin_s), self.coulomb.slow_rad_s)
+        slow = rows.sliding_share < self.coulomb.sliding_share
+        trust = np.where(slow, self.coulomb.slow_weight, 1.0)
+        lower, transition = physical_lower_bounds(self.model.names), self.coulomb.transition_rad_s
+        fit = GearFitter(rows, self.model.gears, trust, lower, transition).linearised(self.known)
+        more = np.concatenate([_columns(fit), _target(fit)[..., None]], axis=2) * (trust * self.weights)[..., None]
+        left = rows.target - fit.rows.tau
+        sums = [trust**2, (left * trust) ** 2, (rows.target * trust) ** 2, np.clip(1.0 - rows.sliding_share, 0.0, 1.0)]
+        W, tau = rows.standing
+        held = np.concatenate([W, tau[..., None]], axis=2)
+        return replace(
+            self,
+            sliding=_appended(self.sliding, more.reshape(-1, more.shape[2])),
+            standing=np.stack([_appended(R, held[:, j]) for j, R in enumerate(self.standing)]),
+            sums=self.sums + np.array([one.sum(axis=0) for one in sums]),
+            samples=self.samples + len(piece),
+        )
+
+    def believing(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
+        """With what is known beforehand: base parameters (p,), friction's parameters as at the point that torques are
+        linearised at, and the deviations of both, (p,) and (m,).
+
+        It counts as it should where `weights` are over the size of the residuals.
+        """
+        law = self.known.point.law
+        own = [float(law.values[one.term, one.axes[0]]) for one in self.parameters]
+        own += [0.0] * (self.friction_size - len(own))
+        rows = np.diag(1.0 / np.concatenate([friction, deviations]))
+        target = rows @ np.concatenate([own, phi])
+        return replace(self, sliding=_appended(self.sliding, np.column_stack([rows, target])))
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Of friction, but for its shape and its change in the course of time."""
+        found = self.known.structure.parameters(self.model.gears)
+        return tuple(one for one in found if TERMS[one.term].kind != "shape")
+
+    @cached_property
+    def triangle(self) -> FloatArray:
+        """R (k + 1, k + 1) of all weighted rows [C W tau]: the information that there is."""
+        if not self.with_standing:
+            return self.sliding
+        count, left, size, _ = self.sums
+        most = np.maximum(count, 1.0)
+        sigma = np.maximum(np.maximum(np.sqrt(left / most), NO_ERROR * np.sqrt(size / most)), np.finfo(float).tiny)
+        weights = self.weights * np.minimum(sigma / np.maximum(self.standing_sigma, sigma), 1.0)
+        rows = np.zeros((*self.standing.shape[:2], len(self.sliding)))
+        rows[..., self.friction_size :] = weights[:, None, None] * self.standing
+        return _appended(self.sliding, rows.reshape(-1, rows.shape[2]))
+
+    @property
+    def standing_sigma(self) -> FloatArray:
+        """Deviation of the torques of standing states from those of the known base parameters, (n,) [N m]."""
+        off = self.standing[..., :-1] @ self.known.point.phi - self.standing[..., -1]
+        return np.asarray(np.sqrt(np.sum(off**2, axis=1) / np.maximum(self.sums[3], 1.0)))
+
+    def solve(self) -> Solution:
+        """The estimate; what the pieces leave open makes it meaningless, see `Regression.check_rank`."""
+        return solve_triangle(self.triangle, self.friction_size, *self.bounds)
+
+    def law(self, solution: Solution) -> FrictionLaw:
+        """Friction of a solution."""
+        assert solution.friction is not None
+        return with_parameters(self.known.point.law, self.parameters, solution.friction[: len(self.parameters)])
+
+
+def _columns(fit: GearFit) -> FloatArray:
+    """C and W of a fit, (N, n, k), without the columns of friction's shape."""
+    beside = FrictionBeside(fit, fit)
+    return np.concatenate([beside.columns, fit.rows.W], axis=2)
+
+
+def _target(fit: GearFit) -> FloatArray:
+    return FrictionBeside(fit, fit).target
+
+
+def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:
+    """The triangle (k, k) of R (k, k) and further rows (N, k)."""
+    both = np.concatenate([R, rows])
+    return np.asarray(qr(both, mode="r", check_finite=False, overwrite_a=True)[0][: len(R)])
+
+
+def counted_from(piece: Samples, origin_s: float) -> Samples:
+    """Samples whose friction changes with the time since an instant [s], not since the middle of their recording."""
+    later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
+    return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))

@@ -1,0 +1,93 @@
+"""Planned segments: the slope that they follow, what they gain, the limits that they keep, and scenes without room."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dynid.adaptive.information import Information, torque_sizes
+from dynid.adaptive.segment import Frame, SegmentPlanner
+from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
+from dynid.control.safe_box import SafeBox, SceneFile
+from dynid.errors import SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import load_robot
+from dynid.trajectory.families import load_excitation
+
+ROBOT = load_robot("crane_x7")
+MODEL, TORQUES = ArmModel.of(ROBOT), nominal_torques(ROBOT, None)
+SIZES = torque_sizes(ROBOT, MODEL, TORQUES)
+LIMITS = 0.01 * SIZES
+COUNT = 2.5
+
+
+def information() -> Information:
+    """Of the nominal arm before data."""
+    path = ROBOT.folder / ROBOT.file.simulation.standard_parameters
+    phi = MODEL.base_parameters(load_standard(path, MODEL.mdh, MODEL.regrouping.standard)).values
+    return Information.prior(MODEL, phi, 0.0015 * ROBOT.torque_limits, LIMITS, 0.1 * SIZES)
+
+
+def frame(speed: float = 2.0) -> Frame:
+    lower, upper = load_excitation(ROBOT).limits("limited")
+    velocity = np.full(ROBOT.size, speed)
+    limits = MotionLimits(lower, upper, velocity, 4.0 * velocity, robot_limits(ROBOT, velocity).torque)
+    lasting = np.sqrt(0.5) * ROBOT.torque_constants
+    return Frame(limits, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
+
+
+def room(half_m: float) -> SafeBox:
+    walls = {"name": "room", "lower_m": (-half_m, -half_m, -0.1), "upper_m": (half_m, half_m, 1.2), "from_link": 3}
+    return SafeBox(ROBOT, SceneFile.model_validate({"schema_version": 1, "inside": [walls]}))
+
+
+@pytest.mark.parametrize("box", [None, 0.36])
+def test_the_slope_is_that_of_the_cost(box: float | None) -> None:
+    planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
+    known, random = information(), np.random.default_rng(0)
+    points = ROBOT.rest_posture + random.normal(0.0, 0.6, (1 + planner.spline.free, ROBOT.size))
+    _, slope = planner._cost(points, frame(), known, COUNT)
+    for row, joint in ((1, 0), (3, 4), (5, 2), (6, 3), (2, 7)):
+        step = np.zeros_like(points)
+        step[row, joint] = 1e-6
+        ends = [planner._cost(points + sign * step, frame(), known, COUNT)[0] for sign in (1.0, -1.0)]
+        assert slope[row, joint] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=2e-3, abs=1e-3)
+
+
+def test_a_planned_segment_says_more_than_a_random_one_and_keeps_its_limits() -> None:
+    planner, known, own = SegmentPlanner(ROBOT, 3.0, room(0.6), 1, 15), information(), frame()
+    segment = planner.plan("first", ROBOT.rest_posture, own, known, 0.04, 1)
+    random = planner.spline.motion(
+        "random", ROBOT.joint_names, planner._drawn(ROBOT.rest_posture, own, np.random.default_rng(5))
+    )
+    after = known.seen(random.sample_all(planner._times), COUNT)
+    assert segment.widest < 0.8 * float((after.deviations / LIMITS).max())
+    q, dq, ddq = segment.motion.sample_all(np.linspace(0.0, 3.0, 3001))
+    assert (q >= own.limits.lower).all() and (q <= own.limits.upper).all()
+    assert (np.abs(dq) <= own.limits.velocity * (1 + 1e-6)).all()
+    assert (np.abs(ddq) <= own.limits.acceleration * (1 + 1e-6)).all()
+    np.testing.assert_allclose(dq[[0, -1]], 0.0, atol=1e-9)
+    np.testing.assert_allclose(ddq[[0, -1]], 0.0, atol=1e-6)
+
+
+def test_a_scene_without_room_is_refused_in_words() -> None:
+    planner = SegmentPlanner(ROBOT, 3.0, room(0.2), 1, 2)
+    with pytest.raises(SafetyError, match=r"link \d comes within .* m of the border 'room'"):
+        planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)
+
+
+def test_joints_that_need_most_stand_still_where_nothing_else_passes() -> None:
+    """Joint 2 carries too much for any motion of its own; the others still move, and it rests to the last digit."""
+    planner, own = SegmentPlanner(ROBOT, 3.0, None, 1, 2), frame()
+
+    def torques(q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
+        return np.where(np.arange(ROBOT.size) == 1, 50.0 * np.sign(dq), 0.1 * np.sign(dq))
+
+    heavy = replace(own, torques=torques)
+    segment = planner.plan("first", ROBOT.rest_posture, heavy, information(), 0.04, 1)
+    _, dq, _ = segment.motion.sample_all(np.linspace(0.0, 3.0, 301))
+    assert (dq[:, 1] == 0.0).all()
+    assert (np.abs(dq).max(axis=0) > 0.05).sum() >= 5
+    with pytest.raises(SafetyError, match="needs"):
+        planner.check(planner.spline.motion("all", ROBOT.joint_names, ROBOT.rest_posture + np.eye(8)[0:7]), heavy)

@@ -1,0 +1,113 @@
+"""What is proven to stay in a scene does, wherever the joints are in their tube: pinocchio looks at dense samples."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.scene_judge import SceneJudge
+
+from dynid.control.safe_box import SafeBox, SceneFile, load_scene
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+
+ROBOTS = ("crane_x7", "aloha_class")
+TUBE_RAD = 0.03
+
+
+def drawn_scene(random: np.random.Generator, size: float) -> SceneFile:
+    """A room around the arm, a table, a tilted wall and a cabinet."""
+    corner = random.uniform(0.3, 1.1, 3) * size
+    at = random.uniform(-0.9, 0.9, 3) * size
+    normal = random.normal(size=3)
+    return SceneFile.model_validate(
+        {
+            "schema_version": 1,
+            "margin_m": float(random.uniform(0.0, 0.03)),
+            "inside": [{"name": "room", "lower_m": tuple(-corner), "upper_m": tuple(corner + 0.3 * size)}],
+            "half_spaces": [
+                {"name": "table", "normal": (0, 0, 1), "offset_m": -0.02 if size < 1.0 else -0.5, "from_link": 2},
+                {"name": "wall", "normal": tuple(normal), "offset_m": -random.uniform(0.4, 1.0) * size},
+            ],
+            "outside": [{"name": "cabinet", "lower_m": tuple(at), "upper_m": tuple(at + 0.15 * size), "from_link": 3}],
+        }
+    )
+
+
+def drawn_motion(robot: Robot, random: np.random.Generator) -> PolynomialTrajectory:
+    """From rest to rest through random points, of which the joints' ranges leave some room for the tube."""
+    count, knots = 4, np.linspace(0.0, 2.0, 4)
+    lower, upper = np.maximum(robot.lower, -3.0), np.minimum(robot.upper, 3.0)
+    share = random.uniform(0.02, 0.3)
+    middle = random.uniform(lower, upper)
+    points = np.clip(middle + share * random.uniform(-1.0, 1.0, (count, robot.size)) * (upper - lower), lower, upper)
+    speeds = random.normal(size=points.shape)
+    speeds[[0, -1]] = 0.0
+    return through_points("drawn", robot.joint_names, knots, points, speeds, random.normal(size=points.shape))
+
+
+def worst_of_proven(robot: Robot, box_of: type[SafeBox], scenes: int, seed: int) -> tuple[int, float]:
+    """How many random motions are proven, and how far one of them gets beyond a border at most [m]."""
+    random, judge = np.random.default_rng(seed), SceneJudge(robot)
+    proven, worst = 0, -np.inf
+    size = 0.75 if robot.name == "crane_x7" else 1.6
+    for _ in range(scenes):
+        box, motion = box_of(robot, drawn_scene(random, size)), drawn_motion(robot, random)
+        tube = np.full(robot.size, TUBE_RAD)
+        try:
+            box.prove(motion, tube)
+        except SafetyError:
+            continue
+        proven += 1
+        q = motion.sample_all(np.linspace(0.0, motion.duration, 150))[0]
+        off = TUBE_RAD * random.choice([-1.0, 0.0, 1.0], q.shape)
+        worst = max(worst, float(judge.beyond(box.scene, q + off, random).max()))
+    return proven, worst
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_what_is_proven_stays_inside(name: str) -> None:
+    proven, worst = worst_of_proven(load_robot(name), SafeBox, 100, 3)
+    assert proven >= 10
+    assert worst <= 0.0
+
+
+class TooLoose(SafeBox):
+    """A bound that believes that no joint moves within a piece, nor off its reference."""
+
+    def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        centres, levers = super()._places(q)
+        return centres, 0.0 * levers
+
+
+def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynid.control.safe_box.FIRST_S", 0.5)
+    monkeypatch.setattr(TooLoose, "_second", lambda self, d: 0.0 * d @ self._reach.T)
+    proven, worst = worst_of_proven(load_robot("crane_x7"), TooLoose, 100, 3)
+    assert proven >= 10
+    assert worst > 0.005
+
+
+def test_a_swing_between_two_samples_is_seen() -> None:
+    """At both ends and in the middle of the piece the arm is far from a thin wall; it only swings through it."""
+    robot = load_robot("crane_x7")
+    scene = SceneFile.model_validate(
+        {
+            "schema_version": 1,
+            "outside": [{"name": "post", "lower_m": (0.1, 0.2, 0.0), "upper_m": (0.6, 0.21, 0.6), "from_link": 3}],
+        }
+    )
+    first, last = robot.rest_posture.copy(), robot.rest_posture.copy()
+    last[0] = 1.2
+    motion = through_points("swing", robot.joint_names, np.array([0.0, 0.6]), np.array([first, last]))
+    with pytest.raises(SafetyError, match=r"link \d comes within .* of the border 'post' at 0\.\d+ s"):
+        SafeBox(robot, scene).prove(motion, np.zeros(robot.size))
+    SafeBox(robot, SceneFile(schema_version=1)).prove(motion, np.zeros(robot.size))
+
+
+def test_a_scene_without_sense_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "scene.yaml").write_text(
+        "schema_version: 1\ninside: [{name: room, lower_m: [0, 0, 1], upper_m: [1, 1, 0]}]\n"
+    )
+    with pytest.raises(ConfigurationError, match="must lie below upper_m"):
+        load_scene(tmp_path / "scene.yaml")
