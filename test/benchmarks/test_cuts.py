@@ -158,7 +158,7 @@ def test_cuts_that_exclude_everything_are_refused() -> None:
     with pytest.raises(InfeasibleError, match="quadratic program"):
         CutSet(MODEL, 0.0, None, (rows, np.ones(2))).nearest(np.zeros(P), np.eye(P), np.ones(P))
     with pytest.raises(InfeasibleError, match="no parameter of this model changes the inertia"):
-        CutSet(MODEL, 0.0, None, (np.zeros((1, P)), np.ones(1))).nearest(np.zeros(P), np.eye(P), np.ones(P))
+        CutSet(MODEL, 0.0, None, (np.eye(P)[:2] * [[0], [1]], np.ones(2))).nearest(np.zeros(P), np.eye(P), np.ones(P))
 
 
 def test_a_stalled_solver_takes_shorter_steps_and_a_wrong_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
