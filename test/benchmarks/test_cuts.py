@@ -218,6 +218,14 @@ def test_few_cuts_join_a_program_at_once_and_those_that_held_begin_the_next(monk
     assert sizes == [held + 40] and 0 < held < 40  # and the worst at the target, once
 
 
+def test_a_cut_that_held_the_last_solution_holds_the_next_too() -> None:
+    """Where it is the only one that the target violates, beside one that is loose."""
+    cuts = CutSet(MODEL, 0.0, None, (np.eye(P)[:2], np.array([1.0, -5.0])))
+    for target in (0.0, 0.5, 0.5):
+        found = cuts.nearest(np.full(P, target), np.eye(P), np.ones(P))
+        np.testing.assert_allclose(found, np.r_[1.0, np.full(P - 1, target)], atol=1e-6)
+
+
 def test_the_last_512_poses_stay_in_sight() -> None:
     q = poses(40, seed=3)
     lowest = eigenvalues(q)[:, 0]
