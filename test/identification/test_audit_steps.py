@@ -129,6 +129,17 @@ def test_all_bad_poses_of_an_audit_are_told_apart_and_worst_first() -> None:
     values = eigenvalues(found.worst_poses)
     assert len(values) > 3 and (values < 0.0045).all() and values[0] == pytest.approx(values.min())
     np.testing.assert_array_equal(found.pose, found.worst_poses[0])
+    rest = found.worst_poses[1:]  # the worst itself has been polished since
+    apart = np.abs(rest[:, None] - rest).max(axis=2) + np.eye(len(rest))
+    assert len(rest) > 1 and apart.min() >= DISTINCT_RAD
+
+
+def test_a_box_with_one_pair_the_wrong_way_round_is_refused_and_the_seed_is_one() -> None:
+    lower, upper = np.array(ROBOT.audit_lower), np.array(ROBOT.audit_upper)
+    assert audit_module.audit(MODEL, PHI, lower, upper, poses=64, searches=4).seed == 1
+    lower[3] = upper[3] + 0.1
+    with pytest.raises(DataError, match="7 ordered pairs"):
+        Auditor(MODEL, lower, upper)
 
 
 def test_a_local_minimum_is_one_within_the_limits_of_the_joints_that_move() -> None:
