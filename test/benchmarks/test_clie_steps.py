@@ -11,6 +11,7 @@ from benchmarks.closed_loop.loop_data import ClosedLoopData
 from benchmarks.closed_loop.simulation import ClosedLoop
 
 from dynid.control.controller import load_controller
+from dynid.errors import DataError
 from dynid.identification.estimators.uncertainty import score_covariance
 from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray, load_robot
@@ -56,6 +57,7 @@ def test_a_worse_trial_is_refused_and_damped_and_a_better_one_taken(data: Closed
         assert search.damping == pytest.approx(damping, rel=1e-12)
     better, linear = PHI.values, cost(search, PHI.values)
     search._linearise()
+    assert search.linearised  # once per point
     assert search._try(better, linear, 0.5)
     assert search.cost == linear and search.phi is better and not search.linearised
     assert search.damping == pytest.approx(10 * FIRST_DAMPING)  # it kept its promise: a tenth
@@ -252,3 +254,43 @@ def test_iterations_are_limited_and_a_tolerance_ends_them(data: ClosedLoopData) 
     done = refinement(data, 0.05)
     assert done.run() == "converged" and done.cost <= cost(refinement(data), PHI.values)
     assert all(one.accepted for one in done.iterations) and 2 <= len(done.iterations) <= 8
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_a_parameter_that_hardly_moves_the_torques_is_refused_in_any_unit(
+    data: ClosedLoopData, unit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hardly: 1e-12 of what the parameter with the most effect does."""
+    search, jacobian = refinement(data), ClosedLoop.jacobian
+    search._linearise()
+    lengths, k = 1.0 / search.scale, PHI.names.index("XXR4")
+    for share, refused in ((1.5e-12, False), (0.9e-12, True), (0.0, True)):
+        weak = np.full(len(lengths), unit)
+        weak[k] *= share * lengths.max() / lengths[k]
+        monkeypatch.setattr(ClosedLoop, "jacobian", lambda *given, weak=weak: weak * jacobian(*given))
+        if refused:
+            with pytest.raises(DataError, match="do not depend on XXR4, so"):
+                search._linearise()
+        else:
+            search._linearise()
+            assert 1.0 / search.scale[k] == pytest.approx(share * unit * lengths.max(), rel=1e-9)
+
+
+def test_as_many_trusted_torques_as_parameters_are_too_few(data: ClosedLoopData) -> None:
+    for count in (39, 40):
+        weights = np.full(data.tau.shape, 0.5)
+        weights.ravel()[np.linspace(0, weights.size - 1, count, dtype=int)] = 1.0
+        search = refinement(replace(data, weights=weights))
+        if count == 40:
+            assert (np.diag(search.covariance()) > 0.0).all()
+        else:
+            with pytest.raises(DataError, match="39 torques at speed do not determine 39 parameters; record longer"):
+                search.covariance()
+
+
+def test_the_fine_jacobian_takes_over_where_steps_promise_little(data: ClosedLoopData) -> None:
+    search = refinement(data, 0.05, ClieOptions(coarse_stride=8, fine_stride=4))
+    assert search.stride == 8 and search.run() == "converged"
+    strides = [one.stride for one in search.iterations]
+    assert strides[0] == 8 and strides == sorted(strides, reverse=True) and search.stride == 4
+    assert all(one.cost - one.promised >= 1e-4 * one.cost for one in search.iterations if one.stride == 8)

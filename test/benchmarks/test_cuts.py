@@ -4,6 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from arms import arm, auditor, nominal, published
+from benchmarks.closed_loop import cuts as cuts_module
 from benchmarks.closed_loop.cut_program import RESERVE, Cuts, nearest_under_cuts
 from benchmarks.closed_loop.cuts import CutSet
 
@@ -77,7 +78,7 @@ def test_of_a_long_path_a_few_are_taken_and_the_rest_when_they_are_still_violate
     lowest = np.sort(eigenvalues(path)[:, 0])
     cuts = CutSet(MODEL, float(lowest[40:42].mean()) - RESERVE, None, NONE)
     cuts.follow(path)
-    assert 0 < cuts.add_violated(PHI) < 41
+    assert cuts.add_violated(PHI) == 32
     assert (cuts.rows @ PHI < cuts.bounds).all()
 
 
@@ -134,7 +135,8 @@ def test_a_cut_that_only_the_solution_violates_by_a_hair_is_met_too() -> None:
 
 def test_what_is_exactly_on_a_cut_stays_there_and_the_solver_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
     on = np.array([1.0, 2.0])
-    found = nearest_under_cuts(on, np.eye(2), np.array([1.0, -5.0]))
+    with np.errstate(all="raise"):  # a shortfall of zero is no unit
+        found = nearest_under_cuts(on, np.eye(2), np.array([1.0, -5.0]))
     np.testing.assert_array_equal(found, on)
     found[0] = 9.0
     assert on[0] == 1.0  # a copy
@@ -142,7 +144,7 @@ def test_what_is_exactly_on_a_cut_stays_there_and_the_solver_is_silent(capfd: py
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("size", [1e-4, 1.0, 1e6])
+@pytest.mark.parametrize("size", [1e-12, 1e-4, 1.0, 1e6, 1e12])
 def test_the_unit_of_a_metric_does_not_matter(size: float) -> None:
     rng = np.random.default_rng(8)
     cuts, bounds, metric = rng.normal(size=(3, 3)), np.array([1.0, 2.0, 0.5]), rng.normal(size=(3, 3))
@@ -156,7 +158,7 @@ def test_cuts_that_exclude_everything_are_refused() -> None:
     with pytest.raises(InfeasibleError, match="quadratic program"):
         CutSet(MODEL, 0.0, None, (rows, np.ones(2))).nearest(np.zeros(P), np.eye(P), np.ones(P))
     with pytest.raises(InfeasibleError, match="no parameter of this model changes the inertia"):
-        CutSet(MODEL, 0.0, None, (np.zeros((1, P)), np.ones(1))).nearest(np.zeros(P), np.eye(P), np.ones(P))
+        CutSet(MODEL, 0.0, None, (np.eye(P)[:2] * [[0], [1]], np.ones(2))).nearest(np.zeros(P), np.eye(P), np.ones(P))
 
 
 def test_a_stalled_solver_takes_shorter_steps_and_a_wrong_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,3 +183,67 @@ def test_a_stalled_solver_takes_shorter_steps_and_a_wrong_answer_is_none(monkeyp
     with pytest.raises(InfeasibleError, match="PrimalInfeasible"):  # proven: nothing is gained by another attempt
         nearest_under_cuts(np.zeros(1), np.array([[1.0], [-1.0]]), np.ones(2))
     assert len(fractions) == 4
+
+
+@pytest.mark.parametrize(
+    ("bound", "short", "met"), [(1.0, 2.4e-10, True), (1.0, 1e-10, False), (99.0, 1.5e-8, True), (99.0, 5e-9, False)]
+)
+def test_a_cut_counts_as_met_within_the_tolerance_of_its_own_size(bound: float, short: float, met: bool) -> None:
+    """1e-10 of 1 + | bound |, of a row of unit length: what is within it is left exactly where it is."""
+    row = np.eye(P)[:1]
+    target = (bound - short) * row[0]
+    found = CutSet(MODEL, 0.0, None, (7.0 * row, np.array([7.0 * bound]))).nearest(target, np.eye(P), np.ones(P))
+    assert (found[0] > target[0]) == met and (found[1:] == 0.0).all()
+    assert found[0] == pytest.approx(bound if met else target[0], rel=0, abs=0.1 * short)
+
+
+def test_few_cuts_join_a_program_at_once_and_those_that_held_begin_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, sizes = np.random.default_rng(6), []
+
+    def counted(start: FloatArray, rows: FloatArray, bounds: FloatArray, metric: FloatArray) -> FloatArray:
+        sizes.append(len(rows))
+        return nearest_under_cuts(start, rows, bounds, metric)
+
+    monkeypatch.setattr(cuts_module, "nearest_under_cuts", counted)
+    rows, inside = rng.normal(size=(200, P)), 3.0 * rng.normal(size=P)
+    bounds = rows @ inside - rng.uniform(0.0, 1.0, 200)
+    bounds *= 30.0  # also after scaling most are beyond 1
+    cuts, target = CutSet(MODEL, 0.0, None, (rows, bounds)), rng.normal(size=P)
+    found = cuts.nearest(target, np.eye(P), np.ones(P))
+    slack = (rows @ found - bounds) / np.linalg.norm(rows, axis=1)
+    assert len(sizes) > 1 and sizes[0] == 40 and (np.diff(sizes) > 0).all() and sizes[-1] < 200
+    held = int((slack < 1e-5).sum())
+    sizes.clear()
+    np.testing.assert_allclose(cuts.nearest(target, np.eye(P), np.ones(P)), found, atol=1e-5)
+    assert sizes == [held + 40] and 0 < held < 40  # and the worst at the target, once
+
+
+def test_a_cut_that_held_the_last_solution_holds_the_next_too() -> None:
+    """Where it is the only one that the target violates, beside one that is loose."""
+    cuts = CutSet(MODEL, 0.0, None, (np.eye(P)[:2], np.array([1.0, -5.0])))
+    for target in (0.0, 0.5, 0.5):
+        found = cuts.nearest(np.full(P, target), np.eye(P), np.ones(P))
+        np.testing.assert_allclose(found, np.r_[1.0, np.full(P - 1, target)], atol=1e-6)
+
+
+def test_the_last_512_poses_stay_in_sight() -> None:
+    q = poses(40, seed=3)
+    lowest = eigenvalues(q)[:, 0]
+    good, bad = q[[np.argmax(lowest)]], q[[np.argmin(lowest)]]
+    for count, seen in ((511, 1), (512, 0)):
+        cuts = CutSet(MODEL, float(np.mean([lowest.min(), lowest.max()])), None, NONE)
+        assert cuts.add(np.concatenate([np.tile(good, (count, 1)), bad]), PHI) == 1
+        assert cuts.add_violated(PHI) == seen
+        assert cuts.add(bad, PHI) == 1 and cuts.add_violated(PHI) == 1 + seen  # the newest come first
+
+
+def test_cuts_aim_two_millionths_inside() -> None:
+    q = poses(1)
+    lowest = float(eigenvalues(q)[0, 0])
+    for inside, expected in ((1.9e-6, 1), (2.1e-6, 0)):
+        assert Cuts(AUDITOR.functions, lowest - inside, NONE).add(q, PHI) == expected
+    exact = float(np.linalg.eigh(AUDITOR.functions.matrices(q, PHI))[0][0, 0])
+    eps = exact - RESERVE
+    while eps + RESERVE < exact:
+        eps = float(np.nextafter(eps, 1.0))
+    assert eps + RESERVE == exact and Cuts(AUDITOR.functions, eps, NONE).add(q, PHI) == 0

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from arms import arm, auditor, published
+from arms import arm, auditor, nominal, published
 from benchmarks.closed_loop.cut_program import nearest_under_cuts
 from benchmarks.closed_loop.projection import ProjectionResult, project
 from scipy.optimize import nnls
@@ -119,6 +119,16 @@ def test_a_bound_alone_moves_a_feasible_model_and_its_own_margin_judges_it() -> 
     assert bounded.base["FV2"] == pytest.approx(lower[k], abs=1e-8) and bounded.rounds >= 1
     assert bounded.distance == pytest.approx(0.01, rel=1e-3)
     assert project(AUDITOR, bounded.base, 1e-3, lower=lower).rounds == 0
+
+
+def test_a_bound_is_met_within_the_accuracy_of_the_program() -> None:
+    """1e-9: a model so near its bounds stays as it is."""
+    phi, lower = nominal("crane_x7"), np.full(len(MODEL.names), -np.inf)
+    k = MODEL.names.index("FV2")
+    for short, moves in ((-1e-10, False), (0.9e-9, False), (1.5e-9, True)):
+        lower[k] = phi["FV2"] + short
+        found = project(AUDITOR, phi, 1e-3, lower=lower)
+        assert bool(found.rounds) == (found.distance > 0.0) == moves and found.base["FV2"] >= lower[k] - 1e-9
 
 
 def test_failures_are_named() -> None:

@@ -7,10 +7,14 @@ import pytest
 from arms import arm, auditor, nominal, published
 from scipy.stats import qmc
 
+from dynid.errors import DataError
+from dynid.identification.feasibility import audit as audit_module
 from dynid.identification.feasibility.audit import CHUNK, DISTINCT_RAD, LOWEST, Auditor, _distinct
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.quick_audit import quick_audit
-from dynid.robot import FloatArray, load_robot
+from dynid.model.dynamics import ArmModel
+from dynid.model.mdh import MdhChain
+from dynid.robot import FloatArray, Structure, load_robot
 
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")
@@ -72,7 +76,7 @@ def test_a_screen_keeps_the_worst_of_every_block_and_of_the_grid() -> None:
 def test_the_lowest_are_sorted_by_their_eigenvalue() -> None:
     q = AUDITOR.poses(np.random.default_rng(1).uniform(size=(300, len(AUDITOR.free))))
     found, values = AUDITOR._lowest(q, PHI, float(eigenvalues(q).min()) - 1e-5)
-    assert len(found) == LOWEST == len(values) and (np.diff(values) >= 0.0).all()
+    assert len(found) == len(values) == LOWEST == 128 and (np.diff(values) >= 0.0).all()
     np.testing.assert_allclose(values, eigenvalues(found), atol=1e-12)
     assert values[0] == pytest.approx(eigenvalues(q).min(), abs=1e-12)
     twice = np.concatenate([q[:5], q[:5] + 0.4 * DISTINCT_RAD])
@@ -125,6 +129,17 @@ def test_all_bad_poses_of_an_audit_are_told_apart_and_worst_first() -> None:
     values = eigenvalues(found.worst_poses)
     assert len(values) > 3 and (values < 0.0045).all() and values[0] == pytest.approx(values.min())
     np.testing.assert_array_equal(found.pose, found.worst_poses[0])
+    rest = found.worst_poses[1:]  # the worst itself has been polished since
+    apart = np.abs(rest[:, None] - rest).max(axis=2) + np.eye(len(rest))
+    assert len(rest) > 1 and apart.min() >= DISTINCT_RAD
+
+
+def test_a_box_with_one_pair_the_wrong_way_round_is_refused_and_the_seed_is_one() -> None:
+    lower, upper = np.array(ROBOT.audit_lower), np.array(ROBOT.audit_upper)
+    assert audit_module.audit(MODEL, PHI, lower, upper, poses=64, searches=4).seed == 1
+    lower[3] = upper[3] + 0.1
+    with pytest.raises(DataError, match="7 ordered pairs"):
+        Auditor(MODEL, lower, upper)
 
 
 def test_a_local_minimum_is_one_within_the_limits_of_the_joints_that_move() -> None:
@@ -171,3 +186,55 @@ def test_a_search_goes_on_from_below_what_it_found() -> None:
     few, many = AUDITOR.audit(phi, poses=64, searches=4), AUDITOR.audit(phi)
     assert few.lambda_min == pytest.approx(many.lambda_min, abs=1e-5)
     assert AUDITOR.audit(PHI).certificate == "searched"
+
+
+@pytest.mark.parametrize(("twist", "free"), [(0.0, [2]), (1e-10, [2]), (1e-7, [1, 2])])
+def test_a_joint_that_matters_by_the_rounding_of_its_axis_alone_is_not_free(twist: float, free: list[int]) -> None:
+    """Of two coaxial joints neither changes M; what the second does is relative to what the third does."""
+    zero, frames = np.zeros(3), (np.eye(4), np.tile(np.eye(4), (3, 1, 1)))
+    mdh = MdhChain(np.array([0.0, twist, 1.0]), np.array([0.0, 0.0, 0.3]), zero, zero, *frames)
+    arm_of_three = ArmModel(mdh, 3, Structure(), np.array([0.0, 0.0, -9.81]))
+    assert Auditor(arm_of_three, -np.ones(3), np.ones(3)).free == free
+
+
+def test_a_grid_joins_the_sample_of_up_to_so_many_joints(monkeypatch: pytest.MonkeyPatch) -> None:
+    joints = len(AUDITOR.free)
+    assert audit_module.GRID_JOINTS == 8 and joints == 6
+    for most, extra in ((joints, 3**joints), (joints - 1, 1)):
+        monkeypatch.setattr(audit_module, "GRID_JOINTS", most)
+        assert AUDITOR.screen(PHI, 0.0, 100, 4, 1)[0] == extra + 100
+    (centre,) = AUDITOR.screen(PHI, 0.0, 1, 4, 1)[1]
+    np.testing.assert_array_equal(centre, AUDITOR.poses(np.full((1, joints), 0.5))[0])
+
+
+def test_a_search_looks_from_a_quarter_below_a_negative_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And from SEARCH_BELOW below any other; it ends with the walks that find nothing below that."""
+    walked, walk = [], Auditor._walk
+
+    def watched(self: Auditor, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
+        walked.append((float(np.linalg.eigvalsh(self.functions.matrices(q, phi)).min()), eps))
+        return walk(self, q, phi, eps)
+
+    monkeypatch.setattr(Auditor, "_walk", watched)
+    far = PHI.with_values(PHI.values - 0.05 * np.array([name == "ZZR1" for name in PHI.names]))
+    for phi, below in ((far, 0.25), (PHI, None)):
+        walked.clear()
+        q = AUDITOR.poses(np.random.default_rng(2).uniform(size=(40, len(AUDITOR.free))))
+        found, eps = AUDITOR._search(q, phi, float(AUDITOR._lowest(q, phi, -1.0)[1][0]) - 1e-5)
+        lowest, first = walked[0]
+        assert first == pytest.approx(lowest - (1e-4 if below is None else -below * lowest), abs=1e-12)
+        assert eps == walked[-1][1] and AUDITOR.kernels.margins(found, phi.values, eps).min() > 0.0
+        ended = [AUDITOR.kernels.margins(walk(AUDITOR, q, phi.values, first), phi.values, first).min() > 0.0]
+        assert (len(walked) == 1) == ended[0]
+
+
+@pytest.mark.parametrize("row", [0, 100])
+def test_positions_out_of_the_kernels_range_are_refused(row: int) -> None:
+    q = np.zeros((101, 8))
+    q[row, 3] = -20.0
+    with pytest.raises(DataError, match=f"joint 4 is at -20.0 rad in state {row}; expected"):
+        AUDITOR.kernels.margins(q, PHI.values, 0.0)
+    with pytest.raises(DataError, match=f"joint 4 is at -20.0 rad in state {row}; expected"):
+        AUDITOR.kernels.slopes(q, PHI.values, 0.0)
+    q[row, 3], q[row, 7] = 0.0, -20.0  # the hand is not looked at
+    assert np.isfinite(AUDITOR.kernels.margins(q, PHI.values, 0.0)).all()
