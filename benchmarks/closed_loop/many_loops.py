@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.closed_loop.simulation import ClosedLoop, LoopSimulation
+from benchmarks.closed_loop.simulation import ClosedLoop, LoopSimulation, per_sample
 from dynid.errors import DataError
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -90,7 +90,7 @@ class ManyLoops:
     def weighted(self, values: FloatArray) -> FloatArray:
         """Residuals (S, n), or their derivatives (S, n, p), times the weights of the samples."""
         weights = self._scale if self.data.weights is None else self.data.weights * self._scale
-        return values * weights.reshape(weights.shape + (1,) * (values.ndim - 2))
+        return per_sample(weights, values)
 
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
         """J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i; see `ClosedLoop.normal_equations`."""

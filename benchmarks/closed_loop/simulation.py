@@ -246,7 +246,7 @@ class ClosedLoop:
     def weighted(self, values: FloatArray) -> FloatArray:
         """Residuals (S, n), or their derivatives (S, n, p), times the weights of the samples."""
         weights = self.data.weights
-        return values if weights is None else values * weights.reshape(weights.shape + (1,) * (values.ndim - 2))
+        return values if weights is None else per_sample(weights, values)
 
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
         """J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i, from J (S, n, p) and residuals (S, n).
@@ -265,6 +265,11 @@ class ClosedLoop:
         if stride < 2 or stride % 2 or stride >= self.cycles:
             raise ConfigurationError(f"the Jacobian's stride is {stride} cycles; expected an even number from 2 on")
         return self._sampling(stride)
+
+
+def per_sample(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Values (S, n, ...) times weights (S, n), or (n,)."""
+    return values * weights.reshape(weights.shape + (1,) * (values.ndim - 2))
 
 
 def _values(model: ArmModel, phi: FloatArray | BaseParameters) -> FloatArray:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from benchmarks.commands.figures import figure_table
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, stages, stderr, stdout
 
@@ -38,11 +38,7 @@ def adaptive(
     if as_json:
         print_json(result)
     else:
-        table = Table("figure", "value", title="dynid benchmark adaptive", title_justify="left")
-        for key, value in result.items():
-            if isinstance(value, float | int):
-                table.add_row(key, f"{value:.4g}")
-        stdout().print(table)
+        stdout().print(figure_table("adaptive", result))
     if reasons := found.missed():
         for reason in reasons:
             stderr().print(reason)

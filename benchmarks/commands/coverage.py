@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from benchmarks.commands.figures import figure_table
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, stages, stderr, stdout
 
@@ -33,10 +33,7 @@ def coverage(
     if as_json:
         print_json(result)
     else:
-        table = Table("figure", "value", title="dynid benchmark coverage", title_justify="left")
-        for key, value in result.items():
-            if isinstance(value, float | int):
-                table.add_row(key, f"{value:.4g}")
+        table = figure_table("coverage", result)
         for name, share in result["by_parameter"].items():
             table.add_row(name, f"{share:.3f}")
         stdout().print(table)

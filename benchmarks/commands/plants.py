@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from benchmarks.commands.figures import figure_table
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, stages, stderr, stdout
 
@@ -42,10 +42,7 @@ def plants(
     if as_json:
         print_json(result)
     else:
-        table = Table("figure", "value", title="dynid benchmark plants", title_justify="left")
-        for key, value in result.items():
-            if isinstance(value, float | int):
-                table.add_row(key, f"{value:.4g}")
+        table = figure_table("plants", result)
         for row in found.rows:
             outcome = "accepted" if row.accepted else "refused"
             table.add_row(f"{row.plant}, seed {row.seed}", f"{outcome}, {100 * row.median_error:.1f} % off; {row.why}")

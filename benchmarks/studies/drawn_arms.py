@@ -7,17 +7,15 @@ Products of inertia stay as the structure has them, so that every arm has true b
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
-from dynid.identification.data.signals import Signals, Torques
+from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source
 from dynid.identification.feasibility.consistent import consistent_interior, link_rows, spread_out
-from dynid.identification.settings import IdentificationSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FV, FrictionLaw
@@ -160,29 +158,6 @@ def record(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> Record:
     controller = FeedforwardPd(load_controller(robot))
     run = simulate(robot, motion, controller, seed=seed, standard=arm.standard, friction=arm.friction)
     return Record(source_of(robot, run, f"{motion.name}-{seed}"), run)
-
-
-def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
-    """What identification would read from the run's bag."""
-    begin = dict(run.phases)["trajectory"] / 1e9
-    time = run.stamps_ns / 1e9
-    window = (begin, begin + run.trajectory_duration)
-
-    def signals(settings: IdentificationSettings) -> Signals:
-        written = Torques(time, run.torque_goal, "goal", settings.goal_delay(robot.file.bus.cycle_s))
-        return Signals(
-            joint_names=run.joint_names,
-            time=time,
-            q=run.q,
-            torque_time=time,
-            tau=run.torque_present,
-            torque_limits=robot.torque_limits,
-            window=window,
-            dq=run.dq,
-            other=written,
-        )
-
-    return Source(Path(name), name, run.mount, tuple(robot.torque_constants.tolist()), (), signals)
 
 
 def with_torques(source: Source, tau: FloatArray) -> Source:

@@ -28,7 +28,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction, load_gears
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import from_file
-from dynid.robot import Robot
+from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.plant.arm import nominal_standard
@@ -109,12 +109,16 @@ def record(robot: Robot, friction: FrictionLaw, folder: Path, seed: int) -> None
         write_bag(run, robot, controller, folder / name, profile=PROFILE)
 
 
+def true_parameters(robot: Robot, model: ArmModel) -> FloatArray:
+    """Base parameters (p,) of the simulated arm."""
+    return model.base_parameters(from_file(nominal_standard(robot), model.mdh, model.regrouping.standard)).values
+
+
 def parameter_errors(robot: Robot, base: BaseParameters) -> tuple[float, float]:
     """Largest relative errors of gravity parameters and of rotor inertias against the plant's."""
     model = ArmModel.of(robot)
-    true = model.base_parameters(from_file(nominal_standard(robot), model.mdh, model.regrouping.standard))
     found = {"M": [0.0], "IA": [0.0]}
-    for name, value in zip(true.names, true.values, strict=True):
+    for name, value in zip(model.names, true_parameters(robot, model), strict=True):
         size = abs(base[name] / value - 1.0) if value else 0.0
         if name.startswith("M") and abs(value) > HEAVY_KG_M:
             found["M"].append(size)

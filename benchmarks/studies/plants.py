@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from benchmarks.campaign.campaign import campaign
 from benchmarks.campaign.joint import refine_jointly
-from benchmarks.studies.drawn_arms import source_of
+from benchmarks.studies.gear_friction import true_parameters
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError
 from dynid.identification.data.signals import Signals
+from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.pipeline import identify
@@ -34,7 +35,6 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import from_file
 from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
@@ -152,11 +152,6 @@ def recorded(robot: Robot, plant: Plant, motion: str, seed: int) -> Source:
         return change(source.signals(settings))
 
     return replace(source, signals=signals)
-
-
-def true_parameters(robot: Robot, model: ArmModel) -> FloatArray:
-    """Base parameters (p,) of the simulated arm."""
-    return model.base_parameters(from_file(nominal_standard(robot), model.mdh, model.regrouping.standard)).values
 
 
 def rigid(names: Sequence[str]) -> NDArray[np.bool_]:

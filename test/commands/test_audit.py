@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import UnknownNameError
+from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.rounding import left_open, rounding_of
 from dynid.model.dynamics import ArmModel
 from dynid.model.identified import load_model
@@ -53,7 +54,7 @@ def test_what_rounding_leaves_open_is_what_the_worst_rounding_does() -> None:
     def smallest(values: FloatArray) -> float:
         return float(np.linalg.eigvalsh(model.inertia_matrix(pose[None], BaseParameters(model.names, values))[0])[0])
 
-    before, bound = smallest(phi), left_open(model, phi, pose, half)
+    before, bound = smallest(phi), left_open(InertiaFunctions(model), phi, pose, half)
     gradient = np.array([smallest(phi + 1e-6 * e) - smallest(phi - 1e-6 * e) for e in np.eye(len(phi))])
     assert smallest(phi + half * np.sign(gradient)) - before == pytest.approx(bound, rel=0.05)
     random = np.random.default_rng(0)

@@ -1,6 +1,6 @@
 """A simulated arm in lock-step that carries out one segment after the other and records all the time."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,10 +8,8 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion_check import Torques
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.identification.data.signals import Signals
-from dynid.identification.data.signals import Torques as RecordedTorques
+from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source
-from dynid.identification.settings import IdentificationSettings
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot
@@ -142,23 +140,4 @@ class SimulatedArm:
 
     def source(self, name: str) -> Source:
         """The same as identification takes it."""
-        run = self.run(name)
-        time = run.stamps_ns / 1e9
-        begin = self._begin_ns / 1e9
-
-        def signals(settings: IdentificationSettings) -> Signals:
-            delay = settings.goal_delay(self.robot.file.bus.cycle_s)
-            return Signals(
-                joint_names=run.joint_names,
-                time=time,
-                q=run.q,
-                torque_time=time,
-                tau=run.torque_present,
-                torque_limits=self.robot.torque_limits,
-                window=(begin, begin + run.trajectory_duration),
-                dq=run.dq,
-                other=RecordedTorques(time, run.torque_goal, "goal", delay),
-            )
-
-        constants = tuple(self.robot.torque_constants.tolist())
-        return Source(Path(name), name, run.mount, constants, (), signals, simulated=True)
+        return replace(source_of(self.robot, self.run(name), name), simulated=True)

@@ -22,7 +22,7 @@ def audit(
 
     Where the file's parameters are rounded and their last digit can decide, the answer is "undecided within rounding".
     """
-    from dynid.identification.feasibility.audit import audit as run
+    from dynid.identification.feasibility.audit import Auditor
     from dynid.identification.feasibility.rounding import left_open, rounding_of
     from dynid.model.dynamics import ArmModel
     from dynid.robot import load_robot
@@ -36,9 +36,10 @@ def audit(
     phi = parameters_for(arm, content, loaded)
     with stages("audit", 1) as begin:
         begin("auditing")
-        result = run(arm, phi, loaded.audit_lower, loaded.audit_upper, poses=poses, seed=seed)
+        auditor = Auditor(arm, loaded.audit_lower, loaded.audit_upper)
+        result = auditor.audit(phi, poses=poses, seed=seed)
     rounding = rounding_of(one.value for one in content.parameters)
-    open_by = left_open(arm, phi.values, result.pose, rounding)
+    open_by = left_open(auditor.functions, phi.values, result.pose, rounding)
     decided = abs(result.lambda_min) > open_by
     positive = result.lambda_min > 0.0 and decided
     degrees = [round(value, 4) for value in np.rad2deg(result.pose).tolist()]

@@ -6,7 +6,6 @@ from decimal import Decimal
 import numpy as np
 
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
-from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 
@@ -20,17 +19,18 @@ def rounding_of(values: Iterable[float]) -> float:
     return 0.5 * 10.0 ** min(last, 0)
 
 
-def left_open(model: ArmModel, phi: FloatArray, pose: FloatArray, rounding: float) -> float:
+def left_open(functions: InertiaFunctions, phi: FloatArray, pose: FloatArray, rounding: float) -> float:
     """By how much rounding of every parameter moves the smallest eigenvalue of M at a pose at most [kg m^2].
 
     With v its eigenvector the eigenvalue is v' M(q; phi) v, which is linear in phi: to first order the sum of the sizes
     of its derivatives times the rounding.
 
     Args:
+        functions: of the arm.
         phi: (p,).
         pose: (n,) [rad].
         rounding: of every parameter [its SI unit].
     """
-    functions, poses = InertiaFunctions(model), pose[None]
+    poses = pose[None]
     _, vectors = functions.smallest(poses, phi)
     return float(rounding * np.abs(functions.cuts(poses, vectors)).sum())

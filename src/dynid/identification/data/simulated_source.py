@@ -1,0 +1,32 @@
+"""A simulated run as identification takes it, without a bag in between."""
+
+from pathlib import Path
+
+from dynid.identification.data.signals import Signals, Torques
+from dynid.identification.data.sources import Source
+from dynid.identification.settings import IdentificationSettings
+from dynid.robot import Robot
+from dynid.simulation.lockstep.run import SimulatedRun
+
+
+def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
+    """What identification would read from the run's bag."""
+    begin = dict(run.phases)["trajectory"] / 1e9
+    time = run.stamps_ns / 1e9
+    window = (begin, begin + run.trajectory_duration)
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        written = Torques(time, run.torque_goal, "goal", settings.goal_delay(robot.file.bus.cycle_s))
+        return Signals(
+            joint_names=run.joint_names,
+            time=time,
+            q=run.q,
+            torque_time=time,
+            tau=run.torque_present,
+            torque_limits=robot.torque_limits,
+            window=window,
+            dq=run.dq,
+            other=written,
+        )
+
+    return Source(Path(name), name, run.mount, tuple(robot.torque_constants.tolist()), (), signals)
