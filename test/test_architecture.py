@@ -46,6 +46,7 @@ ORDER = (
     "hardware.loop",
     "export",
     "control",
+    "contact",
     "simulation.plant",
     "simulation.servo",
     "simulation.faults",
