@@ -57,6 +57,7 @@ ORDER = (
     "identification.feasibility",
     "identification.estimators",
     "identification",
+    "contact.recorded",
     "adaptive",
     "reporting",
     "nodes",

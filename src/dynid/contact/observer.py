@@ -78,6 +78,7 @@ class MomentumObserver:
         inertia: M(q), (n, n) [kg m^2].
         load: C dq + g, (n,) [N m].
         friction: F that the last update took off, (n,) [N m].
+        restarted: whether the last update was the first, or the first after a gap.
 
     Raises:
         ConfigurationError: a gain that is not positive, or a negative lag or delay.
@@ -110,6 +111,7 @@ class MomentumObserver:
         self.inertia = np.zeros((n, n))
         self._still, self._momentum, self._q = np.zeros((3, n))
         self._last_ns: int | None = None
+        self.restarted = False
         self._terms(np.zeros(n), np.zeros(n), np.zeros(n))  # compiles: a control loop must not wait for a compiler
 
     def reset(self) -> None:
@@ -136,7 +138,7 @@ class MomentumObserver:
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         if self._last_ns is not None and dt <= 0.0:
             return self.torque.copy()
-        first = self._last_ns is None or dt > LONGEST_STEP_S
+        first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
         self._last_ns = stamp_ns
         known, momentum = self._terms(q, self._velocity(dt, q, dq, first), tau)
         if first:

@@ -43,6 +43,7 @@ from dynid.model.identified import Model
 from dynid.model.model_file import (
     FrictionBlock,
     ModelFile,
+    TorqueDeviations,
     accepted_by,
     friction_block,
     parameter_rows,
@@ -77,6 +78,7 @@ class Identification:
         sources: recordings with their hashes and what they were used for.
         notes: what a reader of the result should know, in words.
         simulated: names of the recordings that are of a simulated arm.
+        deviations: by how much predicted torques may be off; None where nobody asked.
     """
 
     robot: Robot
@@ -96,6 +98,7 @@ class Identification:
     sources: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
+    deviations: TorqueDeviations | None = None
 
     @property
     def base(self) -> BaseParameters:
@@ -124,6 +127,7 @@ class Identification:
             source=self.source,
             parameters=parameter_rows(self.model, self.base),
             friction_law=self._friction_block(),
+            torque_deviations=self.deviations,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
             provenance={
                 "dynid_version": __version__,
@@ -251,6 +255,7 @@ def identify(
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
         result,
+        deviations=bands.table(),
         motions=(*kept, *held_out.motions, *result.motions),
         verdict=result.verdict + judge(HELD_OUT, kept, settings) + held_out.verdict,
         sources=(
