@@ -38,13 +38,13 @@ def feel(
         rows = [one.as_dict(start) for one in found]
         print_json({"robot": loaded.name, "frame": loaded.file.base_link, "contacts": rows})
         return
-    rows = table(f"contacts of {bag.name}", "from [s]", "to [s]", "first felt by", "joint torques [N m]", "force [N]")
+    shown = table(f"contacts of {bag.name}", "from [s]", "to [s]", "first felt by", "joint torques [N m]", "force [N]")
     for one in found:
         torques, force = (
             ", ".join(f"{value:.2g} +- {deviation:.1g}" for value, deviation in zip(*pair, strict=True))
             for pair in ((one.torque, one.torque_deviation), (one.force, one.force_deviation))
         )
-        rows.add_row(f"{one.begin_s - start:.3f}", f"{one.end_s - start:.3f}", one.joint, torques, force)
-    stdout().print(rows)
+        shown.add_row(f"{one.begin_s - start:.3f}", f"{one.end_s - start:.3f}", one.joint, torques, force)
+    stdout().print(shown)
     say(f"{len(found)} contact(s); forces are those on the tool, in the frame of {loaded.file.base_link}")
     say(*filter(None, [simulated_sentence([source.name] if source.simulated else [])]))

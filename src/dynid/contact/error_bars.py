@@ -71,7 +71,8 @@ class ErrorBars:
         free = tau - seen.load
         slides = speed > self._unclear
         net = np.where(slides, free - seen.friction, free - np.clip(free, -budget, budget))
-        acceleration = np.abs(np.linalg.solve(seen.inertia, net))
+        # with the residual: a torque that has not moved the arm for longer than it takes to see is held by a contact
+        acceleration = np.abs(np.linalg.solve(seen.inertia, net + seen.torque))
         slides &= speed > self._unclear + acceleration * seen.velocity_s  # it may have turned since
         unknown = np.where(slides, 0.0, budget + np.abs(seen.friction))
         kick = np.where(slides, 0.0, np.sqrt(2.0 * self._play * acceleration))
