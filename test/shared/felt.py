@@ -15,7 +15,7 @@ from dynid.model.drive import of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction
 from dynid.model.model_file import ModelFile, TorqueDeviations, friction_block, parameter_rows
-from dynid.model.standard import from_file
+from dynid.model.standard import StandardFile, from_file
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.arm import nominal_standard
@@ -51,6 +51,7 @@ def moved(
     push: Callable[[SteppedArm, float], FloatArray | None],
     each: Callable[[SteppedArm, FloatArray], None],
     seed: int = 3,
+    standard: StandardFile | None = None,
 ) -> tuple[SteppedArm, float, list[tuple[Phase, int]]]:
     """Move there and back under computed torque.
 
@@ -58,13 +59,14 @@ def moved(
         push: what a hand adds (n,) [N m] at a time since the start [s].
         each: is given the arm after each measurement, and the torque that was commanded before.
         seed: of the arm.
+        standard: its standard parameters; None is as it truly is.
 
     Returns:
         The arm, the motion's duration [s], and its phases.
     """
     settings = load_controller(ROBOT)
     law = ComputedTorque(settings, control_model(), compile_single(ARM))
-    arm, motion = SteppedArm(ROBOT, seed=seed), MotionExecutor(ROBOT, ArmController(law, 0.002, N))
+    arm, motion = SteppedArm(ROBOT, seed=seed, standard=standard), MotionExecutor(ROBOT, ArmController(law, 0.002, N))
     points = np.array([ROBOT.rest_posture, ROBOT.rest_posture + 0.6 * AWAY, ROBOT.rest_posture])
     way = through("there", ROBOT.joint_names, points, np.full(N, 3.0), np.full(N, 8.0), [0.5, 0.5], 0.3)
     motion.begin(way, arm.measure(), arm.stamp_ns)
