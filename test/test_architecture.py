@@ -14,6 +14,7 @@ ROS = {
     "builtin_interfaces",
     "control_msgs",
     "diagnostic_msgs",
+    "geometry_msgs",
     "launch",
     "launch_ros",
     "lifecycle_msgs",

@@ -69,12 +69,10 @@ class ErrorBars:
         seen = self._observer
         speed, load = np.abs(seen.velocity), seen.torque - seen.load
         budget = self._law.budget(0.0 * speed, tau, load)
-        free = tau - seen.load
-        slides = speed > self._unclear
-        net = np.where(slides, free - seen.friction, free - np.clip(free, -budget, budget))
-        # with the residual: a torque that has not moved the arm for longer than it takes to see is held by a contact
-        acceleration = np.abs(np.linalg.solve(seen.inertia, net + seen.torque))
-        slides &= speed > self._unclear + acceleration * seen.velocity_s  # it may have turned since
+        # as it is seen: a torque that has not moved the arm for longer than seeing takes is held by a contact
+        net = tau - seen.load - seen.friction + seen.torque
+        acceleration = np.abs(np.linalg.solve(seen.inertia, net))
+        slides = speed > self._unclear + acceleration * seen.velocity_s  # else it may have turned since
         unknown = np.where(slides, 0.0, budget + np.abs(seen.friction))
         kick = np.where(slides, 0.0, np.sqrt(2.0 * self._play * acceleration))
         share, fade = 1.0 - math.exp(-seen.gain_1_s * dt), math.exp(-dt * min(seen.gain_1_s, 1.0 / seen.velocity_s))
