@@ -26,18 +26,19 @@ class ContactReaction:
             raise UnknownNameError("contact policy", policy, POLICIES)
         if policy == "yield" and (light is None or light.follows_reference):
             raise ConfigurationError("the policy 'yield' needs a law that follows no reference: gravity_compensation")
-        self.policy, self._motion, self._light, self._touched = policy, motion, light, False
+        self.policy, self._motion, self._light, self._stopping = policy, motion, light, False
 
     def update(self, felt: bool, stamp_ns: int) -> str:
-        """After the sense had this cycle's state: react; returns what was done for the first time, or ''."""
+        """After the sense had this cycle's state: react; returns what is done from now on, or ''."""
         done, motion = "", self._motion
-        if felt and not self._touched and self.policy != "report" and motion.active:
-            self._touched = True
+        held = motion.moving or (self.policy == "yield" and motion.active and motion.controller.law is not self._light)
+        if felt and held and not self._stopping and self.policy != "report":
+            self._stopping = True
             motion.cancel(stamp_ns)
             done = "contact: braking, then holding"
-        if self._touched and not motion.moving:
-            self._touched = False
-            if self.policy == "yield" and self._light is not None and motion.controller.law is not self._light:
+        if self._stopping and not motion.moving:
+            self._stopping = False
+            if self.policy == "yield" and self._light is not None:
                 motion.switch_to(self._light)
                 done = f"contact: yielding with {self._light.name}"
         return done
