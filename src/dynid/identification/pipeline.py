@@ -192,7 +192,11 @@ class Identification:
         if judges := self.validations:
             files = {one.name: relative_errors(one.errors, joints) for one in judges}
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
-        rests: dict[str, Any] = {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
+        rests: dict[str, Any] = {
+            "relative_torque_error": errors,
+            "torques": self.torque_sentence,
+            "notes": list(self.notes),
+        }
         rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
         rests |= {"setup": [asdict(one) for one in self.setup]}
         return self.verdict.as_dict() | rests

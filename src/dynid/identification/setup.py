@@ -191,7 +191,7 @@ def estimate_setup(
 
     Raises:
         ConfigurationError, UnknownNameError: as in `choose`.
-        DataError: the motion does not show an unknown that was asked for by name, or does not tell them apart; or the
+        DataError: the motion does not show an unknown that was asked for by name, or does not separate them; or the
             steps do not settle.
     """
     chosen, mount = choose(words, robot), sources[0].mount

@@ -83,7 +83,7 @@ class Columns:
         scale = np.where(self.seen[list(chosen)], np.linalg.norm(left, axis=0), 0.0)
         if not (scale > 0.0).all() or np.linalg.svd(left / scale, compute_uv=False)[-1] < HIDDEN:
             names = ", ".join(f"{kind} {axis + 1}" for kind, axis in (self.kinds[k] for k in chosen))
-            raise DataError(f"the motion does not tell {names} apart: estimate fewer of them, or record another motion")
+            raise DataError(f"the motion does not separate {names}: estimate fewer of them, or record another motion")
         inverse = np.linalg.inv(left.T @ left)
         values = inverse @ (left.T @ self.y)
         return values, inverse @ self.scores(left, (self.y - left @ values)[:, None]) @ inverse
