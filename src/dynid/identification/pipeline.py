@@ -5,7 +5,7 @@ Each stage is a module of its own; this file only joins them and collects what t
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ class Identification:
         notes: what a reader of the result should know, in words.
         simulated: names of the recordings that are of a simulated arm.
         setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
+        motion_history: looks and end of an adaptive run, for the report; {} of other motions.
     """
 
     robot: Robot
@@ -99,6 +100,7 @@ class Identification:
     notes: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
     setup: tuple[SetupEstimate, ...] = ()
+    motion_history: dict[str, Any] = field(default_factory=dict)
 
     @property
     def base(self) -> BaseParameters:
@@ -139,6 +141,7 @@ class Identification:
                 "suspicions": list(self.diagnosis.sentences),
                 "notes": list(self.notes),
                 "setup": [asdict(one) for one in self.setup],
+                **({"adaptive": self.motion_history} if self.motion_history else {}),
             },
             **accepted_by(self.verdict),
         )
