@@ -121,3 +121,12 @@ def test_a_set_up_reads_states_torques_and_constants() -> None:
     after = own.read(before)
     assert after.signals(SETTINGS).q == pytest.approx(before.signals(SETTINGS).q + 0.1)
     assert after.signals(SETTINGS).tau == pytest.approx(before.signals(SETTINGS).tau / 2.0)
+
+
+def test_what_does_not_differ_stays_as_it_is_given() -> None:
+    """A lean of a thousandth of a degree would only give the model parameters that no motion shows."""
+    setup, estimates = estimate_setup(
+        ROBOT, [shifted(2, seed=4)], SETTINGS, [f"zero:{NAMES[2]}", f"zero:{NAMES[1]}", "tilt"]
+    )
+    assert [one.joint for one in estimates if one.differs] == [NAMES[2]]
+    assert np.array_equal(setup.gravity, ROBOT.gravity("upright")) and np.flatnonzero(setup.zeros).tolist() == [2]

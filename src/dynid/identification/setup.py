@@ -34,7 +34,7 @@ SETTLED, SMALLEST = 0.1, 1e-4  # a step that moves nothing: of its deviation, an
 MEMORY = 2  # earlier steps that the next one is extrapolated from
 VAGUE = {"position zero": 0.01, "torque scale": 0.05, "gravity": 0.05}  # deviations of what is left out, unless named
 MENDED = 3.0  # deviations from "as given" beyond which a set-up has to be mended,
-WORTH = {"position zero": 0.003, "torque scale": 0.01, "gravity": 0.004}  # and at least so much [rad or m, -, rad]
+WORTH = {"position zero": 0.006, "torque scale": 0.01, "gravity": 0.004}  # and at least so much [rad or m, -, rad]
 
 
 class Choice(NamedTuple):
@@ -180,7 +180,7 @@ def estimate_setup(
     words: Sequence[str],
     progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[Setup, tuple[SetupEstimate, ...]]:
-    """The set-up that recordings of one arm imply, and its unknowns in words.
+    """The set-up that recordings of one arm imply, and its unknowns in words; what does not differ stays as given.
 
     Args:
         robot: as it is described.
@@ -211,8 +211,11 @@ def estimate_setup(
         largest = np.array([LARGEST[one.kind] for one in chosen])
         step = np.clip(values, -largest, largest)
         if (np.abs(step) <= np.maximum(SETTLED * deviations, SMALLEST)).all():
-            setup = Setup.of(robot, mount, chosen, x + step)
-            return setup, _estimates(robot, mount, setup, chosen, deviations, sources[0].torque_constants)
+            found = Setup.of(robot, mount, chosen, x + step)
+            estimates = _estimates(robot, mount, found, chosen, deviations, sources[0].torque_constants)
+            wrong = {(one.kind, one.joint) for one in estimates if one.differs}
+            kept = [(one.kind, _joint(one, robot)) in wrong for one in chosen]
+            return Setup.of(robot, mount, chosen, np.where(kept, x + step, 0.0)), estimates
         x = past.beyond(x, step, deviations, largest)
         setup = Setup.of(robot, mount, chosen, x)
     moving = ", ".join(_name(one, robot) for one, last in zip(chosen, step, strict=True) if abs(last) > SMALLEST)
@@ -250,6 +253,11 @@ def _in_given_directions(
     turned = values.copy()
     turned[lean] = across(given) @ (values[lean] @ across(now))
     return turned
+
+
+def _joint(choice: Choice, robot: Robot) -> str:
+    """The joint of an unknown; "" of gravity."""
+    return "" if choice.kind == "gravity" else robot.joint_names[choice.axis]
 
 
 def _name(choice: Choice, robot: Robot) -> str:
