@@ -275,8 +275,10 @@ class AdaptiveIdentification:
         if not (state.looks and state.looks[-1].motion_s > arm.moved_s - SLACK_S):
             precise = state.look()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
-        own = tuple(state.segments), looks, tracking, self.limits, arm.moved_s, state.stopped
-        return AdaptiveRun(state.found, precise, *own, self.quantile)
+        segments, moved = tuple(state.segments), arm.moved_s
+        return AdaptiveRun(
+            state.found, precise, segments, looks, tracking, self.limits, moved, state.stopped, self.quantile
+        )
 
     def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:
         """A look at all that was recorded, and the model that it came to."""
