@@ -13,6 +13,7 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -46,9 +47,7 @@ class ExternalTorqueNode(Node):
         declare(self, "policy", "report", f"what a contact does: {' or '.join(POLICIES)}")
         executor = declare(self, "executor", "executor", "node that stops the arm", fixed=True)
         self._refuse_unknown_policy(string(self, "policy"))
-        check_parameters(
-            self, lambda given: [self._refuse_unknown_policy(str(one.value)) for one in given if one.name == "policy"]
-        )
+        check_parameters(self, self._on_set)
         names = self.robot.joint_names
         self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
         self._encode = JointStateEncoder(names, fields=("effort",))
@@ -72,6 +71,11 @@ class ExternalTorqueNode(Node):
     def _refuse_unknown_policy(policy: str) -> None:
         if policy not in POLICIES:
             raise UnknownNameError("contact policy", policy, POLICIES)
+
+    def _on_set(self, given: list[Parameter]) -> None:
+        for one in given:
+            if one.name == "policy":
+                self._refuse_unknown_policy(str(one.value))
 
     def _on_trouble(self, text: str) -> None:
         self._trouble = text
