@@ -212,9 +212,7 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
 
 
 @pytest.mark.slow
-def test_where_nobody_answers_the_servos_hold_the_arm_themselves(
-    robot: Robot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_nobody_answers_the_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held by currents that nobody can correct, the arm of this seed had more energy than one that falls freely."""
     name = "missing reply of all servos, for good"
     (held,) = lockstep(robot, [name], 2)

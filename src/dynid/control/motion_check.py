@@ -163,7 +163,7 @@ class MotionCheck:
             raise SafetyError(
                 f"motion '{part.name}' refused: {self._names[joint]} carries {abs(current[row, joint]):.3f} A at "
                 f"{times[row]:.3f} s and would have used up {loads[row, joint]:.0%} of what makes its servo switch "
-                f"itself off; allowed is less than {LIMITED:.0%}: make it slower, or let the joint carry less"
+                f"itself off; allowed is less than {LIMITED:.0%}: let the joint carry less, or for a shorter time"
             )
         return np.asarray(loads[-1])
 
