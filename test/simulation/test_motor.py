@@ -145,7 +145,7 @@ def drive(robot: Robot, guard: SafetyGuard, current_a: float, seconds: float) ->
 
 @pytest.mark.parametrize("current_a", [0.941, 2.3])
 def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None:
-    guard = SafetyGuard(robot)  # crane_x7's own settings limit
+    guard = SafetyGuard(robot, load_safety(robot).model_copy(update={"overload_limits": True}))
     chain, peak = drive(robot, guard, current_a, 12.0)
     assert "overload ahead at servo 5" in guard.fault_text
     assert 0.8 < peak < 1.0
@@ -153,7 +153,7 @@ def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None
 
 
 def test_without_the_guard_it_would_have(robot: Robot) -> None:
-    guard = SafetyGuard(robot, load_safety(robot).model_copy(update={"overload_limits": False}))
+    guard = SafetyGuard(robot)
     chain, _ = drive(robot, guard, 0.941, 7.0)
     assert chain.servos[5].get(table.HARDWARE_ERROR_STATUS) == 1 << 5 and not chain.servos[5].torque_enabled
     assert "overload" in guard.fault_text and "servo 5" in guard.fault_text
