@@ -7,6 +7,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.own_loops import USUAL
+from dynid.simulation.servo.profile import Way
 from dynid.simulation.servo.servo import Servo
 
 AXIS = 3
@@ -119,3 +120,29 @@ def test_no_current_is_left_when_torque_goes_off(chain: ServoChain, plant: Loade
     servo.write(table.TORQUE_ENABLE.address, b"\x00")
     chain._update_drive()
     assert plant.current_a[AXIS] == 0.0 and chain.max_abs_current_a[AXIS] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("registers", "speeds"),
+    [
+        ({"PROFILE_VELOCITY": 20}, (0.480, 0.480, 0.480)),
+        ({"PROFILE_VELOCITY": 20, "PROFILE_ACCELERATION": 2}, (0.075, 0.375, 0.480)),  # with 0.749 rad/s^2
+        ({"DRIVE_MODE": 4, "PROFILE_VELOCITY": 1000}, (0.5, 0.5, 0.5)),  # in a second
+        ({"DRIVE_MODE": 4, "PROFILE_VELOCITY": 1000, "PROFILE_ACCELERATION": 500}, (0.2, 1.0, 0.4)),
+    ],
+)
+def test_profiles_by_velocity_and_by_time(
+    chain: ServoChain, plant: Loaded, registers: dict[str, int], speeds: tuple[float, float, float]
+) -> None:
+    """Speeds [rad/s] on a way of 0.5 rad after 0.1, 0.5 and 0.8 s."""
+    servo, start = switched_on(chain, table.POSITION_MODE, **registers), plant.q[AXIS]
+    began = servo.get(table.GOAL_POSITION)
+    servo.set(table.GOAL_POSITION, began + round(0.5 / table.POSITION_RAD_PER_COUNT))
+    way = Way.of(servo, float(began))
+    for at_ms, expected in zip((100.0, 500.0, 800.0), speeds, strict=True):
+        before = way.advance(at_ms - way.elapsed_ms)
+        assert (way.advance(1.0) - before) * table.POSITION_RAD_PER_COUNT * 1e3 == pytest.approx(expected, abs=0.003)
+    chain.advance(0.2)
+    assert plant.q[AXIS] - start < 0.15  # without a profile it would be there
+    chain.advance(3.0)
+    assert plant.q[AXIS] - start == pytest.approx(0.5, abs=0.003)

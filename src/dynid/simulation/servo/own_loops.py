@@ -2,7 +2,7 @@
 
 ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), their terms add up to a
 PWM of which 885 is the supply's whole voltage, and the loop runs once in a millisecond. The winding turns the voltage
-less the back-EMF into current, so that a PWM of 0 brakes. Profile and feedforward are not simulated.
+less the back-EMF into current, so that a PWM of 0 brakes. Feedforward is not simulated, nor a profile in velocity mode.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.safety.overload import Winding, load_motors
 from dynid.robot import Robot
+from dynid.simulation.servo.profile import Way
 from dynid.simulation.servo.servo import Servo
 
 # e-manual, XM430-W350 at 12 V: for a robot whose motors are not known
@@ -29,10 +30,12 @@ class OwnLoops:
         motors = load_motors(robot)
         self._windings = [USUAL] * robot.size if motors is None else [motor.winding for motor in motors]
         self._sums = np.zeros(robot.size)
+        self._ways: dict[int, Way] = {}
 
     def forget(self, axis: int) -> None:
         """The sum of a loop's errors, when its torque goes off."""
         self._sums[axis] = 0.0
+        self._ways.pop(axis, None)
 
     def current(self, axis: int, servo: Servo, dq: float, step_s: float) -> float:
         """The current of one motor [A], from the servo's registers and the joint's velocity dq [rad/s]."""
@@ -43,6 +46,13 @@ class OwnLoops:
         by_goal = servo.get(table.OPERATING_MODE) == table.CURRENT_BASED_POSITION_MODE
         most = abs(servo.get(table.GOAL_CURRENT if by_goal else table.CURRENT_LIMIT)) * table.CURRENT_A_PER_COUNT
         return sign * min(max(current, -most), most)
+
+    def _reference(self, axis: int, servo: Servo, present: int, steps: float) -> float:
+        """Where a servo wants to be now [counts]: on its way to its goal. A new goal begins a new way from there."""
+        way = self._ways.get(axis)
+        if way is None or way.goal != servo.get(table.GOAL_POSITION):
+            way = self._ways[axis] = Way.of(servo, float(present) if way is None else way.advance(0.0))
+        return way.advance(steps)
 
     def _pwm(self, axis: int, servo: Servo, dq: float, steps: float) -> float:
         """What a servo's loop puts out at its own velocity dq [rad/s], so many steps after the last time."""
@@ -55,7 +65,8 @@ class OwnLoops:
             gains = servo.get(table.VELOCITY_P_GAIN), servo.get(table.VELOCITY_I_GAIN)
             damping = 0.0
         else:
-            error = float(servo.get(table.GOAL_POSITION) - servo.get(table.PRESENT_POSITION))
+            present = servo.get(table.PRESENT_POSITION)
+            error = self._reference(axis, servo, present, steps) - present
             gains = servo.get(table.POSITION_P_GAIN), servo.get(table.POSITION_I_GAIN)
             damping = servo.get(table.POSITION_D_GAIN) / D_DIVISOR * dq / table.POSITION_RAD_PER_COUNT / LOOP_1_S
         total = self._sums[axis] + error * steps
