@@ -75,11 +75,11 @@ energy [mJ] of the arm within 3 s, from the same moments on:
 
 In doubt is twice the current that accelerates the joint at that moment. Currents that nobody corrects let a joint
 drift, and may drive it over its highest point: in seed 12 the arm had 1534 mJ, in free fall 962. So after 50 ms
-without any answer the servos are told, twice each, to switch torque off, to take position mode, and to switch
-torque on: each then holds its joint by its own loop. At first they get no voltage, and only brake by their back-
-EMF; after 0.1 s as much as drives their current limit. After 2.5 s the voltage goes back to nothing, and the arm
-sinks as fast as the back-EMF lets it. Servos that still do not answer when the driver ends go on braking. A servo
-that is silent among others is not told so: it may be booting, and then has to stay without current.
+without any answer the driver writes, twice each: torque off, position mode, torque on. Each servo then holds its
+joint by its own loop. At first they get no voltage, and only brake by their back-EMF; after 0.1 s as much as drives
+their current limit. After 2.5 s the voltage goes back to nothing, and the arm sinks as fast as the back-EMF lets
+it. Servos that still do not answer when the driver ends go on braking. A servo that is silent among others gets
+none of this: it may be booting, and then has to stay without current.
 
 ## Your own faults
 

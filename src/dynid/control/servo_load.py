@@ -5,8 +5,8 @@ import numpy as np
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 
-EASED = 0.5  # of what trips a servo: from here on a held joint is not pushed any more than its servo stands for ever
-EASED_SHARE = 0.95  # of the nominal current
+EASED = 0.25  # of what trips a servo: from here on a held joint is not pushed any more than its servo stands for ever
+EASED_SHARE = 0.85  # of the nominal current
 EASE_RAD_S = 0.1  # how fast the reference goes to where the joint stands
 
 

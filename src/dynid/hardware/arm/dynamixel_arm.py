@@ -76,7 +76,7 @@ class DynamixelArm:
         slow: what was read of slow values so far.
         simulated: whether the line is.
         watchdog_s: after which silence of the bus a servo stops by itself [s].
-        unseen: servos that were told to hold their joints themselves.
+        unseen: servos that hold their joints themselves.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.

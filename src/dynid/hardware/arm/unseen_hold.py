@@ -27,7 +27,7 @@ class UnseenHold:
 
     Args:
         bus: the bus.
-        robot: current limits; its `motors.yaml` tells which voltage drives them, where there is one.
+        robot: current limits; its `motors.yaml` says which voltage drives them, where there is one.
 
     Attributes:
         held: which servos, (n,).
@@ -72,7 +72,7 @@ class UnseenHold:
         self._to_tell += told((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
 
     def step(self, strength: float, step_s: float) -> None:
-        """Once in a control cycle: tell what is due.
+        """Once in a control cycle: write what is due.
 
         Args:
             strength: how much of the voltage for their current limits the servos may use, 1 to 0; with none, a motor
@@ -91,7 +91,7 @@ class UnseenHold:
             self._tell_strength(self._strength)
 
     def brake(self) -> None:
-        """From now on, servos that hold their joints only brake them; those that were not told yet do nothing.
+        """From now on, servos that hold their joints only brake them; those that did not begin yet do nothing.
 
         Raises:
             BusError: the port is lost.

@@ -244,7 +244,7 @@ class ArmCycle:
                 self._find_slow_faults()
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
-        """Where nobody answers, servos may still be told to hold their joints themselves, which nobody here can.
+        """Where nobody answers, have the servos hold their joints themselves, which nobody here can.
 
         Not where one is silent among others: it may be booting, and shall stay without current then.
         """

@@ -213,7 +213,7 @@ class StopSequence:
         self._unseen_s = self._settings.stop_time_s
 
     def unseen_are_held(self) -> None:
-        """Joints that are not read are let down slowly, too: there is no hurry."""
+        """Joints that are not read are lowered slowly, too: there is no hurry."""
         self._unseen_s = self._settings.longest_stop_s
 
     def end(self) -> None:
