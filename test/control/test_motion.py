@@ -7,9 +7,8 @@ import pytest
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.control.motion import MotionExecutor, MotionStep
+from dynid.control.motion import MotionExecutor
 from dynid.control.plan import HoldPath, MotionPlan, Part, Window, plan_motion
-from dynid.control.servo_load import ServoLoad
 from dynid.errors import DataError, SafetyError
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
@@ -438,26 +437,3 @@ def test_demo_motions_keep_the_real_limits() -> None:
     excitation = load_excitation(ROBOT)
     for name in ("demo_identification", "demo_validation"):
         excitation.trajectory(name).check_limits(ROBOT.lower, ROBOT.upper, ROBOT.velocity_limits)
-
-
-def stuck(executor: MotionExecutor, seconds: float) -> tuple[float, MotionStep]:
-    """Hold an arm whose fourth joint sticks 0.14 rad beside its reference: the highest load of a servo, and the end."""
-    posture, most = ROBOT.rest_posture.copy(), 0.0
-    executor.hold(posture, 0)
-    executor._parts[0].path.posture[3] += 0.14  # type: ignore[attr-defined]
-    for stamp_ns in range(1, round(seconds / 0.002)):
-        step = executor.update(stamp_ns * 2_000_000, posture)
-        assert step is not None
-        most = max(most, float(executor.load.share.max()))
-    return most, step
-
-
-def test_a_joint_that_sticks_beside_its_reference_is_not_pushed_until_its_servo_trips(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    most, step = stuck(MotionExecutor(ROBOT, FeedforwardPd(load_controller(ROBOT))), 12.0)
-    nominal_nm = 0.75 * ROBOT.torque_constants[3]
-    assert 0.25 < most < 0.85 and 0.8 * nominal_nm < step.tau[3] < nominal_nm
-    monkeypatch.setattr(ServoLoad, "ease", lambda *_: None)
-    most, step = stuck(MotionExecutor(ROBOT, FeedforwardPd(load_controller(ROBOT))), 12.0)
-    assert most > 1.0 and step.tau[3] > 0.941 * ROBOT.torque_constants[3]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from dynid.errors import NodeError, SafetyError
-from dynid.hardware.loop.diagnostics import COMMANDERS, LOADED, SERVOS
+from dynid.hardware.loop.diagnostics import COMMANDERS
 from dynid.nodes.chain import Chain
-from dynid.nodes.collect import collect, execute
+from dynid.nodes.collect import collect
 from dynid.nodes.outputs import BETWEEN, COMMANDED
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
 from dynid.recording.settings import ExperimentSettings, Phase
@@ -189,15 +189,3 @@ def test_nothing_is_enabled_when_the_output_is_refused() -> None:
     with pytest.raises(NodeError):
         run(calls)
     assert "hardware on" not in calls.calls
-
-
-@pytest.mark.parametrize(("used_up", "waits"), [("0.72", True), ("0.12", False), ("", False)])
-def test_a_motion_waits_until_servos_have_rested(used_up: str, waits: bool) -> None:
-    calls = RecordedCalls()
-    calls.reports = {(SERVOS, LOADED): used_up}
-    wait = "wait for the rest of servos near their overload before V01"
-    calls.at_call = {wait: {(SERVOS, LOADED): "0.25"}}
-    execute(calls, "V01")  # type: ignore[arg-type]
-    assert (wait in calls.calls) is waits
-    if waits:
-        assert calls.calls.index(wait) < calls.calls.index("executor/execute")

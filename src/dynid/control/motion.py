@@ -13,7 +13,6 @@ from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
-from dynid.control.servo_load import ServoLoad
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
@@ -56,7 +55,6 @@ class MotionExecutor:
     Attributes:
         phase: what is going on; None where nothing is commanded.
         phases: the phases of the present motion, with the stamps at which they began [ns].
-        load: of the servos, by what is commanded.
         stopped_itself: why a motion without feedback ended early; "" if it did not.
     """
 
@@ -67,7 +65,7 @@ class MotionExecutor:
         self.phases: list[tuple[Phase, int]] = []
         self.stopped_itself = ""
         self._parts: list[Part] = []
-        self._scaling, self.load = PathTimeScaling(robot.size), ServoLoad(robot)
+        self._scaling = PathTimeScaling(robot.size)
         warm_up(robot.size)
         self._meter = TrackingMeter(robot.size)
         self._chosen: TorqueLaw = controller.law
@@ -209,12 +207,7 @@ class MotionExecutor:
         self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
-        tau = self.controller.update(dt, q, *self._reference)
-        self.load.add(tau, step)
-        path = self._parts[0].path
-        if isinstance(path, HoldPath) and self.controller.law.follows_reference:
-            self.load.ease(path.posture, q, tau, step)
-        return MotionStep(tau, *self._reference)
+        return MotionStep(self.controller.update(dt, q, *self._reference), *self._reference)
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 

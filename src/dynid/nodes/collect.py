@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dynid.errors import NodeError
-from dynid.hardware.loop.diagnostics import COMMANDERS, LOADED, LOOP, SERVOS
+from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP
 from dynid.nodes.common import declare
 from dynid.nodes.outputs import BETWEEN, COMMANDED
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
@@ -17,8 +17,6 @@ from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, number, run_clien
 STATES_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 10.0
 DISCOVERY_TIMEOUT_S = 20.0
-RESTING_TIMEOUT_S = 60.0
-RESTED = 0.3  # of what makes a servo switch itself off: more is left for the motion to come
 FRESH_S = 0.1
 WHERE = "; see the executor's log"
 SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
@@ -108,8 +106,6 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     Raises:
         NodeError: refused, cancelled, or not done in time.
     """
-    if not _rested(call):
-        call.wait(lambda: _rested(call), RESTING_TIMEOUT_S, f"the rest of servos near their overload before {name}")
     call.experiment = None  # a latched one may be of the motion before
     call.trigger("executor/execute")
     call.wait(lambda: call.experiment is not None, START_TIMEOUT_S, "the start of the motion")
@@ -126,11 +122,6 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
     call.wait(done, duration + SETTLING_S, f"the end of {name}")
     return duration
-
-
-def _rested(call: Supervisor) -> bool:
-    """Whether no servo is near switching itself off for overload, as far as is reported."""
-    return not number(call.reported(SERVOS, LOADED)) > RESTED
 
 
 def end_recording(call: Supervisor) -> None:

@@ -28,7 +28,6 @@ TOLD_BY = (
 OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
 COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
-LOADED = "most of a servo's overload used up"
 FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
 
@@ -136,7 +135,6 @@ def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
     silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > OLD_S]
     if silent:
         text += f"; no slow data for {OLD_S:.0f} s from servo {', '.join(silent)}"
-    values[LOADED] = f"{guard.load.max():.2f}"
     loaded = float(guard.load.max()) >= WARNING
     if loaded:
         text += f"; servo {arm.robot.servo_ids[int(guard.load.argmax())]} near overload ({guard.load.max():.0%})"
