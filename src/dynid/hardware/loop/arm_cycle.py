@@ -124,6 +124,7 @@ class ArmCycle:
         self.watch.note(sample.valid, began_ns)
         self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
         self._find_faults(sample, now_ns)
+        self._have_unseen_held(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
         missing_s = self.watch.missing_s(now_ns)
@@ -131,6 +132,8 @@ class ArmCycle:
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
+        if self.torque_on and self.arm.unseen.held.any():
+            self.arm.unseen.step(self.guard.strength, self._step_s)
         self._applied_a = applied
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
@@ -233,14 +236,23 @@ class ArmCycle:
         if not text and (loaded := self.guard.overloaded()).any():  # holding it would trip the servo: let down at once
             self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
-            # also where nobody answers: writes may still arrive, and an arm that is held by its last known load falls
-            # less often, and less fast, than one without current
             self.guard.fault(text)
         elif self._last is not None and sample.complete and self._meter.cycles % self._suspected_every == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:
                 self.arm.poll_torque(undriven)
                 self._find_slow_faults()
+
+    def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
+        """Where nobody answers, have the servos hold their joints themselves, which nobody here can.
+
+        Not where one is silent among others: it may be booting, and shall stay without current then.
+        """
+        if self.torque_on and not self.arm.unseen.held.any() and self.watch.silence(now_ns):
+            silent = self.watch.silent(now_ns)
+            if silent.all():
+                self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_brake_s)
+                self.guard.unseen_are_held()
 
     def _find_slow_faults(self) -> None:
         if not self.torque_on:
