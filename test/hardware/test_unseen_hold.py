@@ -74,6 +74,17 @@ def test_silent_servos_hold_their_joints_and_let_them_down_slowly(line: Line, ta
     assert -1.0 < line.plant.dq.min() < -0.1, "torque that goes off lets the arm drop"
 
 
+def test_goals_are_the_encoders_own_angles(robot: Robot) -> None:
+    joints = [one.model_copy(update={"zero_offset_rad": 0.3}) for one in robot.file.joints]
+    line = Line(Robot(robot.file.model_copy(update={"joints": tuple(joints)}), robot.folder))
+    line.chain.unstated.torque_on_holds = False
+    seen, start = line.arm.read().q, line.plant.q.copy()
+    line.silent = set(line.chain.servos)
+    line.arm.unseen.begin(np.ones(line.plant.size, dtype=np.bool_), seen)
+    line.cycles(1500, lambda _: line.arm.unseen.step(1.0, 0.001))
+    assert np.abs(line.plant.q - start).max() < 0.1
+
+
 def test_a_servo_that_boots_while_it_is_told_does_not_run_away(line: Line) -> None:
     axis = 3
     servo_id = line.chain.robot.servo_ids[axis]

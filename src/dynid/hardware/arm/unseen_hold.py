@@ -34,7 +34,7 @@ class UnseenHold:
     """
 
     def __init__(self, bus: ServoBus, robot: Robot) -> None:
-        self._bus, self._centre_count = bus, robot.file.bus.centre_count
+        self._bus, self._centre_count, self._zeros = bus, robot.file.bus.centre_count, robot.zero_offsets
         self.held = np.zeros(robot.size, dtype=np.bool_)
         motors = load_motors(robot)
         share = np.ones(robot.size)
@@ -58,7 +58,11 @@ class UnseenHold:
         self.held |= axes
         chosen = np.flatnonzero(axes).tolist()
         ids = [self._bus.servo_ids[axis] for axis in chosen]
-        counts = table.position_to_counts(q, self._centre_count).clip(0, table.COUNTS_PER_TURN - 1)[chosen].tolist()
+        counts = (
+            table.position_to_counts(q - self._zeros, self._centre_count)
+            .clip(0, table.COUNTS_PER_TURN - 1)[chosen]
+            .tolist()
+        )
 
         def told(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
             every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
