@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from benchmarks.hostile import attack, interrupts
-from benchmarks.hostile.interrupts import Ended, children, figures, interrupt
+from benchmarks.hostile.interrupts import Demo, Ended, children, figures, interrupt
 from benchmarks.hostile.peers import KINDS, Peer
 from trajectory_msgs.msg import JointTrajectory
 
@@ -43,7 +43,7 @@ def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def ended(arm: str = f"/dev/pts/0\n{OFF}", demo: str = "interrupted", left: tuple[str, ...] = ()) -> Ended:
     texts = {"simulated_arm": arm, "demo": demo, "hardware": "cycle rate 1000 Hz"}
-    return Ended(int(signal.SIGINT), 1.0, 2.0, 130, texts, left)
+    return Ended("demo", int(signal.SIGINT), 1.0, 2.0, 130, texts, left)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: 
 
     original = interrupts._wait
     monkeypatch.setattr(interrupts, "_wait", until)
-    run = interrupt([sys.executable, "-c", VULNERABLE], 5.0, signal.SIGINT)
+    run = interrupt(Demo((sys.executable, "-c", VULNERABLE)), "demo", 5.0, signal.SIGINT)
     assert sorted(one.split()[0] for one in run.left) == [str(tmp_path / "dynid-clock-planted"), "process"]
     assert run.traces == 1 and not run.torque_on and run.seconds >= 0.5
     assert not children(0)

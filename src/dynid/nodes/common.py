@@ -2,13 +2,14 @@
 
 import contextlib
 import difflib
+import gc
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import rclpy
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
@@ -37,6 +38,7 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # HUP: the terminal or the ssh line is gone
 SLIP = 0.75  # likeness from which on an unknown name is a known one mistyped
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
@@ -142,7 +144,7 @@ class StopFlag:
 
     def __init__(self) -> None:
         self.stopped = False
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # HUP: the terminal or the ssh line is gone
+        for number in ENDING:
             signal.signal(number, self._set)
 
     def _set(self, *_: object) -> None:
@@ -201,6 +203,18 @@ def refuse_unknown_parameters(node: Node) -> None:
         node.get_logger().warning(f"there is no parameter '{name}' here; known: {', '.join(known)}")
 
 
+def leave(code: int = 0) -> NoReturn:
+    """End a process whose work is done.
+
+    Python then handles no signal any more, and a second one would kill it: launch would report a node that died. A last
+    collection of all garbage would keep it for seconds on a busy host.
+    """
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    gc.freeze()
+    sys.exit(code)
+
+
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     """The main function of a node process: initialise, create, spin, and leave cleanly on SIGINT and SIGTERM.
 
@@ -225,4 +239,4 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
             node.destroy_node()
         with contextlib.suppress(RuntimeError):  # the context may be shut down already
             rclpy.shutdown()
-    sys.exit(code)
+    leave(code)

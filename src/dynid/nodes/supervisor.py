@@ -1,6 +1,5 @@
 """A client of the nodes: lifecycle transitions, services, parameters and the experiment's progress, with deadlines."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from dynid.errors import DataError, DynidError, NodeError, SafetyError
-from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, set_middleware_defaults
+from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, leave, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings, parse_settings
 
 START_TIMEOUT_S = 30.0
@@ -210,4 +209,5 @@ def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
             logger.info(work(call))
     except DynidError as error:
         logger.error(str(error))
-        sys.exit(1)
+        leave(1)
+    leave()

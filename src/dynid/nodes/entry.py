@@ -1,0 +1,26 @@
+"""The executables that launch files and `ros2 run` start: each loads its node and runs it."""
+
+import os
+import signal
+from functools import partial
+from importlib import import_module
+
+
+def _run(module: str) -> None:
+    """Run a module's `main`.
+
+    Ctrl-C reaches a node while it is still being loaded as well: then there is nothing to tidy up, or to trace back.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os._exit(0))
+    import_module(module).main()
+
+
+hardware_node = partial(_run, "dynid.nodes.hardware_node")
+executor_node = partial(_run, "dynid.nodes.executor_node")
+trajectory_action_node = partial(_run, "dynid.nodes.trajectory_action_node")
+recorder_node = partial(_run, "dynid.nodes.recorder_node")
+identification_node = partial(_run, "dynid.nodes.identification_node")
+collect_client = partial(_run, "dynid.nodes.collect")
+trigger_client = partial(_run, "dynid.nodes.trigger")
+simulated_arm = partial(_run, "dynid.simulation.bus.process")
