@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dynid.nodes import entry
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 NAMES = [path.name for path in FILES]
@@ -31,8 +33,8 @@ def entry_points() -> dict[str, str]:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     lines = config["options.entry_points"]["console_scripts"].split("\n")
-    pairs = (line.split("=") for line in lines if "=" in line)
-    return {name.strip(): target.strip().split(":")[0] for name, target in pairs}
+    names = (line.split("=")[0].strip() for line in lines if "=" in line)
+    return {name: getattr(entry, name).args[0] for name in names if name != "dynid"}
 
 
 def module_source(module: str) -> str:

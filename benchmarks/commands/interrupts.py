@@ -7,8 +7,6 @@ import typer
 from dynid.commands.options import JsonOption, needs_ros
 from dynid.commands.terminal import print_json, stages, stdout
 
-SLOWEST_S = 12.0
-
 
 def interrupts(
     runs: Annotated[int, typer.Option(min=1, help="Number of runs that are interrupted.")] = 100,
@@ -23,7 +21,7 @@ def interrupts(
     servo's torque stays on, or an end takes more than 12 s.
     """
     with needs_ros("interrupting the demo"):
-        from benchmarks.hostile.interrupts import figures, interrupted
+        from benchmarks.hostile.interrupts import SLOWEST_S, figures, interrupted
         from benchmarks.hostile.launch_interrupts import interrupted_launches
     found = []
     with stages("benchmark", runs) as begin:
@@ -34,7 +32,7 @@ def interrupts(
     if as_json:
         print_json(result)
     else:
-        stdout().print(*(f"{key:18} {value}\n" for key, value in result.items() if key != "findings"), sep="", end="")
+        stdout().print(*(f"{key:30} {value}\n" for key, value in result.items() if key != "findings"), sep="", end="")
         stdout().print(*result["findings"], sep="\n")
     poor = result["left_behind"] or result["tracebacks"] or result["torque_on_at_end"]
     raise typer.Exit(1 if poor or result["slowest_s"] > SLOWEST_S else 0)

@@ -22,9 +22,11 @@ SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # most 
 EARLIEST_S = 0.2  # before that, it is Python that starts: none of this package's code runs
 START_S = 15.0  # half of the interrupts come while the chain starts
 TIMEOUT_S, LOOK_S = 120.0, 0.05
+SLOWEST_S = 12.0  # an end that takes longer is a finding
 BEGIN_S = 120.0  # within that time something is to be interrupted
 TRACE = "Traceback (most recent call last)"
 CLOCKS = "dynid-clock-*"
+PYTHON = "python"  # the name of what processes print before the first line of this package is run
 
 
 class Subject(Protocol):
@@ -99,7 +101,11 @@ class Ended:
     @property
     def traced(self) -> list[str]:
         """Which ones, with the last line that each printed."""
-        return [f"{name}: {text.strip().splitlines()[-1]}" for name, text in self.texts.items() if TRACE in text]
+        return [
+            f"{name}: {text.strip().splitlines()[-1]}"
+            for name, text in self.texts.items()
+            if TRACE in text and name != PYTHON
+        ]
 
     @property
     def torque_on(self) -> bool:
@@ -135,17 +141,18 @@ class Ended:
 
 def figures(runs: list[Ended]) -> dict[str, Any]:
     """The counts over all runs, and each run that is worth a look."""
-    poor = [run for run in runs if run.left or run.traces or run.torque_on]
+    poor = [run for run in runs if run.left or run.traces or run.torque_on or run.seconds > SLOWEST_S]
     return {
         "runs": len(runs),
         "left_behind": sum(len(run.left) for run in runs),
         "tracebacks": sum(run.traces for run in runs),
         "torque_on_at_end": sum(run.torque_on for run in runs),
         "slowest_s": round(max((run.seconds for run in runs), default=0.0), 2),
+        "tracebacks_of_python_starting": sum(TRACE in run.texts.get(PYTHON, "") for run in runs),
         "ended_before": sum(run.early for run in runs),
         "torque_had_been_on": sum(run.torque_was_on for run in runs),
         "findings": [
-            f"{run.what}, {signal.Signals(run.number).name} after {run.after_s:.2f} s: "
+            f"{run.what}, {signal.Signals(run.number).name} after {run.after_s:.2f} s: ended in {run.seconds:.1f} s, "
             f"{', '.join(run.left) or 'nothing left'}, tracebacks: {', '.join(run.traced) or 'none'}, "
             f"torque {'on' if run.torque_on else 'off'}, exit code {run.code}"
             for run in poor

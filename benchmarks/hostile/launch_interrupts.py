@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.children import child_environment
-from benchmarks.hostile.interrupts import TRACE, Ended, interrupt
+from benchmarks.hostile.interrupts import PYTHON, TRACE, Ended, interrupt
 from benchmarks.hostile.launched import FILES, launched_environment, require_launch
 from dynid.nodes.domain import PrivateDomain
 
@@ -64,7 +64,7 @@ class LaunchFile:
         }
         early = [line for line in output.splitlines() if OF_A_CHILD.match(line) and TRACE in line]
         if early and not any(TRACE in text for text in printed.values()):
-            printed["python"] = "\n".join(early)  # it came before this package's first line was run
+            printed[PYTHON] = "\n".join(early)
         return printed | {"launch": own}
 
 

@@ -4,6 +4,7 @@ Needs `launch` and `launch_ros`, and the variables of `launched_environment`.
 """
 
 import configparser
+import contextlib
 import importlib.util
 import os
 import sys
@@ -67,7 +68,7 @@ def launched_environment(folder: Path) -> dict[str, str]:
 
 
 class Copied:
-    """A text stream that is also written to a file, and there first."""
+    """A text stream that is also written to a file."""
 
     def __init__(self, stream: TextIO, copy: TextIO) -> None:
         self._stream, self._copy = stream, copy
@@ -79,9 +80,10 @@ class Copied:
         sys.stdout, sys.stderr = cls(sys.stdout, copy), cls(sys.stderr, copy)  # type: ignore[assignment]
 
     def write(self, text: str) -> int:
-        """See `TextIO.write`."""
-        self._copy.write(text)
-        return self._stream.write(text)
+        """See `TextIO.write`; a closed pipe is noticed by `flush`, so that a traceback is copied as a whole."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return self._copy.write(text)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)

@@ -13,6 +13,7 @@ def _run(module: str) -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: os._exit(0))
+    os.environ.setdefault("MUJOCO_GL", "disable")  # no node draws, and what looks for a display is a Python more
     import_module(module).main()
 
 

@@ -120,7 +120,7 @@ class Supervisor:
         """Call a service and return its response.
 
         Raises:
-            NodeError: the service does not appear or does not answer in time.
+            NodeError: the service does not appear, does not answer in time, or its node ends meanwhile.
         """
         new = service not in self._clients
         client = self._clients[service] = self.node.create_client(kind, service) if new else self._clients[service]
@@ -128,7 +128,11 @@ class Supervisor:
         if new:
             self._introduce(service.rpartition("/")[0])
         future = client.call_async(request)
-        self.wait(future.done, timeout_s, f"the answer of {service}")
+        self.wait(lambda: future.done() or not client.service_is_ready(), timeout_s, f"the answer of {service}")
+        if not future.done():
+            self._executor.spin_once(timeout_sec=0.05)  # its last words may have arrived meanwhile
+        if not future.done():
+            raise NodeError(f"the node of {service} ended before it answered")
         return future.result()
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:

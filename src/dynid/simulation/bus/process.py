@@ -46,7 +46,7 @@ def serve(
         robot, plant, link, baudrate, wire_time, lock_step, faults, adapter: see `EmulatedServoBus`.
         clock: new file for the paused clock, which stops while the driver is late; removed at the end.
         ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
-            down; the bus then ends by SIGTERM or with its parent, once the driver has switched torque off or is gone.
+            down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
     """
     end_with_parent(expected_parent() or os.getppid())
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either

@@ -33,7 +33,8 @@ from dynid.simulation.servo.trace import TracedArm
 BITS_PER_BYTE = 10  # start, eight data bits, stop
 IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
-SILENCE_S = 3.0  # a driver that sends nothing for so long drives no more
+# A driver that sends nothing for so long has closed the port; with torque on, it may be one on a busy host.
+SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
 # When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # by so much a sleep may end too late; the rest of the time is waited for awake
@@ -146,12 +147,13 @@ class EmulatedServoBus:
         self._wake()
 
     def stop_after_driver(self) -> None:
-        """Make `run` return as soon as no servo has torque on, or nobody drives them any more."""
+        """Make `run` return as soon as nobody talks to the servos any more."""
         self._leaving = True
         self._wake()
 
     def _is_driven(self, now_s: float) -> bool:
-        return now_s - self._last_arrival_s < SILENCE_S and any(self.chain.summary()["torque_enabled"])
+        torque_on = any(self.chain.summary()["torque_enabled"])
+        return now_s - self._last_arrival_s < (SILENCE_WITH_TORQUE_S if torque_on else SILENCE_S)
 
     def pull(self, pulled: bool = True) -> None:
         """Pull the cable, or plug it in again; callable from a signal handler or another thread."""
