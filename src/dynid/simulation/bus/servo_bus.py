@@ -152,7 +152,7 @@ class EmulatedServoBus:
         self._wake()
 
     def _is_driven(self, now_s: float) -> bool:
-        torque_on = any(self.chain.summary()["torque_enabled"])
+        torque_on = self.chain.torque_on
         return now_s - self._last_arrival_s < (SILENCE_WITH_TORQUE_S if torque_on else SILENCE_S)
 
     def pull(self, pulled: bool = True) -> None:
