@@ -36,7 +36,7 @@ refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(_
 TRUE = ("true", "1")
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
-START_OPTIONS = ("write_eeprom", "take_over", "reboot_servos")
+SWITCHES = ("write_eeprom", "take_over", "reboot_servos", "allow_real_port", "disable_cpu_idle", "zero_is_no_command")
 # Time to bring the arm to rest; the simulated one must still answer meanwhile.
 HARDWARE_PATIENCE = {"sigterm_timeout": "35", "sigkill_timeout": "10"}
 ARM_PATIENCE = {"sigterm_timeout": "50"}
@@ -91,6 +91,11 @@ def arguments() -> list[DeclareLaunchArgument]:
             description="Command prefix for the driver, such as 'taskset -c 3 chrt -f 20'; not sudo.",
         ),
         DeclareLaunchArgument(
+            "zero_is_no_command",
+            default_value="false",
+            description="true: efforts that are all zero end the commands, as a deactivated controller's.",
+        ),
+        DeclareLaunchArgument(
             "joint_states_topic", default_value="joint_states", description="Topic for the arm's states."
         ),
         DeclareLaunchArgument(
@@ -109,11 +114,9 @@ def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Ac
         "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
         "port_name": port,
         "clock_file": clock_file,
-        "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
         "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
-        "disable_cpu_idle": ParameterValue(LaunchConfiguration("disable_cpu_idle"), value_type=bool),
     }
-    for name in START_OPTIONS:
+    for name in SWITCHES:
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
     for name in ("baudrate", "rate_hz"):
         if given[name]:

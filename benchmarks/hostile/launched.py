@@ -77,7 +77,7 @@ class Copied:
     def to(cls, path: str) -> None:
         """From now on, what this process prints goes to a file as well."""
         copy = open(path, "a", buffering=1, encoding="utf-8")
-        sys.stdout, sys.stderr = cls(sys.stdout, copy), cls(sys.stderr, copy)  # type: ignore[assignment]
+        sys.stdout, sys.stderr = cls(sys.stdout, copy), cls(sys.stderr, copy)
 
     def write(self, text: str) -> int:
         """See `TextIO.write`; a closed pipe is noticed by `flush`, so that a traceback is copied as a whole."""
