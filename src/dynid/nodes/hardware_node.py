@@ -261,13 +261,11 @@ class HardwareNode(ManagedNode):
         effort = None if command is None else command[1]["effort"]
         if effort is not None and self._zero_ends and not effort.any():
             effort = np.full_like(effort, np.nan)
-        if effort is not None and np.isnan(effort).all():
-            self.get_logger().info("joint_commands without any effort: no controller is active", once=True)
+        text = f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}"
+        if effort is not None and np.isnan(effort).all():  # as a controller manager sends between its controllers
+            self.get_logger().warning(text, once=True)
         elif command is None or effort is None or not np.isfinite(effort).all():
-            self.get_logger().warning(
-                f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}",
-                throttle_duration_sec=1.0,
-            )
+            self.get_logger().warning(text, throttle_duration_sec=1.0)
         if command is not None and effort is not None:
             # what is not finite, the guard takes for the end of the commands
             loop.set_command(effort, self._command_time(command[0]))
