@@ -141,7 +141,7 @@ class Ended:
 
 def figures(runs: list[Ended]) -> dict[str, Any]:
     """The counts over all runs, and each run that is worth a look."""
-    poor = [run for run in runs if run.left or run.traces or run.torque_on or run.seconds > SLOWEST_S]
+    poor = [run for run in runs if run.left or run.traces or run.torque_on or run.early or run.seconds > SLOWEST_S]
     return {
         "runs": len(runs),
         "left_behind": sum(len(run.left) for run in runs),
@@ -154,7 +154,7 @@ def figures(runs: list[Ended]) -> dict[str, Any]:
         "findings": [
             f"{run.what}, {signal.Signals(run.number).name} after {run.after_s:.2f} s: ended in {run.seconds:.1f} s, "
             f"{', '.join(run.left) or 'nothing left'}, tracebacks: {', '.join(run.traced) or 'none'}, "
-            f"torque {'on' if run.torque_on else 'off'}, exit code {run.code}"
+            f"torque {'on' if run.torque_on else 'off'}{', had ended before' if run.early else ''}, exit code {run.code}"
             for run in poor
         ],
     }
