@@ -37,8 +37,8 @@ TRUE = ("true", "1")
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
 SWITCHES = ("write_eeprom", "take_over", "reboot_servos", "allow_real_port", "disable_cpu_idle", "zero_is_no_command")
-# Time to bring the arm to rest, which on a busy host is held; the node itself gives up after a minute. The simulated arm
-# must still answer meanwhile.
+# Time to bring the arm to rest; on a busy host it is held, and the node itself gives up after a minute. The simulated
+# arm must still answer meanwhile.
 HARDWARE_PATIENCE = {"sigterm_timeout": "65", "sigkill_timeout": "10"}
 ARM_PATIENCE = {"sigterm_timeout": "80"}
 

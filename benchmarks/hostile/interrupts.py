@@ -154,7 +154,8 @@ def figures(runs: list[Ended]) -> dict[str, Any]:
         "findings": [
             f"{run.what}, {signal.Signals(run.number).name} after {run.after_s:.2f} s: ended in {run.seconds:.1f} s, "
             f"{', '.join(run.left) or 'nothing left'}, tracebacks: {', '.join(run.traced) or 'none'}, "
-            f"torque {'on' if run.torque_on else 'off'}{', had ended before' if run.early else ''}, exit code {run.code}"
+            f"torque {'on' if run.torque_on else 'off'}, "
+            f"exit code {run.code}{' before the signal' if run.early else ''}"
             for run in poor
         ],
     }
