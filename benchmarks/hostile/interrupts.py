@@ -190,23 +190,31 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
                 env=environment,
                 start_new_session=True,
             )
-        _wait(lambda: process.poll() is not None or subject.begun(folder), BEGIN_S)
-        _wait(lambda: process.poll() is not None, after_s)
-        early = process.poll() is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number) if everybody else process.send_signal(number)
-        begin = time.monotonic()
-        _wait(lambda: process.poll() is not None and not children(process.pid), TIMEOUT_S)
-        seconds = time.monotonic() - begin
-        left = [f"process {pid}" for pid in children(process.pid)]
-        left += [str(path) for path in sorted(_clocks(environment) - before)]
-        if process.poll() is None:
-            left.append(f"process {process.pid}")
+        try:
+            early, seconds, left = _interrupted(process, lambda: subject.begun(folder), after_s, number, everybody)
+            left += [str(path) for path in sorted(_clocks(environment) - before)]
+        finally:  # also where this benchmark is interrupted: it is in a session of its own
             process.kill()
-        code = process.wait()
-        _end(process.pid)
+            code = process.wait()
+            _end(process.pid)
         texts = subject.texts(folder)
     return Ended(what, number, after_s, seconds, code, texts, tuple(left), early)
+
+
+def _interrupted(
+    process: subprocess.Popen[bytes], begun: Callable[[], bool], after_s: float, number: int, everybody: bool
+) -> tuple[bool, float, list[str]]:
+    """Send the signal when it is time; (whether it came too late, seconds to the end, processes that are left)."""
+    _wait(lambda: process.poll() is not None or begun(), BEGIN_S)
+    _wait(lambda: process.poll() is not None, after_s)
+    early = process.poll() is not None
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number) if everybody else process.send_signal(number)
+    begin = time.monotonic()
+    _wait(lambda: process.poll() is not None and not children(process.pid), TIMEOUT_S)
+    seconds = time.monotonic() - begin
+    left = sorted(children(process.pid) | ({process.pid} if process.poll() is None else set()))
+    return early, seconds, [f"process {pid}" for pid in left]
 
 
 def children(parent: int) -> set[int]:
