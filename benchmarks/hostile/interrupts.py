@@ -177,6 +177,8 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
         after_s: when, from the moment at which it says that the time begins [s].
         everybody: the signal reaches all of its processes, as one of a terminal does.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell, and so would be the subject's
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="dynid-interrupt-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         environment = subject.environment(folder)
