@@ -177,8 +177,6 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
         after_s: when, from the moment at which it says that the time begins [s].
         everybody: the signal reaches all of its processes, as one of a terminal does.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell, and so would be the subject's
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="dynid-interrupt-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         environment = subject.environment(folder)
@@ -191,6 +189,7 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,
+                preexec_fn=_heed_signals,
             )
         try:
             early, seconds, left = _interrupted(process, lambda: subject.begun(folder), after_s, number, everybody)
@@ -201,6 +200,12 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
             _end(process.pid)
         texts = subject.texts(folder)
     return Ended(what, number, after_s, seconds, code, texts, tuple(left), early)
+
+
+def _heed_signals() -> None:
+    """What a shell has in the background, or nohup, ignores signals, and its children would as well."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _interrupted(

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.nodes import entry
-from dynid.nodes.common import ENDING
+from dynid.nodes.entry import ENDING
 
 LOADING = """
 import signal
@@ -55,6 +55,19 @@ def test_without_that_it_would_trace_back(tmp_path: Path) -> None:
 def test_a_second_signal_does_not_kill_what_is_over(tmp_path: Path, leave: str, code: int) -> None:
     ended = run(LEAVING.format(number=signal.SIGTERM, leave=leave), tmp_path)
     assert (ended.returncode, ended.stderr) == (code, "")
+
+
+CREATING = """
+import signal
+from dynid.nodes.common import run_node
+run_node(lambda: signal.raise_signal({number:d}))
+"""
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_node_that_is_still_being_made_does_not_finish_that_first(tmp_path: Path, number: signal.Signals) -> None:
+    ended = run(CREATING.format(number=number), tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_every_executable_has_a_main() -> None:

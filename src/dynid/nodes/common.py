@@ -24,6 +24,7 @@ from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
 from dynid.errors import DynidError, UnknownNameError
+from dynid.nodes.entry import ENDING, end_at_once
 from dynid.parent import end_with_parent, expected_parent
 
 # One second of 1 kHz messages: a subscriber that is held up for that long still loses nothing.
@@ -38,7 +39,6 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # HUP: the terminal or the ssh line is gone
 SLIP = 0.75  # likeness from which on an unknown name is a known one mistyped
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
@@ -220,15 +220,16 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
 
     Ends the process with exit code 1 and one sentence where the node cannot be created.
     """
+    end_at_once()
     end_with_expected_parent()
     set_middleware_defaults()
-    stop = StopFlag()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     code = 0
     node = None
     try:
         node = create()
         refuse_unknown_parameters(node)
+        stop = StopFlag()
         spin_until(node, lambda: stop.stopped, events=events)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -5,14 +5,18 @@ import signal
 from functools import partial
 from importlib import import_module
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # HUP: the terminal or the ssh line is gone
+
+
+def end_at_once() -> None:
+    """From now on, a signal to end this process does so: while it loads, nothing is to be tidied up, or traced back."""
+    for number in ENDING:
+        signal.signal(number, lambda *_: os._exit(0))
+
 
 def _run(module: str) -> None:
-    """Run a module's `main`.
-
-    Ctrl-C reaches a node while it is still being loaded as well: then there is nothing to tidy up, or to trace back.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: os._exit(0))
+    """Run a module's `main`."""
+    end_at_once()
     os.environ.setdefault("MUJOCO_GL", "disable")  # no node draws, and what looks for a display is a Python more
     import_module(module).main()
 
