@@ -174,13 +174,15 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
         cmd=command, name="simulated_arm", additional_env=END_WITH_LAUNCH, output="log", **ARM_PATIENCE
     )
     ports: list[str] = []
+    end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
 
     def on_stdout(event: ProcessIO) -> list[Action] | None:
         if ports:
             return None
         ports.append(event.text.decode().split()[0])
+        if context.is_shutdown:  # interrupted while the arm was started: it has no hardware node to wait for
+            return [end]
         nodes = hardware(context, ports[0], clock_file)
-        end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
         return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=[end]))]
 
     return [
