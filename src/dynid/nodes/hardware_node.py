@@ -84,6 +84,15 @@ class HardwareNode(ManagedNode):
             "",
             "paused clock of a simulated arm, which stops while this node or the commander is late",
         )
+        self._zero_ends = bool(
+            declare(
+                self,
+                "zero_is_no_command",
+                False,
+                "take efforts that are all zero for no command: a controller manager sends them when a controller ends",
+                fixed=True,
+            )
+        )
         declare(self, "disable_cpu_idle", False, "disable CPU idle states while the arm is active, if permitted")
         self._arm: DynamixelArm | None = None
         self._paused_clock: PausedClock | None = None
@@ -257,11 +266,13 @@ class HardwareNode(ManagedNode):
         except DataError:
             command = None
         effort = None if command is None else command[1]["effort"]
-        if command is None or effort is None or not np.isfinite(effort).all():
-            self.get_logger().warning(
-                f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}",
-                throttle_duration_sec=1.0,
-            )
+        if effort is not None and self._zero_ends and not effort.any():
+            effort = np.full_like(effort, np.nan)
+        text = f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}"
+        if effort is not None and np.isnan(effort).all():  # as a controller manager sends between its controllers
+            self.get_logger().warning(text, once=True)
+        elif command is None or effort is None or not np.isfinite(effort).all():
+            self.get_logger().warning(text, throttle_duration_sec=1.0)
         if command is not None and effort is not None:
             # what is not finite, the guard takes for the end of the commands
             loop.set_command(effort, self._command_time(command[0]))

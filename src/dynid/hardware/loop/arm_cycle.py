@@ -36,6 +36,7 @@ class ArmCycle:
 
     Attributes:
         torque_on: whether torque is on, or may be.
+        times_off: how often torque was switched off.
         last_result: the guard's last decision.
         pending_faults: faults that other threads found; taken up by the next cycle.
         answered_ns: when the last sample was answered and handed out, on the arm's monotonic clock [ns]; slow data are
@@ -54,6 +55,7 @@ class ArmCycle:
     ) -> None:
         self.arm, self.guard, self._meter = arm, guard, meter
         self.torque_on = False
+        self.times_off = 0
         self.last_result = GuardResult(np.zeros(arm.robot.size), ())
         self.pending_faults: deque[str] = deque()
         self.watch = ServoWatch(arm.robot, feedback_timeout_s, guard.settings.fault_deg_c)
@@ -200,7 +202,7 @@ class ArmCycle:
         """Torque off when the guard does not need it any more; BusError if that is not confirmed."""
         if self.torque_on and not self.guard.torque_needed:
             self.arm.disable()
-            self.torque_on = False
+            self.torque_on, self.times_off = False, self.times_off + 1
             if self.guard.state is GuardState.STOPPING:
                 self.guard.handle(GuardEvent.STOPPED)
 

@@ -166,6 +166,11 @@ class ServoChain:
         twin.set(table.ID, other_id)
         self.twins[other_id] = twin
 
+    @property
+    def torque_on(self) -> bool:
+        """Whether a servo has its torque on."""
+        return any(servo.torque_enabled for servo in self._axis_servos)
+
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
         """Present and past commands to the motors: for the proof that an arm was left without current."""
         unit = table.CURRENT_A_PER_COUNT
