@@ -13,6 +13,7 @@ BENCHMARKS = (
     "control",
     "coverage",
     "faults",
+    "feel",
     "friction",
     "interrupts",
     "logs",
