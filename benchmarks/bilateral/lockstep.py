@@ -4,6 +4,7 @@ A cycle: both arms are read; what the pair sees of them may be late, frozen or m
 each guard decides on currents, and both arms move on, pushed by a hand and by a wall.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,6 +24,7 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.nuisances import quantise
 
 START_DEG = (0.0, 30.0, 0.0, -90.0, 0.0, -30.0, 0.0, 0.0)
+DELAY_CYCLES = 1  # from sending a torque to its being in force
 NOTICE_S = 0.005  # from the end of a pair to both drivers being disabled, for a service's call
 RECORDS = ("q", "dq", "push", "external", "command", "torque", "energy")
 
@@ -57,8 +59,11 @@ class Lines:
         """What the pair sees of a reading."""
         if time_s < self.silent_from_s:
             q = self._seen[-1].q if time_s >= self.frozen_from_s and self._seen else reading.q * self.position_sign
-            self._seen = [*self._seen, Reading(reading.stamp_ns, q)][-self.late_cycles - 1 :]
+            self._seen = [*self._seen, Reading(reading.stamp_ns, q, self._torque(reading))][-self.late_cycles - 1 :]
         return self._seen[0]
+
+    def _torque(self, reading: Reading) -> FloatArray | None:
+        return None if reading.tau is None else reading.tau * self.command_sign
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +116,7 @@ class LockstepPair:
         self._dynamics, self._phi = dynamics, models[0].phi.values
         self._cycle = robot.file.bus.cycle_s
         self._commands: list[tuple[FloatArray | None, float]] = [(None, 0.0), (None, 0.0)]
+        self._sent: tuple[deque[FloatArray], ...] = tuple(deque(maxlen=DELAY_CYCLES + 1) for _ in SIDES)
         self.time_s, self._stopped_s = 0.0, np.inf
 
     def tool_at_start(self) -> ToolState:
@@ -145,6 +151,7 @@ class LockstepPair:
                 force[side, k], measured[side, k] = wrench[:3], readings[side].q
                 kinetic[side, k] = self._kinetic(q, dq)
                 arm.command(torque, push)
+                self._sent[side].append(torque)
             self.time_s += self._cycle
         for arm in self.arms:
             arm.plant.check()
@@ -169,9 +176,9 @@ class LockstepPair:
 
     def _measure(self) -> list[Reading]:
         found = []
-        for arm in self.arms:
+        for arm, sent in zip(self.arms, self._sent, strict=True):
             q = arm.measure().copy()
-            found.append(Reading(arm.stamp_ns, q))
+            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None))
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:

@@ -68,7 +68,7 @@ class BilateralSettings:
     stiffness_1_s2: float = 1600.0
     damping_1_s: float = 80.0
     force_gain: float = 1.0
-    rejection: float = 0.7
+    rejection: float = 0.6
     felt_damping_1_s: float = 3.0
     friction_share_free: float = 0.7
     friction_share_pressed: float = 1.0
@@ -135,16 +135,24 @@ class BilateralLaw:
         """Largest torque that is commanded, (n,) [N m]."""
         return self._most
 
-    def update(self, dt: float, q_leader: FloatArray, q_follower: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def update(
+        self,
+        dt: float,
+        q_leader: FloatArray,
+        q_follower: FloatArray,
+        in_force: tuple[FloatArray | None, FloatArray | None] = (None, None),
+    ) -> tuple[FloatArray, FloatArray]:
         """Torques (n,) [N m] of leader and follower for measured postures (n,) [rad], dt [s] after the last ones.
+
+        `in_force` are the torques that both drivers report, (n,) [N m] each; None: what was sent.
 
         Raises:
             DataError: dt is not positive.
             SafetyError: a joint is beyond what the dynamics are computed for.
         """
         pressed = self.pressed
-        self.leader.update(dt, q_leader, pressed)
-        self.follower.update(dt, q_follower, pressed)
+        self.leader.update(dt, q_leader, pressed, in_force[0])
+        self.follower.update(dt, q_follower, pressed, in_force[1])
         self._offset = self._offset - np.clip(self._offset, -ALIGN_RAD_S * dt, ALIGN_RAD_S * dt)
         self.difference = self._apart() - self._offset
         a_leader, a_follower = self._accelerations()

@@ -98,13 +98,14 @@ class ArmObserver:
         """The torque (n,) [N m] that is sent in this cycle, within what the drives give."""
         self._sent.append(np.array(tau))
 
-    def update(self, dt: float, q: FloatArray, pressed: float = 0.0) -> None:
+    def update(self, dt: float, q: FloatArray, pressed: float = 0.0, in_force: FloatArray | None = None) -> None:
         """One cycle more.
 
         Args:
             dt: time since the cycle before [s].
             q: measured positions, (n,) [rad].
             pressed: how surely something presses on the arm, 0 to 1: friction at rest keeps its direction there.
+            in_force: torques since the cycle before, (n,) [N m]; None: those that were sent `delay_cycles` before.
 
         Raises:
             DataError: dt is not positive and finite.
@@ -112,8 +113,10 @@ class ArmObserver:
         """
         if not 0.0 < dt < math.inf:
             raise DataError(f"the observer got a cycle of {dt} s; stamps must increase")
-        # Before the first torque is in force something else carries the arm.
-        tau = self._sent[0] if len(self._sent) == self._sent.maxlen else self.bias + self.friction
+        tau = self._sent[0] if len(self._sent) == self._sent.maxlen else None
+        tau = tau if in_force is None else in_force
+        if tau is None:  # before the first torque is in force something else carries the arm
+            tau = self.bias + self.friction
         error, w = q - self.q, self._w
         u = np.linalg.solve(self.inertia, tau - self.bias - self.friction)
         self.q += dt * (self.dq + 3.0 * w * error)

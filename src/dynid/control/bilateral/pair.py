@@ -29,15 +29,22 @@ APART_RAD = 0.35
 FAST_SHARE = 0.75  # of the velocity limits, at which guards brake: a joint that runs away gains speed until they do
 SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # at a torque limit; of the limit, from outside: nobody pushes like that
 FROZEN_S, MOVED_RAD_S = 0.02, 0.6  # an arm that moved so fast does not stand still to the encoder count for so long
-CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.2, 0.5, 0.3
+CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What one arm's driver published: positions q (n,) [rad], and when they were read [ns]."""
+    """What one arm's driver published.
+
+    Attributes:
+        stamp_ns: when it was read [ns].
+        q: positions, (n,) [rad].
+        tau: torques in force until then, (n,) [N m], which a guard may have changed; None: those that were sent.
+    """
 
     stamp_ns: int
     q: FloatArray
+    tau: FloatArray | None = None
 
 
 class Watch:
@@ -152,7 +159,7 @@ class ArmPair:
             raise SafetyError(reason)
         if not dt > 0.0:
             raise SafetyError(f"time went from one cycle to the next by {dt:.6f} s; expected more than 0")
-        torques = self.law.update(dt, leader.q, follower.q)
+        torques = self.law.update(dt, leader.q, follower.q, (leader.tau, follower.tau))
         self.energy.update(dt)
         if reason := self._wrong(dt, torques):
             raise SafetyError(reason)
