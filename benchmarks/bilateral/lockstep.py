@@ -150,7 +150,8 @@ class LockstepPair:
                     rows[name][side, k] = value
                 force[side, k], measured[side, k] = wrench[:3], readings[side].q
                 kinetic[side, k] = self._kinetic(q, dq)
-                arm.command(torque, push)
+                still = np.zeros(n)
+                arm.command(torque, push, (readings[0].q, still, still))  # both follow the leader
                 self._sent[side].append(torque)
             self.time_s += self._cycle
         for arm in self.arms:

@@ -28,6 +28,7 @@ import numpy as np
 
 from dynid.control.bilateral.observer import ArmObserver
 from dynid.control.control_model import ControlModel
+from dynid.control.controller import Gains
 from dynid.control.dynamics_kernel import InverseDynamics
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, Robot
@@ -45,6 +46,7 @@ RANGES = {
     "friction_share_free": (0.0, 1.0),
     "friction_share_pressed": (0.0, 1.0),
 }
+SYMBOLS = ("alpha", "beta", "K_P", "K_V", "k", "r", "b", "share_free", "share_pressed")  # of RANGES
 ALIGN_RAD_S = 0.3  # how fast the follower is led to where the leader is when both are engaged
 PRESSED_NM = (0.4, 1.0)  # length of the follower's external torques from which it may press, and surely does
 STOP_ZONE_RAD, STOP_1_S2, STOP_1_S = 0.12, 400.0, 20.0  # a spring before the limit where the guard takes the current
@@ -79,6 +81,10 @@ class BilateralSettings:
         for name, (low, high) in RANGES.items():
             if not low <= getattr(self, name) <= high:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; expected {low:g} to {high:g}")
+
+    def gains(self) -> Gains:
+        """By symbol, as an experiment records them."""
+        return {symbol: float(getattr(self, name)) for symbol, name in zip(SYMBOLS, RANGES, strict=True)}
 
 
 class BilateralLaw:
