@@ -8,8 +8,11 @@ from typing import Annotated
 import typer
 
 from dynid.commands import options as opt
+from dynid.commands.adaptive import run_and_show
 from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import ConfigurationError
+
+LONGEST_S = 30.0  # of an adaptive run
 
 
 def demo(
@@ -34,6 +37,12 @@ def demo(
     two_arms: Annotated[
         bool, typer.Option("--two-arms", help="Instead: two simulated arms in lock-step, a hand and a wall.")
     ] = False,
+    adaptive: Annotated[
+        bool,
+        typer.Option(
+            "--adaptive", help="Instead, in lock-step: plan each segment where the model is least certain, then stop."
+        ),
+    ] = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Run the whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
@@ -42,6 +51,14 @@ def demo(
     from dynid.reporting.tables import print_verdict
     from dynid.trajectory.families import load_excitation
 
+    output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    if adaptive:
+        if real_arm or without:
+            raise ConfigurationError(
+                "--adaptive moves the simulated arm with all nuisances: leave --real-arm and --without out"
+            )
+        found = run_and_show(output, robot, None, LONGEST_S, seed, mount, friction, as_json)
+        raise typer.Exit(0 if found.accepted else 1)
     loaded = opt.load_arm(robot, mount, without, friction)
     for name in (identification, validation):
         load_excitation(loaded).trajectory(name)
@@ -52,7 +69,6 @@ def demo(
     with opt.needs_ros("the demo"):
         from benchmarks.chain.demo import DemoOptions, run_demo
         from dynid.nodes.chain import ChainOptions
-    output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
     chain = ChainOptions(
         robot,
         real_arm,

@@ -114,9 +114,13 @@ def one_joint(
         rows = [asdict(sine) for sine in sines]
         print_json({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": told, "sines": rows})
         return
-    listed = table(None, "joint", "amplitude, deg", "frequency, rad/s")
+    listed, slides = (
+        table(None, "joint", "amplitude", "frequency, rad/s"),
+        dict(zip(loaded.joint_names, loaded.prismatic, strict=True)),
+    )
     for sine in sines:
-        listed.add_row(sine.joint, f"{np.rad2deg(sine.amplitude_rad):.1f}", f"{sine.frequency_rad_s:.2f}")
+        size = f"{sine.amplitude_rad:.3f} m" if slides[sine.joint] else f"{np.rad2deg(sine.amplitude_rad):.1f} deg"
+        listed.add_row(sine.joint, size, f"{sine.frequency_rad_s:.2f}")
     stdout().print(listed)
     said = (
         f"condition number {kappa:.1f}"

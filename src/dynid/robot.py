@@ -144,6 +144,11 @@ class Robot:
         return read_only([self._torque_constant(joint) for joint in self.file.joints])
 
     @cached_property
+    def zero_offsets(self) -> FloatArray:
+        """What is added to the angles that the servos' encoders say, (n,) [rad]."""
+        return read_only([joint.zero_offset_rad for joint in self.file.joints])
+
+    @cached_property
     def has_torque_constants(self) -> bool:
         """Whether every joint has a torque constant."""
         return all(j.torque_constant_nm_per_a is not None or j.servo_model is not None for j in self.file.joints)

@@ -53,6 +53,7 @@ class Joint(Strict):
     drive the arm, not to identify it. `gear_ratio` is motor over joint, for data that are measured at the motors; the
     torque constant is that of the side on which the current's torque is counted: the motor's before the gear, or 1:1.
     For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
+    The driver adds `zero_offset_rad` to what the servo's encoder says; `dynid identify --estimate-setup` finds it.
     """
 
     name: JointName
@@ -69,6 +70,7 @@ class Joint(Strict):
     role: Literal["chain", "decoupled"] = "chain"
     torque_constant_nm_per_a: Positive | None = None
     gear_ratio: float = 1.0
+    zero_offset_rad: Annotated[float, Field(ge=-np.pi, le=np.pi)] = 0.0
 
     @model_validator(mode="after")
     def _complete(self) -> "Joint":

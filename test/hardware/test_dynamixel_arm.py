@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from plain_bus import IndependentAxesPlant
+from plain_bus import IndependentAxesPlant, running_bus
 
 from dynid.errors import BusError, SafetyError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
@@ -278,3 +278,19 @@ def test_the_arm_is_driven_whatever_the_manual_leaves_open(robot: Robot, bus: Em
         assert not chain.max_abs_current_a.any() and not any(chain.summary()["goal_current_a"])
         arm.disable()
     assert not any(chain.summary()["torque_enabled"])
+
+
+def test_zero_offsets_are_added_to_what_encoders_say(
+    robot: Robot, bus: EmulatedServoBus, plant: IndependentAxesPlant
+) -> None:
+    joints = list(robot.file.joints)
+    joints[1] = joints[1].model_copy(update={"zero_offset_rad": 0.05})
+    mended = Robot(robot.file.model_copy(update={"joints": tuple(joints)}), robot.folder)
+    offsets, step = 0.05 * (np.arange(robot.size) == 1), table.POSITION_RAD_PER_COUNT
+    with DynamixelArm(mended, bus.port) as arm:  # the encoders are as they were
+        assert arm.read().q - offsets == pytest.approx(plant.measure().q, abs=step)
+    with running_bus(EmulatedServoBus(mended, plant, lock_step=True)) as served:  # these are off by as much
+        with DynamixelArm(mended, served.port) as arm:
+            assert arm.read().q == pytest.approx(plant.measure().q, abs=step)
+        with DynamixelArm(robot, served.port) as arm:
+            assert arm.read().q + offsets == pytest.approx(plant.measure().q, abs=step)

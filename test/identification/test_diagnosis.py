@@ -15,6 +15,7 @@ from dynid.identification.diagnosis.nearby import Unknown
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
+from dynid.identification.pipeline import identify
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import SuspicionLimits, load_identification
 from dynid.model.dynamics import ArmModel
@@ -209,3 +210,16 @@ def test_an_event_is_named_with_its_time_and_joint() -> None:
     assert "17." in event.sentence() and "b" in event.sentence()
     assert find_event(time[:50], error[1200:1250], ("a", "b", "c")) is None
     assert find_event(time, np.zeros((2000, 3)), ("a", "b", "c")) is None
+
+
+def test_an_error_that_no_noise_explains_is_refused_however_small_it_is() -> None:
+    """A torque constant 15 % off costs 3 % of torque, far below the flat limit, and over three times the noise."""
+    limit = SETTINGS.acceptance.error_over_noise
+    for change, wrong in ((lambda tau: tau, False), (times(3, 1.15), True)):
+        one, other = (recorded(ROBOT, seed=seed, torques=change, name=str(seed)) for seed in (0, 5))
+        settings = SETTINGS.model_copy(update={"coulomb_friction": COULOMB})
+        verdict = identify(ROBOT, [one], validation=[other], settings=settings).verdict
+        checks = {check.id: check for check in verdict.checks}
+        assert checks["torque_error_held_out"].value < 0.05
+        for key in ("error_over_noise_fitted", "error_over_noise_held_out"):
+            assert (checks[key].value > 1.2 * limit) == wrong and (checks[key].value < 0.6 * limit) != wrong

@@ -25,6 +25,7 @@ ACCEPTANCE = {
     "torque_source_difference": 0.05,
     "relative_joint_error": 0.6,
     "relative_joint_error_with_rest": 1.2,
+    "error_over_noise": 2.5,
     "suspicion": SUSPICION,
 }
 DATA = {

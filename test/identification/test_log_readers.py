@@ -15,7 +15,7 @@ from dynid.identification.logs.readers import FoundLog, Units, find_logs
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.csv_mapping import CsvMapping
-from dynid.recording.messages import JOINT_STATE, JointStateEncoder
+from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JointStateEncoder, type_store
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("planar_3r")
@@ -64,6 +64,29 @@ def test_a_bag_of_two_arms_holds_two_logs_with_their_own_goals(tmp_path: Path) -
     other = second.read()
     assert np.allclose(other.q, 0.5 * q)
     assert (other.tau, other.goal) == (None, None)
+
+
+def test_dynamic_joint_states_of_ros2_control_are_a_log(tmp_path: Path) -> None:
+    """As a joint state broadcaster sends them: interfaces in any order, and a sensor that is no joint."""
+    time, q, tau = motion()
+    store, path = type_store(), tmp_path / "bag"
+    writer = BagWriter(path, [Topic("/dynamic_joint_states", DYNAMIC_JOINT_STATE)])
+    writer.open()
+    whole, value = (store.types[name] for name in (DYNAMIC_JOINT_STATE, "control_msgs/msg/InterfaceValue"))
+    header, stamp = (store.types[name] for name in ("std_msgs/msg/Header", "builtin_interfaces/msg/Time"))
+    names = [ROBOT.joint_names[2], "wrist_force", *ROBOT.joint_names[:2]]
+    for k, seconds in enumerate(time.tolist()):
+        at = START_NS + round(1e9 * seconds)
+        states = [value(["effort", "position"], np.array([tau[k, j], q[k, j]])) for j in (2, 0, 1)]
+        states.insert(1, value(["force.x"], np.array([1.0])))
+        message = whole(header(stamp(at // 10**9, at % 10**9), ""), names, states)
+        writer.write("/dynamic_joint_states", at, bytes(store.serialize_cdr(message, DYNAMIC_JOINT_STATE)))
+    writer.close()
+    log = only(path).read()
+    assert np.allclose(log.q, q) and log.tau is not None and np.allclose(log.tau, tau)
+    other = load_robot("tx40")
+    (found,) = find_logs(path, other, Units())
+    assert "lacks the joint" in found.problem
 
 
 def test_efforts_may_be_currents_and_positions_degrees(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from benchmarks.studies.excitation.one_joint import OneJointExcitation
 from benchmarks.studies.excitation.series import Series, SeriesKind
 from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques, robot_limits
 from dynid.control.self_collision import SelfCollision
-from dynid.errors import ConfigurationError, SafetyError
+from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
@@ -31,6 +31,7 @@ CLEARANCE_M = 0.02
 LACK_M = 0.05  # of clearance, at which the penalty on contact is 1
 TIGHTER = (0.98, 0.95, 0.9, 0.8)  # shares of the limits, one after the other, until the check passes
 DECIMALS = 9
+FARTHEST_M = 3.4  # of sliding joints, for the compiled regressor
 ROUNDED = 1e-3  # of accelerations: what quintics between the points of a file add
 RANK_TOLERANCE = 1e-6  # of columns scaled to unit length
 
@@ -111,24 +112,19 @@ class ExcitationOptimiser:
         robot: the robot, whose nominal parameters predict the torques.
         excitation: its motions; their limits of speed and acceleration are kept, too.
         mount: how the arm is mounted; None is the default.
-
-    Raises:
-        ConfigurationError: a joint slides.
     """
 
     def __init__(self, robot: Robot, excitation: Excitation, mount: str | None = None) -> None:
-        if any(robot.prismatic):
-            raise ConfigurationError(
-                f"robot '{robot.name}' has prismatic joints; optimised excitation supports revolute joints only"
-            )
         self._robot, self._excitation = robot, excitation
         model = ArmModel.of(robot, mount=mount)
         path = robot.folder / robot.file.simulation.standard_parameters
         self.names = model.names
         self._phi: BaseParameters = model.base_parameters(load_standard(path, model.mdh, model.regrouping.standard))
-        compiled = compile_regressor(model)
-        # Optimisation tries postures beyond every limit, the compiled kernels know one turn.
-        self.regressor: Regressor = lambda q, dq, ddq: compiled(np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, dq, ddq)
+        compiled, turns = compile_regressor(model), ~np.array(robot.prismatic)
+        # Optimisation tries postures beyond every limit, the compiled kernels know one turn, and sliding joints as far.
+        self.regressor: Regressor = lambda q, dq, ddq: compiled(
+            np.where(turns, np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, np.clip(q, -FARTHEST_M, FARTHEST_M)), dq, ddq
+        )
         self._limits = robot_limits(robot, excitation.acceleration_limits)
         self._collision = Clearance(robot)
         self._torques = model_torques(model, self._phi, FrictionLaw.of(robot.size, {}))

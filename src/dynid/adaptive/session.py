@@ -122,6 +122,7 @@ class AdaptiveRun:
         limits: of the base parameters' intervals, (p,).
         motion_s: of motion in all.
         stopped: segments in which a joint left its tube, so that the arm braked.
+        quantile: half an interval over its deviation.
     """
 
     identification: Identification | None
@@ -132,6 +133,7 @@ class AdaptiveRun:
     limits: FloatArray
     motion_s: float
     stopped: int
+    quantile: float = 1.0
 
     @property
     def accepted(self) -> bool:
@@ -141,19 +143,25 @@ class AdaptiveRun:
     @property
     def sentences(self) -> tuple[str, ...]:
         """How the uncertainty fell, and why the run ended."""
+        return (*(said(look) for look in self.looks), self.end)
+
+    @property
+    def end(self) -> str:
+        """Why the run ended, in words."""
         why = (
             "every interval is within its limit" if self.precise else "the time is over, or no further segment is safe"
         )
-        return (*(said(look) for look in self.looks), f"ended after {self.motion_s:.1f} s of motion: {why}")
+        return f"ended after {self.motion_s:.1f} s of motion: {why}"
 
     def as_dict(self) -> dict[str, Any]:
         """Segments, looks and the end, as plain values."""
         looks = [asdict(one) | {"widest": one.widest if np.isfinite(one.widest) else None} for one in self.looks]
-        segments = [{"expected": one.widest, "planning_s": one.seconds} for one in self.segments]
+        segments = [{"expected": self.quantile * one.widest, "planning_s": one.seconds} for one in self.segments]
         return {
             "motion_s": self.motion_s,
             "accepted": self.accepted,
             "precise": self.precise,
+            "end": self.end,
             "stopped_segments": self.stopped,
             "looks": looks,
             "segments": segments,
@@ -267,8 +275,9 @@ class AdaptiveIdentification:
         if not (state.looks and state.looks[-1].motion_s > arm.moved_s - SLACK_S):
             precise = state.look()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
+        segments, moved = tuple(state.segments), arm.moved_s
         return AdaptiveRun(
-            state.found, precise, tuple(state.segments), looks, tracking, self.limits, arm.moved_s, state.stopped
+            state.found, precise, segments, looks, tracking, self.limits, moved, state.stopped, self.quantile
         )
 
     def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:

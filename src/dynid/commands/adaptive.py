@@ -1,13 +1,15 @@
 """`dynid adaptive`: an unknown simulated arm, identified while it moves."""
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages
+
+if TYPE_CHECKING:
+    from dynid.adaptive.session import AdaptiveRun
 
 
 def adaptive(
@@ -24,35 +26,31 @@ def adaptive(
 
     Runs in lock-step. Exits 1 unless the model is accepted and every interval is within its limit.
     """
-    from dynid.adaptive.session import AdaptiveIdentification
-    from dynid.adaptive.settings import AdaptiveSettings
-    from dynid.adaptive.simulated import SimulatedArm
-    from dynid.control.safe_box import SafeBox, load_scene, scene_of
-    from dynid.errors import DataError
-    from dynid.reporting.result_writer import write_result
-    from dynid.resources import make_folder, refuse_existing, write_whole
-    from dynid.simulation.lockstep.simulated_bag import write_bag
+    found = run_and_show(out, robot, scene, longest, seed, mount, friction, as_json)
+    raise typer.Exit(0 if found.precise else 1)
 
-    refuse_existing(out)
+
+def run_and_show(
+    out: Path,
+    robot: str,
+    scene: Path | None,
+    longest_s: float,
+    seed: int,
+    mount: str | None,
+    friction: str | None,
+    as_json: bool,
+) -> "AdaptiveRun":
+    """Run, write and print; arguments and errors as of `adaptive.files.run_adaptively`."""
+    from dynid.adaptive.files import run_adaptively
+
     loaded = opt.load_arm(robot, mount, None, friction)
-    free = load_scene(scene) if scene else scene_of(loaded)
-    settings = AdaptiveSettings(longest_s=longest)
-    with stages("adaptive", 2 * settings.looks + 8) as begin:
-        box = None if free is None else SafeBox(loaded, free)
-        run = AdaptiveIdentification(loaded, settings, box=box, mount=mount, progress=begin)
-        arm = SimulatedArm(loaded, mount=mount, friction=friction, seed=seed)
-        arm.to_start(run.start().feedforward())
-        found = run.run(arm, seed=seed)
-        make_folder(out)
-        write_bag(arm.run("adaptive"), loaded, arm.settings, out / "adaptive", profile=settings.profile)
-        write_whole(out / "adaptive.json", json.dumps(found.as_dict(), indent=1))
-        if found.identification is None:
-            raise DataError(f"{found.motion_s:.0f} s of motion came to no model: {found.looks[-1].reason}")
-        begin("writing the result")
-        report = write_result(found.identification, out / "model")
+    with stages("adaptive", 30) as begin:
+        found, report = run_adaptively(
+            loaded, out, scene=scene, longest_s=longest_s, seed=seed, mount=mount, friction=friction, progress=begin
+        )
     if as_json:
         print_json(found.as_dict())
     else:
         say(*(f"  {one}" for one in found.sentences), markup=False)
         say(f"  {out / 'adaptive'}", f"  {report}", markup=False)
-    raise typer.Exit(0 if found.precise else 1)
+    return found

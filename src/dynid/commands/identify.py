@@ -29,6 +29,13 @@ def identify(
     hold_out: HoldOutOption = 0.0,
     skip_corrupt_rows: SkipOption = False,
     estimator: Annotated[str | None, typer.Option(help="Estimator; default: identification.yaml.")] = None,
+    estimate_setup: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Estimate what of the set-up is unknown: tilt, zeros, zero:JOINT, torque-constants, "
+            "torque-constant:JOINT; repeatable."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Identify a model from recorded motions; exit code 1 if it is not accepted."""
@@ -55,6 +62,7 @@ def identify(
             mapping=read_mapping(mapping, skip_corrupt_rows),
             validation_mapping=read_mapping(validate_mapping, skip_corrupt_rows),
             held_out_share=hold_out,
+            setup=estimate_setup or (),
         )
         begin("writing the result")
         report = write_result(result, out)

@@ -110,6 +110,23 @@ def check(
     raise typer.Exit(0 if found.complete else 1)
 
 
+@robot.command("poses")
+def poses(
+    robot: Annotated[str, typer.Argument(help="Robot name, or a folder with a robot.yaml.")],
+    out: Annotated[Path, typer.Option(help="New file for the figure: .png, .svg or .pdf.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the zero pose, the rest posture, and every joint moved in its positive direction, for the sign test."""
+    from dynid.reporting.pose_figure import write_pose_figure
+    from dynid.robot import load_robot
+
+    write_pose_figure(load_robot(robot), out)
+    if as_json:
+        print_json({"figure": str(out)})
+    else:
+        say(f"{out}: compare it with the arm, joint by joint, before its first motion")
+
+
 def _print_questions(questions: dict[str, str]) -> None:
     for field, question in questions.items():
         say(f"  [yellow]?[/yellow] [bold]{escape(field)}[/bold]: {escape(question)}")

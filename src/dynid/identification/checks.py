@@ -6,6 +6,8 @@ its `name` is for people, and `group` says which question it answers. A row look
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion show friction well enough?
     FITTED                     an identification, or a campaign's representative
+    PREDICTED                  a predicted motion that was fitted
+    SETUP                      set-up unknowns that were estimated beside the parameters
     HELD_OUT                   a predicted motion that was not fitted
 
 Campaign and demo, which live beside the wheel, have more of them: `benchmarks/checks.py`.
@@ -28,6 +30,7 @@ from dynid.identification.estimators.torque_errors import TorqueErrors
 from dynid.identification.feasibility.audit import AuditResult
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
+from dynid.identification.setup import SetupEstimate
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 from dynid.verdict import Check, Group, Verdict
@@ -309,7 +312,35 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "acceptance.torque_source_difference",
     ),
 )
+
+
+def over_noise(key: str, of: str) -> Rule[Motion]:
+    """The rule about errors against the noise that the data show."""
+    return Rule(
+        key,
+        "Prediction",
+        f"torque error over the noise of the data, {of}",
+        lambda motion: None if np.isnan(motion.over_noise) else motion.over_noise,
+        "acceptance.error_over_noise",
+        meaning="the model leaves what is no noise: a torque constant, a zero, a mount, or friction of another kind",
+    )
+
+
+PREDICTED: tuple[Rule[Motion], ...] = (over_noise("error_over_noise_fitted", "{0.name}"),)
+SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
+    Rule(
+        "setup",
+        "Data",
+        "parts of the set-up that must be mended first",
+        lambda found: (
+            float(sum(one.differs for one in found)),
+            "; ".join(one.sentence for one in found if one.differs),
+        ),
+        0.0,
+    ),
+)
 HELD_OUT: tuple[Rule[Motion], ...] = (
+    over_noise("error_over_noise_held_out", "{0.name}"),
     Rule(
         "torque_error_held_out",
         "Prediction",

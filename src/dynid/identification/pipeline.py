@@ -5,7 +5,7 @@ Each stage is a module of its own; this file only joins them and collects what t
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from dynid import __version__
 from dynid.errors import DataError
 from dynid.export.result_files import write_exports
 from dynid.identification.bands import TorqueBands
-from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
+from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
@@ -37,6 +37,7 @@ from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
+from dynid.identification.setup import SetupEstimate, estimate_setup
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -77,6 +78,8 @@ class Identification:
         sources: recordings with their hashes and what they were used for.
         notes: what a reader of the result should know, in words.
         simulated: names of the recordings that are of a simulated arm.
+        setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
+        motion_history: looks and end of an adaptive run, for the report; {} of other motions.
     """
 
     robot: Robot
@@ -96,6 +99,8 @@ class Identification:
     sources: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
+    setup: tuple[SetupEstimate, ...] = ()
+    motion_history: dict[str, Any] = field(default_factory=dict)
 
     @property
     def base(self) -> BaseParameters:
@@ -135,6 +140,8 @@ class Identification:
                 "unconstrained": {row.name: row.value for row in rows},
                 "suspicions": list(self.diagnosis.sentences),
                 "notes": list(self.notes),
+                "setup": [asdict(one) for one in self.setup],
+                **({"adaptive": self.motion_history} if self.motion_history else {}),
             },
             **accepted_by(self.verdict),
         )
@@ -188,8 +195,13 @@ class Identification:
         if judges := self.validations:
             files = {one.name: relative_errors(one.errors, joints) for one in judges}
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
-        rests = {"relative_torque_error": errors, "torques": self.torque_sentence, "notes": list(self.notes)}
+        rests: dict[str, Any] = {
+            "relative_torque_error": errors,
+            "torques": self.torque_sentence,
+            "notes": list(self.notes),
+        }
         rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
+        rests |= {"setup": [asdict(one) for one in self.setup]}
         return self.verdict.as_dict() | rests
 
 
@@ -209,6 +221,7 @@ def identify(
     mapping: Mapping = None,
     validation_mapping: Mapping = None,
     held_out_share: float = 0.0,
+    setup: Sequence[str] = (),
 ) -> Identification:
     """Identify a model from one or more recorded motions.
 
@@ -221,15 +234,24 @@ def identify(
         mapping: what the columns of CSV files are, or the file that says so.
         validation_mapping: the same for held-out CSV files; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
+        setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; one sentence that says why.
         InfeasibleError: no consistent model within the robot's physical bounds.
+        ConfigurationError, UnknownNameError: `setup` names what is no part of a set-up, or of another robot.
     """
     if not recordings:
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
     sources = load_sources(recordings, robot, mapping, progress)
+    its_mapping = validation_mapping or mapping
+    estimates: tuple[SetupEstimate, ...] = ()
+    if setup:
+        found, estimates = estimate_setup(robot, sources, settings, setup, progress)
+        sources = [found.read(one) for one in sources]
+        validation = [found.read(one) for one in load_sources(validation, robot, its_mapping)]
+        robot = found.robot(robot, sources[0].mount)
     first = sources[0]
     model = ArmModel.of(robot, mount=first.mount)
     progress("preprocessing")
@@ -245,20 +267,23 @@ def identify(
     kept = tuple(predict(predictor, one) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
-    its_mapping = validation_mapping or mapping
     held_out = validate(predictor, validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples)
-    if (validation_mapping or mapping) == mapping:  # other rows of one file are other data
+    if its_mapping == mapping:  # other rows of one file are other data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
         result,
         motions=(*kept, *held_out.motions, *result.motions),
-        verdict=result.verdict + judge(HELD_OUT, kept, settings) + held_out.verdict,
+        verdict=result.verdict
+        + judge(SETUP, [estimates] if setup else ())
+        + judge(HELD_OUT, kept, settings)
+        + held_out.verdict,
         sources=(
             *((str(one.path), one.sha256, "fitted") for one in sources),
             *((path, sha, "held out") for path, sha in held_out.sources),
         ),
         notes=(
             *_undecided(robot),
+            *(one.sentence for one in estimates),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
@@ -266,6 +291,7 @@ def identify(
             *held_out.notes,
         ),
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
+        setup=estimates,
     )
 
 
@@ -319,6 +345,7 @@ def conclude(
     progress("looking for faults in the data")
     diagnosis = diagnose(model, samples, regression, limits.suspicion, thorough=_doubtful(fit, limits))
     found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis)
+    motions = _fitted_motions(fitted, estimate, base)
     return Identification(
         robot=robot,
         model=model,
@@ -327,12 +354,13 @@ def conclude(
         audit=audited,
         fit=fit,
         friction=friction,
-        motions=_fitted_motions(fitted, estimate, base),
+        motions=motions,
         settings=settings,
         mount=fitted[0].mount,
         verdict=judge(DATA, samples.quality, settings)
         + judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
-        + judge(FITTED, [found], settings),
+        + judge(FITTED, [found], settings)
+        + judge(PREDICTED, motions, settings),
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,

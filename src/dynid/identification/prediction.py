@@ -10,7 +10,7 @@ import numpy as np
 from dynid.identification.data.sources import Kind, Portion
 from dynid.identification.diagnosis.events import find_event
 from dynid.identification.estimators.gear_rows import predicted_torques
-from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueErrors, torque_errors
 from dynid.model.identified import Model
 from dynid.robot import FloatArray
 
@@ -31,6 +31,7 @@ class Motion:
         deviations: of the prediction, (N, n) [N m]; None where they are not known.
         joints: their names, (n,); () where they are not known.
         torque_limits: of each joint [N m], (n,); None where they are not known.
+        apart: samples between errors that the low-pass lets differ.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Motion:
     deviations: FloatArray | None = None
     joints: tuple[str, ...] = ()
     torque_limits: FloatArray | None = None
+    apart: int = 1
 
     def __len__(self) -> int:
         return len(self.time)
@@ -56,7 +58,9 @@ class Motion:
             moved = float(np.linalg.norm(predicted - before) / np.linalg.norm(samples.tau))
         own = portion.name, portion.kind, portion.sha256
         arrays = samples.time, samples.dq, samples.tau, predicted
-        return cls(*own, *arrays, moved, joints=samples.joint_names, torque_limits=samples.torque_limits)
+        apart = max(1, round(0.5 / (samples.settings.cutoff_hz * samples.settings.interval_s)))
+        limits = samples.torque_limits
+        return cls(*own, *arrays, moved, joints=samples.joint_names, torque_limits=limits, apart=apart)
 
     @property
     def residual(self) -> FloatArray:
@@ -67,6 +71,28 @@ class Motion:
     def errors(self) -> TorqueErrors:
         """Torque errors in all and per axis."""
         return torque_errors(self.measured, self.predicted, self.dq)
+
+    @property
+    def over_noise(self) -> float:
+        """Root mean square error over the noise that the data show, joints in motion; NaN where none moves.
+
+        The noise is what neighbouring errors have not in common (von Neumann's ratio): a model that is right leaves
+        little else, one that is wrong leaves errors that last as long as the motion's swings.
+        """
+        k, moves, e = self.apart, np.abs(self.dq) > MOVING_RAD_S, self.residual
+        both = moves[k:] & moves[:-k]
+        if not both.any():
+            return float("nan")
+        noise = np.array(
+            [
+                np.mean(d[own] ** 2) / 2.0 if own.any() else 0.0
+                for d, own in zip((e[k:] - e[:-k]).T, both.T, strict=True)
+            ]
+        )
+        error = np.array(
+            [np.mean(one[own] ** 2) if own.any() else 0.0 for one, own in zip(e[k:].T, both.T, strict=True)]
+        )
+        return float(np.sqrt(error.sum() / max(noise.sum(), np.finfo(float).tiny)))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -84,6 +84,7 @@ class Acceptance(Strict):
     torque_source_difference: Positive = 0.05  # of torques predicted from measured against written currents
     relative_joint_error: Positive = 0.6  # of each joint, in motion
     relative_joint_error_with_rest: Positive = 1.2  # of each joint, samples at rest included, where it may stick
+    error_over_noise: Positive = 2.5  # of joints in motion, over the noise that the data show
     suspicion: SuspicionLimits = SuspicionLimits()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rosbags.serde import SerdeError
-from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from dynid.errors import DataError
@@ -22,8 +22,17 @@ from dynid.recording.cdr import Layout, joint_state_layout, reference_layout
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+DYNAMIC_JOINT_STATE = "control_msgs/msg/DynamicJointState"  # of ros2_control's joint state broadcaster
 STRING = "std_msgs/msg/String"
 DIAGNOSTIC_ARRAY = "diagnostic_msgs/msg/DiagnosticArray"
+
+# control_msgs is not in the type store
+_CONTROL_MESSAGES = {
+    "control_msgs/msg/InterfaceValue": "string[] interface_names\nfloat64[] values\n",
+    DYNAMIC_JOINT_STATE: (
+        "std_msgs/Header header\nstring[] joint_names\ncontrol_msgs/InterfaceValue[] interface_values\n"
+    ),
+}
 
 # rclpy reserves room for the worst alignment: some of its messages carry up to this many bytes after their end.
 LONGEST_TAIL = 8
@@ -31,8 +40,11 @@ LONGEST_TAIL = 8
 
 @cache
 def type_store() -> Typestore:
-    """The message types of ROS 2 Jazzy."""
-    return get_typestore(Stores.ROS2_JAZZY)
+    """The message types of ROS 2 Jazzy, and those of control_msgs that logs hold."""
+    store = get_typestore(Stores.ROS2_JAZZY)
+    for name, text in _CONTROL_MESSAGES.items():
+        store.register(get_types_from_msg(text, name))
+    return store
 
 
 def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:

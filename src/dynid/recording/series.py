@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.recording.bag_reader import TopicContent
 from dynid.recording.cdr import Layout, joint_state_layout, reference_layout, stamps_of
-from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, LONGEST_TAIL, STRING, decode
+from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY, LONGEST_TAIL, STRING, decode
 from dynid.recording.raw_messages import RawMessages
 from dynid.robot import FloatArray
 
 _FIELDS = {
     JOINT_STATE: ("position", "velocity", "effort"),
     JOINT_TRAJECTORY: ("positions", "velocities", "accelerations"),
+    DYNAMIC_JOINT_STATE: ("position", "velocity", "effort"),
 }
 
 
@@ -60,7 +61,7 @@ class JointSeries:
 
 
 def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = None) -> JointSeries:
-    """Decode a topic of JointState, or of JointTrajectory with one point.
+    """Decode a topic of JointState, of DynamicJointState, or of JointTrajectory with one point.
 
     Args:
         joint_names: the joints wanted, in the order wanted; None is what the first message has.
@@ -78,7 +79,9 @@ def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = No
     fields = [name for name in _FIELDS[content.message_type] if len(first.values[name]) == len(first.names)]
     stamps = np.empty(len(raw), dtype=np.int64)
     values = {name: np.empty((len(raw), len(wanted))) for name in fields}
-    done = _decode_alike(content, first, wanted, stamps, values)
+    done = np.zeros(len(raw), dtype=bool)
+    if content.message_type != DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
+        done = _decode_alike(content, first, wanted, stamps, values)
     bad, reason, singly = np.zeros(len(raw), dtype=bool), "", 0
     for index in np.flatnonzero(~done):
         try:
@@ -124,6 +127,8 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequen
     except DataError as error:
         raise DataError(f"message {index} of topic '{content.name}' cannot be decoded: {error}") from error
     stamp = message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+    if content.message_type == DYNAMIC_JOINT_STATE:
+        return _interfaces(message, stamp)
     if content.message_type == JOINT_STATE:
         names, source = message.name, message
     else:
@@ -136,6 +141,20 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequen
         if len(values[name]) != len(names):
             raise DataError(f"message {index} of '{content.name}' has no {name} for each joint")
     return _Message(stamp, message.header.frame_id, tuple(names), values)
+
+
+def _interfaces(message: Any, stamp_ns: int) -> _Message:
+    """A DynamicJointState; its joints are those with a position, NaN where they lack another interface."""
+    sent = [
+        dict(zip(one.interface_names, one.values, strict=False))
+        for one in message.interface_values[: len(message.joint_names)]
+    ]
+    pairs = [(name, own) for name, own in zip(message.joint_names, sent, strict=False) if "position" in own]
+    values: dict[str, FloatArray] = {}
+    for field in _FIELDS[DYNAMIC_JOINT_STATE]:
+        there = any(field in own for _, own in pairs)
+        values[field] = np.array([own.get(field, np.nan) for _, own in pairs] if there else [], dtype=np.float64)
+    return _Message(stamp_ns, message.header.frame_id, tuple(name for name, _ in pairs), values)
 
 
 def _decode_alike(

@@ -15,6 +15,7 @@ import jinja2
 
 from dynid import __version__
 from dynid.errors import DataError
+from dynid.reporting.adaptive_section import adaptive_section
 from dynid.reporting.arm_view import link_margins, worst_pose
 from dynid.reporting.friction_curves import drawings
 from dynid.reporting.report_comparison import comparison
@@ -116,6 +117,7 @@ def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
         "frictions": friction_rows(result),
         "friction_curves": drawings(result, labels),
         "ladder": ladder_rows(result),
+        "adaptive": adaptive_section(content.provenance.get("adaptive")),
         "margins": link_margins(result.robot, content),
         "slides": result.robot.prismatic,
         "pose": pose,

@@ -14,7 +14,10 @@ from benchmarks.studies.excitation.optimiser import (
     trajectory_file,
 )
 from benchmarks.studies.excitation.series import Series, SeriesKind
+from random_arm import random_arm
+from typer.testing import CliRunner
 
+from dynid.cli import app
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
@@ -93,3 +96,20 @@ def test_optimised_motion_beats_the_primitive_of_equal_duration(optimiser: Excit
     q, dq, ddq = found.motion.sample_all(found.motion.knots)
     with pytest.raises(SafetyError):
         optimiser.check(through_points("fast", ROBOT.joint_names, fast, q, 1.5 * dq, 2.25 * ddq), "limited")
+
+
+@pytest.mark.slow
+def test_an_arm_with_a_sliding_joint(tmp_path: Path) -> None:
+    (tmp_path / "arm.urdf").write_text(random_arm(4, prismatic=True), encoding="utf-8")
+    command = ["robot", "new", "arm", "--urdf", str(tmp_path / "arm.urdf"), "--out", str(tmp_path / "arm")]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    robot = load_robot(tmp_path / "arm")
+    slides = robot.prismatic.index(True)
+    own = ExcitationOptimiser(robot, load_excitation(robot))
+    found = own.optimise("m", ExcitationWish(9.0, terms=8))
+    own.check(found.motion, "limited")
+    q = found.motion.sample_all(np.linspace(0.0, 9.0, 500))[0][:, slides]
+    assert robot.lower[slides] <= q.min() < q.max() <= robot.upper[slides]
+    assert np.ptp(q) > 0.3 * (robot.upper - robot.lower)[slides] and found.kappa < 1000.0
+    free = own.regressor(np.full((1, robot.size), 1e3), np.zeros((1, robot.size)), np.zeros((1, robot.size)))
+    assert np.isfinite(free).all()  # far beyond every limit, where the optimisation also looks

@@ -235,7 +235,8 @@ class DynamixelArm:
         current_a = table.current_from_counts(reading.current_count)
         return ArmSample(
             stamp_ns=reading.stamp_ns,
-            q=table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count),
+            q=table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count)
+            + self.robot.zero_offsets,
             dq=table.velocity_from_counts(reading.velocity_count),
             current_a=current_a,
             tau_present=current_a * self.robot.torque_constants,

@@ -138,7 +138,7 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
     if not checks & LIMITS:
         yield Finding("limits", "ok", "settings, firmware, current limits, voltages and shutdown bits are correct")
     counts = np.array([one.get(table.PRESENT_POSITION) for one in snapshots])
-    q = table.position_from_counts(counts, robot.file.bus.centre_count)
+    q = table.position_from_counts(counts, robot.file.bus.centre_count) + robot.zero_offsets
     tolerance = settings.enable_tolerance_rad
     outside = [
         f"{name} reads {np.rad2deg(angle):.1f} deg, its limits are {np.rad2deg(low):.0f} to {np.rad2deg(high):.0f} deg"

@@ -10,12 +10,14 @@ with z and the residual y freed of all that W and C can imitate. x has a deviati
 says whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.uncertainty import score_covariance
@@ -46,14 +48,49 @@ class Unknown:
     explained: float
 
 
-def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Unknown, ...]:
-    """Every unknown that is tried, each beside the parameters alone.
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Weighted columns z and residual y, freed of what the parameters can imitate.
 
-    Args:
-        model: the arm.
-        samples: that were fitted.
-        regression: of them.
+    Attributes:
+        kinds: with their axes, (m,).
+        left: columns, (rows, m).
+        y: residual, (rows,).
+        seen: whether a column is more than rounding, (m,).
+        axes: rows of one sample.
+        interval_s: between samples [s].
     """
+
+    kinds: tuple[tuple[str, int], ...]
+    left: FloatArray
+    y: FloatArray
+    seen: NDArray[np.bool_]
+    axes: int
+    interval_s: float
+
+    def scores(self, left: FloatArray, errors: FloatArray) -> FloatArray:
+        """Covariance (m, m) of the sums of columns times errors, (rows, m) each, correlated in time."""
+        summed = (left * errors).reshape(-1, self.axes, left.shape[1]).sum(axis=1)
+        return np.asarray(score_covariance(summed, self.interval_s))
+
+    def together(self, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+        """Values (k,) of chosen unknowns, estimated at once, and their covariance (k, k).
+
+        Raises:
+            DataError: the columns are not seen, or imitate each other.
+        """
+        left = self.left[:, list(chosen)]
+        scale = np.where(self.seen[list(chosen)], np.linalg.norm(left, axis=0), 0.0)
+        if not (scale > 0.0).all() or np.linalg.svd(left / scale, compute_uv=False)[-1] < HIDDEN:
+            names = ", ".join(f"{kind} {axis + 1}" for kind, axis in (self.kinds[k] for k in chosen))
+            raise DataError(f"the motion does not separate {names}: estimate fewer of them, or record another motion")
+        inverse = np.linalg.inv(left.T @ left)
+        values = inverse @ (left.T @ self.y)
+        return values, inverse @ self.scores(left, (self.y - left @ values)[:, None]) @ inverse
+
+
+def columns_beside(model: ArmModel, samples: Samples, regression: Regression) -> Columns:
+    """The columns of every unknown that is tried; arguments as of `unknowns`."""
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
@@ -67,15 +104,28 @@ def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     lengths = np.linalg.norm(left, axis=0)
     left, y = _beside(own, left), _beside(own, (residual.ravel() * weights)[:, None])[:, 0]
     seen = np.linalg.norm(left, axis=0) > HIDDEN * np.maximum(lengths, np.finfo(float).tiny)
+    return Columns(tuple(kinds), left, y, seen, regression.axes, regression.interval_s)
+
+
+def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Unknown, ...]:
+    """Every unknown that is tried, each beside the parameters alone.
+
+    Args:
+        model: the arm.
+        samples: that were fitted.
+        regression: of them.
+    """
+    found = columns_beside(model, samples, regression)
+    left, y, seen = found.left, found.y, found.seen
     strength = np.where(seen, (left**2).sum(axis=0), np.inf)
     values = left.T @ y / strength
-    errors = y[:, None] - left * values
-    scores = (left * errors).reshape(-1, regression.axes, left.shape[1]).sum(axis=1)
-    spread = np.sqrt(np.diag(score_covariance(scores, regression.interval_s))) / strength
+    spread = np.sqrt(np.diag(found.scores(left, y[:, None] - left * values))) / strength
     explained = values**2 * np.where(seen, strength, 0.0) / max(float(y @ y), np.finfo(float).tiny)
     return tuple(
         Unknown(kind, axis, float(value), float(deviation) if shown else np.inf, float(part))
-        for (kind, axis), value, deviation, part, shown in zip(kinds, values, spread, explained, seen, strict=True)
+        for (kind, axis), value, deviation, part, shown in zip(
+            found.kinds, values, spread, explained, seen, strict=True
+        )
     )
 
 
@@ -116,7 +166,7 @@ def _columns(
         add("position zero", axis, change / STEP * slides)
     add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
     size = float(np.linalg.norm(model.gravity))
-    for k, direction in enumerate(_across(model.gravity) if size else ()):
+    for k, direction in enumerate(across(model.gravity) if size else ()):
         add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
     return kinds, np.stack(columns, axis=1)
 
@@ -142,6 +192,6 @@ def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
     return np.concatenate([np.gradient(one, time, axis=0) for one, time in zip(*parts, strict=True)])
 
 
-def _across(gravity: FloatArray) -> FloatArray:
+def across(gravity: FloatArray) -> FloatArray:
     """Two unit vectors (2, 3) across gravity and each other."""
     return np.asarray(np.linalg.svd(gravity[None, :])[2][1:])

@@ -1,8 +1,9 @@
 """What logs a folder holds: bags of any arm, CSV files with a mapping, LeRobot data sets.
 
-A bag may hold several arms: every topic of JointState that has positions of all joints of the robot is a log of its
-own, wherever it is. Goals are the positions of a topic in the same namespace whose name says so. A LeRobot data set is
-a folder with `meta/info.json`; its rows are `observation.state`, `observation.effort` or `.current`, and `action`.
+A bag may hold several arms: every topic of JointState, or ros2_control's DynamicJointState, with positions of all the
+robot's joints is a log of its own, wherever it is. Goals are the positions of a topic in the same namespace whose
+name says so. A LeRobot data set is a folder with `meta/info.json`; its rows are `observation.state`,
+`observation.effort` or `.current`, and `action`.
 Reading its parquet files takes pyarrow, which `pip install dynid[lerobot]` brings along.
 """
 
@@ -19,10 +20,11 @@ from dynid.identification.logs.log import Log
 from dynid.recording.bag_reader import Bag, read_bag
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
-from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY
+from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
 from dynid.recording.series import JointSeries, joint_series
 from dynid.robot import FloatArray, Robot
 
+STATES = (JOINT_STATE, DYNAMIC_JOINT_STATE)
 GOAL_WORDS = ("command", "goal", "action", "target", "leader", "reference", "desired")
 STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
 EFFORT_UNITS = ("N m", "A", "mA")
@@ -123,9 +125,9 @@ def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
     except DynidError as error:
         yield _unusable(str(path), "bag", error)
         return
-    states = [topic for topic, one in bag.topics.items() if one.message_type == JOINT_STATE and not _says_goal(topic)]
+    states = [topic for topic, one in bag.topics.items() if one.message_type in STATES and not _says_goal(topic)]
     if not states:
-        said = f"{path} has no topic of {JOINT_STATE} with states"
+        said = f"{path} has no topic of {' or '.join(STATES)} with states"
         yield _unusable(str(path), "bag", DataError(said))
     for topic in states:
         yield _tried(f"{path}:{topic}", "bag", _BagTopic(path, topic, robot, units))

@@ -281,7 +281,7 @@ class ServoChain:
             self._axis_servos,
             table.current_to_counts(reading.current_a).tolist(),
             table.velocity_to_counts(reading.dq).tolist(),
-            table.position_to_counts(reading.q, self.robot.file.bus.centre_count).tolist(),
+            table.position_to_counts(reading.q - self.robot.zero_offsets, self.robot.file.bus.centre_count).tolist(),
             strict=True,
         )
         tick_ms = int(self.time_s * 1000.0) % 32768

@@ -1,0 +1,52 @@
+"""How the uncertainty of an adaptive run fell, look by look, and why the run ended."""
+
+from math import log
+from typing import Any
+
+WIDTH, HEIGHT, EDGE = 520.0, 200.0, 26.0
+LEAST = 0.25  # of a limit: the lowest value of the drawing
+
+
+def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the report shows of an adaptive run, `AdaptiveRun.as_dict()`; None without one.
+
+    Returns:
+        end: why it ended; rows: the looks in words; points: of the drawing, the widest interval over its limit on a
+        logarithmic axis; expected: the same as the planner expected it behind each segment; limit: height of the limit
+        in it; last_s: right end of its axis [s].
+    """
+    if not history:
+        return None
+    looks = history["looks"]
+    seen = [(look["motion_s"], look["widest"]) for look in looks if look["widest"]]
+    last = max([history["motion_s"], *(time for time, _ in seen)])
+    count = max(1, len(history["segments"]))
+    planned = [(last * (k + 1) / count, one["expected"]) for k, one in enumerate(history["segments"])]
+    most = max([2.0, *(widest for _, widest in (*seen, *planned))])
+
+    def height(widest: float) -> float:
+        share = log(max(widest, LEAST) / LEAST) / log(most / LEAST)
+        return HEIGHT - EDGE - share * (HEIGHT - 2.0 * EDGE)
+
+    points, expected = (
+        [(EDGE + (WIDTH - 2.0 * EDGE) * time / last, height(widest)) for time, widest in own] for own in (seen, planned)
+    )
+    rows = [
+        {
+            "time": f"{look['motion_s']:.1f} s",
+            "widest": f"{look['widest']:.2f}" if look["widest"] else "–",
+            "parameter": look["parameter"],
+            "outcome": look["reason"] or ("accepted" if look["accepted"] else "not accepted"),
+        }
+        for look in looks
+    ]
+    return {
+        "end": history["end"],
+        "rows": rows,
+        "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+        "expected": " ".join(f"{x:.1f},{y:.1f}" for x, y in expected),
+        "dots": [(f"{x:.1f}", f"{y:.1f}") for x, y in points],
+        "limit": f"{height(1.0):.1f}",
+        "last_s": f"{last:.0f}",
+        "most": f"{most:.2g}",
+    }

@@ -1,0 +1,101 @@
+"""The zero pose, the rest posture, and each joint moved in its positive direction: what to compare a real arm with."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dynid.errors import ConfigurationError
+from dynid.model.chain import SerialChain
+from dynid.reporting.joint_names import short_names
+from dynid.reporting.trajectory_figure import write_figure
+from dynid.robot import FloatArray, Robot
+
+MOVED_RAD, MOVED_M = np.deg2rad(20.0), 0.05  # of the sign test
+COLUMNS, PANEL_IN, DOTS_PER_INCH = 4, 3.1, 110
+ARM, ZERO, AXIS = "#1f5fa8", "0.72", "#b3261e"
+FRAME = ("#b3261e", "#2e7d32", "#1f5fa8")  # x, y, z of the last link
+
+
+def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
+    """Poses (n,) by title: zero, rest where robot.yaml has one, then each chain joint moved from zero."""
+    poses = {"zero pose: all angles 0": np.zeros(robot.size)}
+    try:
+        poses["rest posture"] = np.array(robot.rest_posture)
+    except ConfigurationError:
+        pass  # an arm that is never driven may have none
+    for j, name in enumerate(short_names(robot.joint_names)[: robot.chain_size]):
+        moved = np.zeros(robot.size)
+        moved[j] = MOVED_M if robot.prismatic[j] else MOVED_RAD
+        amount = f"+{MOVED_M * 100:.0f} cm" if robot.prismatic[j] else f"+{np.rad2deg(MOVED_RAD):.0f} deg"
+        poses[f"{j + 1} {name.replace('_', ' ')}: {amount}"] = moved
+    return poses
+
+
+def skeleton(chain: SerialChain, q: FloatArray) -> FloatArray:
+    """Origins of base and joints at a pose (chain,), (chain + 1, 3) [m]."""
+    return np.array([np.zeros(3), *chain.placements(q)[:, :3, 3]])
+
+
+def pose_figure(robot: Robot) -> Figure:
+    """One panel per pose; where a joint is moved, the zero pose behind it and the joint's axis."""
+    chain, poses = SerialChain.from_robot(robot), sign_test_poses(robot)
+    size = robot.chain_size
+    zero = skeleton(chain, np.zeros(size))
+    reach = max(float(np.linalg.norm(np.diff(zero, axis=0), axis=1).sum()), 0.1)
+    rows = -(-len(poses) // COLUMNS)
+    figure = Figure(figsize=(COLUMNS * PANEL_IN, rows * PANEL_IN + 0.6), dpi=DOTS_PER_INCH)
+    moved_first = len(poses) - size
+    for k, (title, q) in enumerate(poses.items()):
+        axes = figure.add_subplot(rows, COLUMNS, k + 1, projection="3d")
+        axes.set_title(title, fontsize=8, fontweight="bold")
+        if k >= moved_first:
+            _draw(axes, chain, np.zeros(size), ZERO, reach)
+            _axis(axes, chain, k - moved_first, reach)
+        _draw(axes, chain, q[:size], ARM, reach)
+        _frame(axes, zero, reach)
+    figure.suptitle(
+        f"{robot.file.title}: angles read 0 in the first posture, and grow where the joint moves as shown "
+        "(red: its axis; right-hand rule)",
+        fontsize=10,
+    )
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.02, top=1.0 - 0.7 / (rows * PANEL_IN), wspace=0.02)
+    return figure
+
+
+def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: float) -> None:
+    """Links as lines, joints as dots, and the last link's frame, which shows it turn about itself."""
+    points, last = skeleton(chain, q), chain.placements(q)[-1]
+    axes.plot(*points.T, color=colour, linewidth=2.4, marker="o", markersize=3.5)
+    for direction, own in zip(last[:3, :3].T, FRAME, strict=True):
+        end = last[:3, 3] + 0.13 * reach * direction
+        axes.plot(*np.array([last[:3, 3], end]).T, color=own if colour == ARM else colour, linewidth=1.4)
+
+
+def _axis(axes: Any, chain: SerialChain, joint: int, reach: float) -> None:
+    """A joint's axis in the zero pose, towards its positive direction."""
+    origin, direction = chain.joint_placements[joint][:3, 3], chain.axes[joint]
+    axes.quiver(*origin, *(0.3 * reach * direction), color=AXIS, linewidth=1.6, arrow_length_ratio=0.3)
+
+
+def _frame(axes: Any, zero: FloatArray, reach: float) -> None:
+    """Equal scales about the arm."""
+    centre = 0.5 * (zero.min(axis=0) + zero.max(axis=0))
+    for limits, middle in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, strict=True):
+        limits(middle - 0.6 * reach, middle + 0.6 * reach)
+    axes.set_box_aspect((1, 1, 1))
+    axes.view_init(elev=18, azim=-58)
+    axes.tick_params(labelsize=6, pad=-3)
+    axes.set_xlabel("x [m]", fontsize=7, labelpad=-8)
+    axes.set_ylabel("y [m]", fontsize=7, labelpad=-8)
+    axes.set_zlabel("z [m]", fontsize=7, labelpad=-8)
+
+
+def write_pose_figure(robot: Robot, path: Path) -> None:
+    """Write the figure of the poses.
+
+    Raises:
+        OutputExistsError, UnknownNameError: as in `trajectory_figure.check_output`.
+    """
+    write_figure(path, lambda: pose_figure(robot))

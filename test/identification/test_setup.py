@@ -1,0 +1,132 @@
+"""Set-up unknowns beside the parameters: what was shifted, leant or scaled is found, and what cannot be is refused."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from recordings import recorded
+
+from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.identification.data.sources import Source
+from dynid.identification.pipeline import identify
+from dynid.identification.settings import load_identification
+from dynid.identification.setup import Setup, SetupEstimate, choose, estimate_setup
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, Robot, load_robot
+
+ROBOT = load_robot("crane_x7")
+NAMES = ROBOT.joint_names
+LOADED = load_identification(ROBOT)
+COULOMB = LOADED.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
+SETTINGS = LOADED.model_copy(update={"coulomb_friction": COULOMB})
+ZERO, SCALE, LEAN = 0.035, 0.8, np.deg2rad(2.0)
+
+
+def on_joint(axis: int, change: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
+    return lambda values: np.where(np.arange(ROBOT.size) == axis, change(values), values)
+
+
+def shifted(axis: int, **other: int) -> Source:
+    """What the encoder of a joint says is ZERO too much."""
+    return recorded(ROBOT, positions=on_joint(axis, lambda q: q + ZERO), **other)
+
+
+def leaning() -> Robot:
+    """The robot on a base that leans about its x axis."""
+    gravity = {"upright": (0.0, 9.80665 * np.sin(LEAN), -9.80665 * np.cos(LEAN)), "hanging": (0.0, 0.0, 9.80665)}
+    return Robot(ROBOT.file.model_copy(update={"mounts_gravity_m_s2": gravity}), ROBOT.folder)
+
+
+def found(source: Source, *words: str) -> dict[tuple[str, str], SetupEstimate]:
+    _, estimates = estimate_setup(ROBOT, [source], SETTINGS, words)
+    return {(one.kind, one.joint): one for one in estimates}
+
+
+def test_a_shifted_encoder_is_found_and_said() -> None:
+    one = found(shifted(2), f"zero:{NAMES[2]}")["position zero", NAMES[2]]
+    assert one.value == pytest.approx(-ZERO, abs=0.002) and one.deviation < 0.002 and one.differs
+    assert f"zero_offset_rad: {one.value:.5f}" in one.sentence
+
+
+def test_a_weak_torque_constant_is_found() -> None:
+    source = recorded(ROBOT, torques=on_joint(3, lambda tau: tau / SCALE))
+    one = found(source, f"torque-constant:{NAMES[3]}")["torque scale", NAMES[3]]
+    assert one.value == pytest.approx(1.0 / SCALE, rel=0.01) and one.differs
+
+
+def test_a_leaning_base_is_found() -> None:
+    setup, (one,) = estimate_setup(ROBOT, [recorded(leaning(), name="leaning")], SETTINGS, ["tilt"])
+    assert np.rad2deg(one.value) == pytest.approx(2.0, abs=0.1) and one.differs and "add a mount" in one.sentence
+    assert setup.gravity == pytest.approx(leaning().gravity("upright"), abs=0.02)
+
+
+def test_of_a_faultless_set_up_nothing_differs() -> None:
+    estimates = found(recorded(ROBOT, seed=4), "zeros", "tilt")
+    # the first joint's zero turns the arm about gravity, as its lean does; the last ones' hardly move any mass
+    assert {NAMES[0], *NAMES[5:]}.isdisjoint(joint for _, joint in estimates) and {"", *NAMES[1:4]} <= {
+        joint for _, joint in estimates
+    }
+    assert [one.sentence for one in estimates.values() if one.differs] == []
+    assert all("as given" in one.sentence for one in estimates.values())
+
+
+def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it_is_mended() -> None:
+    """The parameters are those of the nominal arm; without the estimate they are not."""
+    data, judge = shifted(1), shifted(1, seed=5, name="other")
+    model = ArmModel.of(ROBOT)
+    standard = load_standard(ROBOT.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
+    true, felt = model.base_parameters(standard).values, model.base_parameters(standard).values > 0.02
+
+    def error(words: tuple[str, ...]) -> float:
+        result = identify(ROBOT, [data], validation=[judge], settings=SETTINGS, setup=words)
+        failed = [check.id for check in result.verdict.failed]
+        assert ("setup" in failed) == bool(words)
+        assert bool(result.setup) == bool(words) == any(NAMES[1] in note for note in result.notes)
+        assert [one["joint"] for one in result.model_file().provenance["setup"]] == [NAMES[1]] * bool(words)
+        return float(np.max(np.abs(result.base.values / np.where(felt, true, 1.0) - 1.0)[felt]))
+
+    assert error((f"zero:{NAMES[1]}",)) < 0.5 * error(())
+
+
+def test_a_mended_set_up_is_accepted() -> None:
+    result = identify(ROBOT, [recorded(ROBOT)], settings=SETTINGS, setup=[f"zero:{NAMES[1]}"])
+    assert result.setup and not result.setup[0].differs and "setup" not in [check.id for check in result.verdict.failed]
+    assert "setup" in [check.id for check in result.verdict.checks]
+
+
+def test_what_a_motion_cannot_show_is_refused_by_name() -> None:
+    with pytest.raises(DataError, match=f"does not show the zero of {NAMES[0]}"):
+        found(recorded(ROBOT), f"zero:{NAMES[0]}")
+
+
+def test_all_torque_constants_are_compared_with_the_strongest_joint() -> None:
+    axes = [one.axis for one in choose(["torque-constants"], ROBOT)]
+    assert axes == [0, 2, 3, 4, 5, 6] and int(np.argmax(ROBOT.torque_limits)) == 1
+
+
+def test_words_that_are_no_part_of_a_set_up_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'encoder' is no part of a set-up; expected tilt"):
+        choose(["encoder"], ROBOT)
+    with pytest.raises(UnknownNameError, match="elbow"):
+        choose(["zero:elbow"], ROBOT)
+    with pytest.raises(ConfigurationError, match="one unknown scale"):
+        choose([f"torque-constant:{name}" for name in NAMES[:7]], ROBOT)
+
+
+def test_a_set_up_reads_states_torques_and_constants() -> None:
+    given = Setup.given(ROBOT, "upright")
+    own = Setup(given.zeros + 0.1, given.scales * 2.0, given.gravity)
+    before = recorded(ROBOT, seconds=2.0)
+    after = own.read(before)
+    assert after.signals(SETTINGS).q == pytest.approx(before.signals(SETTINGS).q + 0.1)
+    assert after.signals(SETTINGS).tau == pytest.approx(before.signals(SETTINGS).tau / 2.0)
+
+
+def test_what_does_not_differ_stays_as_it_is_given() -> None:
+    """A lean of a thousandth of a degree would only give the model parameters that no motion shows."""
+    setup, estimates = estimate_setup(
+        ROBOT, [shifted(2, seed=4)], SETTINGS, [f"zero:{NAMES[2]}", f"zero:{NAMES[1]}", "tilt"]
+    )
+    assert [one.joint for one in estimates if one.differs] == [NAMES[2]]
+    assert np.array_equal(setup.gravity, ROBOT.gravity("upright")) and np.flatnonzero(setup.zeros).tolist() == [2]
