@@ -38,7 +38,7 @@ class Pusher(Protocol):
 
 @dataclass
 class Lines:
-    """What becomes of states and commands between arms and pair, by side; nothing unless a fault is made.
+    """What a fault does to states and commands between an arm and the pair; nothing by default.
 
     Attributes:
         late_cycles: how old a state is when it arrives.

@@ -70,7 +70,7 @@ class BilateralSettings:
     stiffness_1_s2: float = 1600.0
     damping_1_s: float = 80.0
     force_gain: float = 1.0
-    rejection: float = 0.6
+    rejection: float = 0.7
     felt_damping_1_s: float = 3.0
     friction_share_free: float = 0.7
     friction_share_pressed: float = 1.0
