@@ -73,7 +73,7 @@ class BilateralSettings:
     rejection: float = 0.7
     felt_damping_1_s: float = 3.0
     friction_share_free: float = 0.7
-    friction_share_pressed: float = 1.0
+    friction_share_pressed: float = 0.975
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
