@@ -36,10 +36,11 @@ refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(_
 TRUE = ("true", "1")
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
-START_OPTIONS = ("write_eeprom", "take_over", "reboot_servos")
-# Time to bring the arm to rest; the simulated one must still answer meanwhile.
-HARDWARE_PATIENCE = {"sigterm_timeout": "35", "sigkill_timeout": "10"}
-ARM_PATIENCE = {"sigterm_timeout": "50"}
+SWITCHES = ("write_eeprom", "take_over", "reboot_servos", "allow_real_port", "disable_cpu_idle", "zero_is_no_command")
+# Time to bring the arm to rest; on a busy host it is held, and the node itself gives up after a minute. The simulated
+# arm must still answer meanwhile.
+HARDWARE_PATIENCE = {"sigterm_timeout": "65", "sigkill_timeout": "10"}
+ARM_PATIENCE = {"sigterm_timeout": "80"}
 
 
 def arguments() -> list[DeclareLaunchArgument]:
@@ -91,6 +92,11 @@ def arguments() -> list[DeclareLaunchArgument]:
             description="Command prefix for the driver, such as 'taskset -c 3 chrt -f 20'; not sudo.",
         ),
         DeclareLaunchArgument(
+            "zero_is_no_command",
+            default_value="false",
+            description="true: efforts that are all zero end the commands, as a deactivated controller's.",
+        ),
+        DeclareLaunchArgument(
             "joint_states_topic", default_value="joint_states", description="Topic for the arm's states."
         ),
         DeclareLaunchArgument(
@@ -109,11 +115,9 @@ def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Ac
         "robot": ParameterValue(LaunchConfiguration("robot"), value_type=str),
         "port_name": port,
         "clock_file": clock_file,
-        "allow_real_port": ParameterValue(LaunchConfiguration("allow_real_port"), value_type=bool),
         "realtime_priority": ParameterValue(LaunchConfiguration("realtime_priority"), value_type=int),
-        "disable_cpu_idle": ParameterValue(LaunchConfiguration("disable_cpu_idle"), value_type=bool),
     }
-    for name in START_OPTIONS:
+    for name in SWITCHES:
         parameters[name] = ParameterValue(LaunchConfiguration(name), value_type=bool)
     for name in ("baudrate", "rate_hz"):
         if given[name]:
@@ -170,13 +174,15 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
         cmd=command, name="simulated_arm", additional_env=END_WITH_LAUNCH, output="log", **ARM_PATIENCE
     )
     ports: list[str] = []
+    end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
 
     def on_stdout(event: ProcessIO) -> list[Action] | None:
         if ports:
             return None
         ports.append(event.text.decode().split()[0])
+        if context.is_shutdown:  # interrupted while the arm was started: it has no hardware node to wait for
+            return [end]
         nodes = hardware(context, ports[0], clock_file)
-        end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
         return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=[end]))]
 
     return [

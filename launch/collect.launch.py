@@ -37,6 +37,7 @@ def generate_launch_description() -> LaunchDescription:
         executable="collect_client",
         name="collect",
         parameters=[{name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}],
+        sigterm_timeout="75",  # interrupted, it waits until the arm is at rest
         **COMMON,
     )
     configure = shared.change(recorder, Transition.TRANSITION_CONFIGURE)

@@ -147,7 +147,11 @@ def hardware() -> IncludeLaunchDescription:
     """The hardware node of the real profile, its topics out of the broadcaster's way."""
     return IncludeLaunchDescription(
         PythonLaunchDescriptionSource(os.path.join(HERE, "bringup.launch.py")),
-        launch_arguments={"joint_states_topic": STATES, "joint_commands_topic": COMMANDS}.items(),
+        launch_arguments={
+            "joint_states_topic": STATES,
+            "joint_commands_topic": COMMANDS,
+            "zero_is_no_command": "true",  # deactivated, a controller leaves zeros, and the arm would fall
+        }.items(),
         condition=IfCondition(EqualsSubstitution(LaunchConfiguration("ros2_control"), REAL)),
     )
 

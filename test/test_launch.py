@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dynid.hardware.bus.clock import LONGEST_FACTOR
+from dynid.hardware.loop.cycle import STOP_TIMEOUT_S
+from dynid.nodes import entry
+
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 NAMES = [path.name for path in FILES]
@@ -31,8 +35,8 @@ def entry_points() -> dict[str, str]:
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     lines = config["options.entry_points"]["console_scripts"].split("\n")
-    pairs = (line.split("=") for line in lines if "=" in line)
-    return {name.strip(): target.strip().split(":")[0] for name, target in pairs}
+    names = (line.split("=")[0].strip() for line in lines if "=" in line)
+    return {name: getattr(entry, name).args[0] for name in names if name != "dynid"}
 
 
 def module_source(module: str) -> str:
@@ -173,6 +177,16 @@ def test_bringup_has_the_argument_names_that_users_know_and_moves_nothing_real_b
     source = (ROOT / "launch/bringup.launch.py").read_text(encoding="utf-8")
     assert set(declared_arguments(source)) >= BRINGUP_ARGUMENTS
     assert re.search(r'"allow_real_port",\s*default_value="false"', source)
+
+
+def test_launch_waits_as_long_as_the_arm_may_take_to_rest() -> None:
+    """Killed before, it would be left under torque."""
+    source = (ROOT / "launch/bringup.launch.py").read_text("utf-8")
+    waits = {name: ast.literal_eval(text) for name, text in re.findall(r"^(\w+_PATIENCE) = (\{.*\})$", source, re.M)}
+    longest = LONGEST_FACTOR * STOP_TIMEOUT_S
+    hardware, arm = waits["HARDWARE_PATIENCE"], waits["ARM_PATIENCE"]
+    assert longest < float(hardware["sigterm_timeout"])
+    assert float(hardware["sigterm_timeout"]) + float(hardware["sigkill_timeout"]) < float(arm["sigterm_timeout"])
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)

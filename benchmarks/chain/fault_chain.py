@@ -110,21 +110,23 @@ INJECTIONS: dict[ProcessCase, Inject] = {
 def process_outcomes(robot: str, runs: int, names: tuple[str, ...] = (), first_seed: int = 0) -> Iterator[Outcome]:
     """Every fault `runs` times, one outcome as each is finished; one chain at a time, as they need the machine.
 
+    A chain that does not come up, or a host that keeps standing still, is a violation of that run.
+
     Args:
         robot: robot name or folder.
         runs: how often.
         names: of the faults; all without any.
         first_seed: the seeds count from here.
-
-    Raises:
-        NodeError: the chain did not come up, or the host kept standing still.
     """
     loaded = load_robot(robot)
     plant = ArmPlant(loaded)
     judge = ArmJudge(loaded, plant.compiled.model, plant.nuisances.backlash)
     for case in INJECTIONS:
         for seed in range(first_seed, first_seed + runs if not names or case.name in names else first_seed):
-            yield _undisturbed(loaded, robot, case, seed, judge)
+            try:
+                yield _undisturbed(loaded, robot, case, seed, judge)
+            except NodeError as error:  # it counts, and is no reason to lose all the others
+                yield Outcome(case.name, seed, (f"the run failed: {error}",), 0.0, case.expectation)
 
 
 def _undisturbed(robot: Robot, name: str, case: ProcessCase, seed: int, judge: ArmJudge) -> Outcome:

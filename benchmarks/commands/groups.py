@@ -14,6 +14,7 @@ BENCHMARKS = (
     "control",
     "coverage",
     "faults",
+    "feel",
     "friction",
     "interrupts",
     "logs",

@@ -1,4 +1,4 @@
-"""`dynid benchmark interrupts`: the demo, interrupted at random moments."""
+"""`dynid benchmark interrupts`: the demo, or the launch files, interrupted at random moments."""
 
 from typing import Annotated
 
@@ -7,32 +7,32 @@ import typer
 from dynid.commands.options import JsonOption, needs_ros
 from dynid.commands.terminal import print_json, stages, stdout
 
-SLOWEST_S = 12.0
-
 
 def interrupts(
-    runs: Annotated[int, typer.Option(min=1, help="Number of demos that are interrupted.")] = 100,
+    runs: Annotated[int, typer.Option(min=1, help="Number of runs that are interrupted.")] = 100,
     latest: Annotated[float, typer.Option(min=1.0, help="Latest moment of an interrupt [s].")] = 90.0,
     seed: Annotated[int, typer.Option(help="Seed of moments and signals.")] = 0,
+    launch: Annotated[bool, typer.Option("--launch", help="Interrupt the launch files; needs launch_ros.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Interrupt the demo at random moments by SIGINT, SIGTERM or SIGHUP.
+    """Interrupt the demo, or the launch files, at random moments by SIGINT, SIGTERM or SIGHUP.
 
-    Exits 1 where a process or file is left behind, a traceback is printed, a servo's torque stays on, or an end takes
-    more than 12 s.
+    Half of the interrupts come in the start. Exits 1 where a process or file is left behind, a traceback is printed, a
+    servo's torque stays on, or an end takes more than 12 s.
     """
     with needs_ros("interrupting the demo"):
-        from benchmarks.hostile.interrupts import figures, interrupted
+        from benchmarks.hostile.interrupts import SLOWEST_S, figures, interrupted
+        from benchmarks.hostile.launch_interrupts import interrupted_launches
     found = []
     with stages("benchmark", runs) as begin:
-        for k, run in enumerate(interrupted(runs, latest, seed)):
-            begin(f"interrupted {k + 1} of {runs}: after {run.after_s:.1f} s, ended in {run.seconds:.1f} s")
+        for k, run in enumerate((interrupted_launches if launch else interrupted)(runs, latest, seed)):
+            begin(f"interrupted {k + 1} of {runs}: {run.what} after {run.after_s:.1f} s, ended in {run.seconds:.1f} s")
             found.append(run)
     result = figures(found)
     if as_json:
         print_json(result)
     else:
-        stdout().print(*(f"{key:18} {value}\n" for key, value in result.items() if key != "findings"), sep="", end="")
+        stdout().print(*(f"{key:30} {value}\n" for key, value in result.items() if key != "findings"), sep="", end="")
         stdout().print(*result["findings"], sep="\n")
     poor = result["left_behind"] or result["tracebacks"] or result["torque_on_at_end"]
     raise typer.Exit(1 if poor or result["slowest_s"] > SLOWEST_S else 0)

@@ -9,7 +9,15 @@ import numpy as np
 
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
 from benchmarks.faults.judge import ArmJudge
-from benchmarks.faults.lockstep import FALL_WINDOW_S, MOTION_WINDOW_S, Disturbed, LockstepChain, LockstepRun, run_start
+from benchmarks.faults.lockstep import (
+    FALL_WINDOW_S,
+    MOTION_WINDOW_S,
+    STOP_WINDOW_S,
+    Disturbed,
+    LockstepChain,
+    LockstepRun,
+    run_start,
+)
 from benchmarks.faults.motion import random_piece
 from dynid.errors import UnknownNameError
 from dynid.hardware.loop.diagnostics import LINE
@@ -165,6 +173,8 @@ def outcome(
             axes = disturbed.axes if case.expectation == "servo without current" else every
             found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
             stop_s = judge.current_off_s(trace, fault_s, axes)
+        case "no worse than free fall":
+            stop_s = judge.stop_s(trace.between(-np.inf, fault_s + STOP_WINDOW_S), fault_s)
     if case.expectation in ("other joints stop", "reached joints stop", "no worse than free fall"):
         found += judge.worse_than_free_fall(trace, fall, fault_s)
     if CUT in run.injected:

@@ -1,4 +1,4 @@
-"""`dynid demo` interrupted at random moments: what is left of it, and how soon is the arm at rest?"""
+"""Whole chains interrupted at random moments: what is left of them, and how soon is the arm at rest?"""
 
 import contextlib
 import json
@@ -9,10 +9,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.children import child_environment
 from dynid.nodes.domain import CHOSEN
@@ -22,29 +22,76 @@ SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # most 
 EARLIEST_S = 0.2  # before that, it is Python that starts: none of this package's code runs
 START_S = 15.0  # half of the interrupts come while the chain starts
 TIMEOUT_S, LOOK_S = 120.0, 0.05
+SLOWEST_S = 12.0  # an end that takes longer is a finding
+BEGIN_S = 120.0  # within that time something is to be interrupted
 TRACE = "Traceback (most recent call last)"
 CLOCKS = "dynid-clock-*"
+PYTHON = "python"  # the name of what processes print before the first line of this package is run
+
+
+class Subject(Protocol):
+    """What is started and interrupted; every method is given the folder of the run."""
+
+    def command(self, folder: Path) -> list[str]:
+        """The command, which prints into `output.txt`."""
+
+    def environment(self, folder: Path) -> Mapping[str, str]:
+        """Its environment; called once, before the command is started."""
+
+    def begun(self, folder: Path) -> bool:
+        """Whether the time to the interrupt begins."""
+
+    def texts(self, folder: Path) -> dict[str, str]:
+        """What the processes printed and logged, by name."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """`dynid demo`, or another command with `--out`."""
+
+    words: tuple[str, ...] = (sys.executable, "-m", "dynid", "demo")
+
+    def command(self, folder: Path) -> list[str]:
+        """See `Subject`."""
+        return [*self.words, "--out", str(folder / "run")]
+
+    def environment(self, folder: Path) -> Mapping[str, str]:
+        """This process' own, without its ROS domain: every demo takes one of its own."""
+        return {key: value for key, value in os.environ.items() if key != CHOSEN} | child_environment()
+
+    def begun(self, folder: Path) -> bool:
+        """At once."""
+        return True
+
+    def texts(self, folder: Path) -> dict[str, str]:
+        """See `Subject`."""
+        texts = {path.stem: path.read_text(encoding="utf-8", errors="replace") for path in folder.rglob("*.log")}
+        return texts | {"demo": (folder / "output.txt").read_text(encoding="utf-8", errors="replace")}
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What an interrupted demo left.
+    """What an interrupted chain left.
 
     Attributes:
+        what: was interrupted.
         number: the signal.
         after_s: when it came [s].
         seconds: from then on until the last process had ended [s].
         code: exit code.
         texts: what the processes printed and logged, by name.
         left: processes and files that were left behind, in words.
+        early: whether it had ended before the signal came.
     """
 
+    what: str
     number: int
     after_s: float
     seconds: float
     code: int
     texts: dict[str, str]
     left: tuple[str, ...]
+    early: bool = False
 
     @property
     def traces(self) -> int:
@@ -54,39 +101,61 @@ class Ended:
     @property
     def traced(self) -> list[str]:
         """Which ones, with the last line that each printed."""
-        return [f"{name}: {text.strip().splitlines()[-1]}" for name, text in self.texts.items() if TRACE in text]
+        return [
+            f"{name}: {text.strip().splitlines()[-1]}"
+            for name, text in self.texts.items()
+            if TRACE in text and name != PYTHON
+        ]
 
     @property
     def torque_on(self) -> bool:
         """Whether a servo was left with torque on, or current; also where the arm does not say so."""
-        lines = self.texts.get("simulated_arm", "").strip().splitlines()
-        if not lines:
-            return False  # it was not started, or its servos were not touched yet
+        said = self._arm()
+        if said is None:
+            return len(self._arm_lines) > 1 or (bool(self._arm_lines) and not self._without_port)
+        return any(said["torque_enabled"]) or any(said["drive_current_a"])
+
+    @property
+    def torque_was_on(self) -> bool:
+        """Whether torque had been on before."""
+        return any((self._arm() or {}).get("torque_was_enabled", ()))
+
+    @property
+    def _arm_lines(self) -> list[str]:
+        """What the arm said; nothing if it was not started, or its servos were not touched yet."""
+        return self.texts.get("simulated_arm", "").strip().splitlines()
+
+    def _arm(self) -> dict[str, Any] | None:
+        """What the arm said at its end; None if nothing."""
         try:
-            summary = json.loads(lines[-1])
-            return any(summary["torque_enabled"]) or any(summary["drive_current_a"])
-        except (ValueError, KeyError, TypeError):
-            return len(lines) > 1 or not self._without_port
+            said = json.loads(self._arm_lines[-1])
+            return said if {"torque_enabled", "drive_current_a"} <= set(said) else None
+        except (ValueError, IndexError, TypeError):
+            return None
 
     @property
     def _without_port(self) -> bool:
         """Whether nobody had opened the arm's port yet."""
-        return "cycle rate" not in self.texts.get("hardware", "")
+        return not any("cycle rate" in text for text in self.texts.values())
 
 
 def figures(runs: list[Ended]) -> dict[str, Any]:
     """The counts over all runs, and each run that is worth a look."""
-    poor = [run for run in runs if run.left or run.traces or run.torque_on]
+    poor = [run for run in runs if run.left or run.traces or run.torque_on or run.early or run.seconds > SLOWEST_S]
     return {
         "runs": len(runs),
         "left_behind": sum(len(run.left) for run in runs),
         "tracebacks": sum(run.traces for run in runs),
         "torque_on_at_end": sum(run.torque_on for run in runs),
         "slowest_s": round(max((run.seconds for run in runs), default=0.0), 2),
+        "tracebacks_of_python_starting": sum(TRACE in run.texts.get(PYTHON, "") for run in runs),
+        "ended_before": sum(run.early for run in runs),
+        "torque_had_been_on": sum(run.torque_was_on for run in runs),
         "findings": [
-            f"{signal.Signals(run.number).name} after {run.after_s:.2f} s: {', '.join(run.left) or 'nothing left'}, "
-            f"tracebacks: {', '.join(run.traced) or 'none'}, torque {'on' if run.torque_on else 'off'}, "
-            f"exit code {run.code}"
+            f"{run.what}, {signal.Signals(run.number).name} after {run.after_s:.2f} s: ended in {run.seconds:.1f} s, "
+            f"{', '.join(run.left) or 'nothing left'}, tracebacks: {', '.join(run.traced) or 'none'}, "
+            f"torque {'on' if run.torque_on else 'off'}, "
+            f"exit code {run.code}{' before the signal' if run.early else ''}"
             for run in poor
         ],
     }
@@ -97,34 +166,62 @@ def interrupted(runs: int, latest_s: float, seed: int) -> Iterator[Ended]:
     rng = random.Random(seed)
     for k in range(runs):
         most = min(START_S, latest_s) if k % 2 == 0 else latest_s
-        yield interrupt([sys.executable, "-m", "dynid", "demo"], rng.uniform(EARLIEST_S, most), rng.choice(SIGNALS))
+        yield interrupt(Demo(), "demo", rng.uniform(EARLIEST_S, most), rng.choice(SIGNALS))
 
 
-def interrupt(command: list[str], after_s: float, number: int) -> Ended:
-    """Start one demo with a folder for its output, send it a signal, and look at what it leaves."""
-    before = _clocks()
+def interrupt(subject: Subject, what: str, after_s: float, number: int, *, everybody: bool = False) -> Ended:
+    """Start one subject in a folder of its own, send it a signal, and look at what it leaves.
+
+    Args:
+        what: its name for the findings.
+        after_s: when, from the moment at which it says that the time begins [s].
+        everybody: the signal reaches all of its processes, as one of a terminal does.
+    """
     with tempfile.TemporaryDirectory(prefix="dynid-interrupt-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        environment = {key: value for key, value in os.environ.items() if key != CHOSEN} | child_environment()
+        environment = subject.environment(folder)
+        before = _clocks(environment)
         with (folder / "output.txt").open("wb") as stream:
             process = subprocess.Popen(
-                [*command, "--out", str(folder / "run")], stdout=stream, stderr=subprocess.STDOUT, env=environment
+                subject.command(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=_heed_signals,
             )
-        _wait(lambda: process.poll() is not None, after_s)
-        process.send_signal(number)
-        begin = time.monotonic()
-        _wait(lambda: process.poll() is not None and not children(process.pid), TIMEOUT_S)
-        seconds = time.monotonic() - begin
-        left = [f"process {pid}" for pid in children(process.pid)]
-        left += [str(path) for path in sorted(_clocks() - before)]
-        if process.poll() is None:
-            left.append(f"process {process.pid}")
+        try:
+            early, seconds, left = _interrupted(process, lambda: subject.begun(folder), after_s, number, everybody)
+            left += [str(path) for path in sorted(_clocks(environment) - before)]
+        finally:  # also where this benchmark is interrupted: it is in a session of its own
             process.kill()
-        code = process.wait()
-        _end(process.pid)
-        texts = {path.stem: path.read_text(encoding="utf-8", errors="replace") for path in folder.rglob("*.log")}
-        texts["demo"] = (folder / "output.txt").read_text(encoding="utf-8", errors="replace")
-    return Ended(number, after_s, seconds, code, texts, tuple(left))
+            code = process.wait()
+            _end(process.pid)
+        texts = subject.texts(folder)
+    return Ended(what, number, after_s, seconds, code, texts, tuple(left), early)
+
+
+def _heed_signals() -> None:
+    """What a shell has in the background, or nohup, ignores signals, and its children would as well."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupted(
+    process: subprocess.Popen[bytes], begun: Callable[[], bool], after_s: float, number: int, everybody: bool
+) -> tuple[bool, float, list[str]]:
+    """Send the signal when it is time; (whether it came too late, seconds to the end, processes that are left)."""
+    _wait(lambda: process.poll() is not None or begun(), BEGIN_S)
+    _wait(lambda: process.poll() is not None, after_s)
+    early = process.poll() is not None
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number) if everybody else process.send_signal(number)
+    begin = time.monotonic()
+    _wait(lambda: process.poll() is not None and not children(process.pid), TIMEOUT_S)
+    seconds = time.monotonic() - begin
+    left = sorted(children(process.pid) | ({process.pid} if process.poll() is None else set()))
+    return early, seconds, [f"process {pid}" for pid in left]
 
 
 def children(parent: int) -> set[int]:
@@ -143,8 +240,8 @@ def _end(parent: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _clocks() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob(CLOCKS))
+def _clocks(environment: Mapping[str, str]) -> set[Path]:
+    return set(Path(environment.get("TMPDIR") or tempfile.gettempdir()).glob(CLOCKS))
 
 
 def _wait(condition: Callable[[], bool], longest_s: float) -> None:

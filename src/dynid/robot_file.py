@@ -226,6 +226,7 @@ class RobotFile(Strict):
     springs: torques that depend on one joint alone; identification from logs knows them (`identification.logs`).
     undecided: what a person must still decide before the robot is used, by field, as a question.
     rest_posture: as rest_posture_deg, for arms with joints that slide [rad; m where a joint slides].
+    tool_m: where the tool touches things, in the URDF frame of the last chain joint.
     """
 
     schema_version: Literal[1]
@@ -249,6 +250,7 @@ class RobotFile(Strict):
     simulation: Simulation = Simulation()
     rest_posture_deg: tuple[float, ...] | None = None
     rest_posture: tuple[float, ...] | None = None
+    tool_m: Vector3 = (0.0, 0.0, 0.0)
 
     @model_validator(mode="after")
     def _complete(self) -> "RobotFile":

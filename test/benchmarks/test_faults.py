@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from benchmarks.faults.cases import LOCKSTEP_CASES, FaultCase, StartCase
-from benchmarks.faults.judge import ArmJudge, Published
+from benchmarks.faults.judge import STANDS_S, ArmJudge, Published
 from benchmarks.faults.table import fault_document
 from benchmarks.faults.table_run import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
 from typer.testing import CliRunner
@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.export.mjcf import default_stops
+from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.robot import FloatArray, Robot
@@ -208,6 +209,17 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
         text for seed in seeds for one in lockstep(robot, [name], seed, GivesUp) for text in one.violations
     )
     assert "gained speed" in texts or "moved at" in texts, texts
+
+
+@pytest.mark.slow
+def test_where_nobody_answers_the_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held by currents that nobody can correct, the arm of this seed had more energy than one that falls freely."""
+    name = "missing reply of all servos, for good"
+    (held,) = lockstep(robot, [name], 2)
+    assert held.violations == () and 0.0 < held.stop_ms < 1e3 * STANDS_S
+    monkeypatch.setattr(UnseenHold, "begin", lambda *_: None)
+    (driven,) = lockstep(robot, [name], 2)
+    assert "in free fall" in " ".join(driven.violations)
 
 
 CUTS = [case.name for case in LOCKSTEP_CASES if "cable cut" in case.name]

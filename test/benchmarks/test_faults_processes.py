@@ -12,11 +12,14 @@ from benchmarks.faults.processes import (
     EXECUTOR_KILLED,
     HARDWARE_KILLED,
     UNPLUGGED,
+    ProcessCase,
     ProcessRun,
     bag_findings,
     process_outcome,
 )
+from benchmarks.faults.table_run import Outcome
 
+from dynid.errors import NodeError
 from dynid.recording.completeness import Completeness
 from dynid.robot import Robot
 from dynid.simulation.plant.arm import ArmPlant
@@ -85,6 +88,20 @@ def test_a_simulated_arm_that_stood_still_is_noticed(robot: Robot) -> None:
     kept = (good.trace.time_s < 100.4) | (good.trace.time_s > 100.46)
     gap = ArmTrace(good.trace.time_s[kept], good.trace.q[kept], good.trace.dq[kept], good.trace.current_a[kept])
     assert replace(good, trace=gap).longest_standstill_s == pytest.approx(0.061, abs=0.002)
+
+
+def test_a_run_that_fails_is_a_violation_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault_chain = pytest.importorskip("benchmarks.chain.fault_chain")
+
+    def second_fails(robot: Robot, name: str, case: ProcessCase, seed: int, judge: ArmJudge) -> Outcome:
+        if seed == 1:
+            raise NodeError("the chain did not come up")
+        return Outcome(case.name, seed, (), 0.0)
+
+    monkeypatch.setattr(fault_chain, "_undisturbed", second_fails)
+    found = list(fault_chain.process_outcomes("crane_x7", 3, ("executor killed",)))
+    failed = ("the run failed: the chain did not come up",)
+    assert [(one.seed, one.violations) for one in found] == [(0, ()), (1, failed), (2, ())]
 
 
 def test_bags_that_lost_states_or_cannot_be_read_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """What the benchmarks of hostile peers and interrupts count: each figure has a fault that raises it."""
 
 import json
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +13,14 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
-from benchmarks.hostile import attack, interrupts
-from benchmarks.hostile.interrupts import Ended, children, figures, interrupt
+from benchmarks.hostile import attack, interrupts, launched
+from benchmarks.hostile.interrupts import Demo, Ended, children, figures, interrupt
+from benchmarks.hostile.launch_interrupts import LaunchFile, interrupted_launches
+from benchmarks.hostile.launched import FILES
 from benchmarks.hostile.peers import KINDS, Peer
 from trajectory_msgs.msg import JointTrajectory
 
+from dynid.errors import NodeError
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.domain import CHOSEN, PrivateDomain
 from dynid.nodes.recorder_node import TOPICS
@@ -43,7 +48,7 @@ def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def ended(arm: str = f"/dev/pts/0\n{OFF}", demo: str = "interrupted", left: tuple[str, ...] = ()) -> Ended:
     texts = {"simulated_arm": arm, "demo": demo, "hardware": "cycle rate 1000 Hz"}
-    return Ended(int(signal.SIGINT), 1.0, 2.0, 130, texts, left)
+    return Ended("demo", int(signal.SIGINT), 1.0, 2.0, 130, texts, left)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +96,69 @@ def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: 
 
     original = interrupts._wait
     monkeypatch.setattr(interrupts, "_wait", until)
-    run = interrupt([sys.executable, "-c", VULNERABLE], 5.0, signal.SIGINT)
+    run = interrupt(Demo((sys.executable, "-c", VULNERABLE)), "demo", 5.0, signal.SIGINT)
     assert sorted(one.split()[0] for one in run.left) == [str(tmp_path / "dynid-clock-planted"), "process"]
     assert run.traces == 1 and not run.torque_on and run.seconds >= 0.5
     assert not children(0)
+
+
+PRINTING = """
+import sys
+from benchmarks.hostile.launched import Copied
+Copied.to(sys.argv[1])
+print("/dev/pts/0", flush=True)
+sys.stdin.readline()
+raise ValueError("planted")
+"""
+
+
+def test_what_a_process_prints_into_a_closed_pipe_is_kept(tmp_path: Path) -> None:
+    pipe = subprocess.PIPE
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", PRINTING, str(tmp_path / "x.log")]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+        assert process.stdin and process.stdout and process.stderr
+        assert process.stdout.readline() == "/dev/pts/0\n"
+        process.stdout.close(), process.stderr.close()
+    kept = (tmp_path / "x.log").read_text()
+    assert kept.startswith("/dev/pts/0\nTraceback") and "ValueError: planted" in kept
+
+
+EXECUTED = """
+import os, subprocess, sys
+executable = os.path.join(os.environ["AMENT_PREFIX_PATH"].split(os.pathsep)[0], "lib/dynid/simulated_arm")
+print("[INFO] [launch]: begins", flush=True)
+print("[simulated_arm-1] " + subprocess.run([executable, "--help"], capture_output=True, text=True).stdout[:60])
+print("[executor_node-2] Traceback (most recent call last):")
+print("Traceback (most recent call last):")
+"""
+
+
+def test_of_a_launch_every_process_is_looked_at(tmp_path: Path) -> None:
+    subject = LaunchFile("bringup", ("use_sim:=true", "output:={folder}/x"))
+    assert subject.command(tmp_path)[-3:] == [
+        str(FILES / "bringup.launch.py"),
+        "use_sim:=true",
+        f"output:={tmp_path}/x",
+    ]
+    environment = subject.environment(tmp_path)
+    with (tmp_path / "output.txt").open("w") as output:
+        output.flush()
+        assert not subject.begun(tmp_path)
+        subprocess.run([sys.executable, "-c", EXECUTED], stdout=output, env=environment, check=True)
+    assert subject.begun(tmp_path) and not LaunchFile("collect", (), moving=True).begun(tmp_path)
+    texts = subject.texts(tmp_path)
+    assert "simulated-arm" in texts["simulated_arm"]  # the executable is this checkout's
+    assert texts["launch"].splitlines() == ["[INFO] [launch]: begins", TRACE.splitlines()[0]]
+    run = Ended("x", int(signal.SIGINT), 1.0, 2.0, 0, texts, ())
+    assert run.traced == [f"launch: {TRACE.splitlines()[0]}"]
+    assert figures([run])["tracebacks_of_python_starting"] == 1
+
+
+def test_without_launch_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launched.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NodeError, match="the Python package launch_ros is not there"):
+        next(interrupted_launches(1, 1.0, 0))
 
 
 # -- attacks ---------------------------------------------------------------------------------------------------

@@ -69,6 +69,19 @@ def test_second_motion_starts_from_the_held_reference() -> None:
     np.testing.assert_allclose(arm.run(1)[0], ROBOT.rest_posture, atol=1e-4)
 
 
+def test_torque_that_went_off_ends_a_motion_as_cancelled_and_commands_nothing_more() -> None:
+    arm = Arm()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    arm.run(500)
+    arm.motion.forget(arm.stamp)
+    assert [name for name, _ in arm.motion.phases] == ["approach", "cancelled"] and not arm.motion.active
+    assert arm.motion.update(arm.stamp + MS, arm.q) is None
+    arm.q = arm.q + 0.05
+    arm.motion.hold(arm.q, arm.stamp + MS)
+    np.testing.assert_array_equal(arm.run(10)[-1], arm.motion.start_posture(arm.q))
+    assert np.abs(arm.q - arm.motion.start_posture(arm.q)).max() < 1e-3
+
+
 def test_an_arm_that_was_let_go_is_fetched_from_where_it_is() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)

@@ -5,7 +5,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dynid.control.motion_check import STEP_S, MotionCheck, MotionLimits, model_torques, nominal_torques, robot_limits
+from dynid.control.motion_check import (
+    STEP_S,
+    MotionCheck,
+    MotionLimits,
+    model_torques,
+    nominal_torques,
+    position_and_speed,
+    robot_limits,
+)
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
@@ -117,3 +125,14 @@ def test_the_longest_motion_takes_little_memory_and_its_end_is_looked_at(torques
     finally:
         tracemalloc.stop()
     assert peak < 64 * 2**20
+
+
+def test_a_speed_that_the_motor_does_not_reach_without_load_is_refused():
+    """Joint 2 has an XM540, 3.14 rad/s at 12 V; the arm's URDF says 4.82 for every joint."""
+    check = position_and_speed(ROBOT)
+    for profile in ("limited", "paper"):
+        for name in EXCITATION.names:
+            assert EXCITATION.trajectory(name, profile).peak_velocities[1] < 0.95 * 3.14
+    check.check([to(0, 1.5)])
+    with pytest.raises(SafetyError, match=rf"{NAMES[1]} moves at 3\.1\d\d rad/s at .* allowed is -3.141 to 3.141"):
+        check.check([to(1, 1.5)])

@@ -599,20 +599,23 @@ def test_servos_that_no_longer_drive_are_asked_at_once(
     loop.stop()
 
 
-def test_an_arm_of_which_nothing_is_heard_any_more_gets_no_current(
+def test_an_arm_of_which_nothing_is_heard_any_more_is_left_braking(
     arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
 ) -> None:
     done = threading.Event()
-    loop = ControlLoop(arm, SafetyGuard(robot), on_end=lambda _: done.set(), feedback_timeout_s=0.05)
+    guard = SafetyGuard(robot, SafetySettings(longest_stop_s=0.5))
+    loop = ControlLoop(arm, guard, on_end=lambda _: done.set(), feedback_timeout_s=0.05)
     loop.start()
     loop.enable()
     bus.line_fault = lambda frames: []
     assert done.wait(20.0)
     bus.line_fault = None
-    assert not any(bus.chain.summary()["torque_enabled"]) and not any(bus.chain.summary()["goal_current_a"])
-    text = str(loop.error)  # it was switched off, but nobody said so
+    assert all(bus.chain.summary()["torque_enabled"]) and not any(bus.chain.summary()["goal_current_a"])
+    for servo in bus.chain.servos.values():  # torque with no voltage: the motor brakes
+        assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.get(table.GOAL_PWM) == 0
+    text = str(loop.error)
     assert text.startswith("TORQUE MAY STILL BE ON") and "is the cable plugged in" in text
-    assert "no reply for 0.05 s from any servo" in text
+    assert "now only brake them" in text and "no reply for 0.05 s from any servo" in text
 
 
 def test_a_warm_servo_gets_less_current_and_a_hot_one_is_a_fault(

@@ -59,12 +59,12 @@ def test_under_the_lowered_limit_no_current_trips(robot: Robot, law: OverloadMod
     assert law.cap(np.full(8, LIMITED), full) == pytest.approx(full)
 
 
-def limiting(robot: Robot) -> SafetySettings:
-    return load_safety(robot).model_copy(update={"overload_limits": True})
+def limiting(robot: Robot, *, limits: bool = True) -> SafetySettings:
+    return load_safety(robot).model_copy(update={"overload_limits": limits})
 
 
 def test_a_guard_that_shall_not_limit_only_knows_the_load(robot: Robot) -> None:
-    guard = SafetyGuard(robot)
+    guard = SafetyGuard(robot, limiting(robot, limits=False))
     for _ in range(20_000):
         guard.set_load(constant(robot, 0.941), 0.001)
     assert guard.load[JOINT] > 1.0 and not guard.overloaded().any()

@@ -160,6 +160,9 @@ def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Id
         (taken,) = [rung for rung in block.ladder if rung.chosen]
         assert taken.name == block.structure and len(block.ladder) >= 7
         assert taken.held_out <= 1.05 * min(rung.held_out for rung in block.ladder)
+        stated = found.model_file().torque_deviations
+        assert stated is not None and np.shape(stated.deviations_nm) == (len(stated.speeds_rad_s) + 1, ROBOT.size)
+        assert (np.array(stated.deviations_nm[-1]) < np.array(stated.deviations_nm[0])).all()  # sticking is not known
         again = found.model_file().friction()
         assert again is not None and found.friction is not None
         np.testing.assert_array_equal(again.values, found.friction.values)

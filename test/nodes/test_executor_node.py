@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from builtin_interfaces.msg import Duration, Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header, String
@@ -20,6 +21,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
+from dynid.hardware.loop.diagnostics import LOOP, TIMES_OFF
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
@@ -46,6 +48,7 @@ class PerfectArm:
     def __init__(self, client: Supervisor, q: np.ndarray) -> None:
         self.client, self.q, self.stamp_ns = client, np.array(q), 1_000_000_000
         self.commands: list[JointState] = []
+        self.references: list[np.ndarray] = []
         self.names = list(ROBOT.joint_names)
         node = client.node
         self._publisher = node.create_publisher(JointState, "joint_states", STREAM)
@@ -55,6 +58,7 @@ class PerfectArm:
         node.create_timer(0.005, self._publish)
 
     def _follow(self, reference: JointTrajectory) -> None:
+        self.references.append(np.array(reference.points[0].positions))
         if self.follows:
             self.q = np.array(reference.points[0].positions)
             self.speed = np.array(reference.points[0].velocities)
@@ -173,6 +177,36 @@ def test_an_arm_that_does_not_follow_is_held_where_it_is(client: Supervisor, nod
     client.experiment = None
     begin(client)
     arm.wait(lambda: state(client) == "approach", "another motion")
+
+
+def test_torque_that_went_off_forgets_what_was_commanded(client: Supervisor, node: Process) -> None:
+    """The arm would be pulled back to a posture of before when torque is on again."""
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    reports = client.node.create_publisher(DiagnosticArray, "diagnostics", 10)
+    arm.wait_until_seen()
+
+    def times_off(count: int) -> None:
+        values = [KeyValue(key=TIMES_OFF, value=str(count))]
+        reports.publish(DiagnosticArray(status=[DiagnosticStatus(name=LOOP, values=values)]))
+
+    client.wait(lambda: reports.get_subscription_count() > 1, 30.0, "the executor's subscription")
+    times_off(1)
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    times_off(1)
+    moved = len(arm.commands)
+    arm.wait(lambda: len(arm.commands) > moved + 20, "more commands")
+    times_off(2)
+    arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
+    assert status(client)["reason"] == "torque was switched off"
+    client.reports.clear()
+    arm.wait(lambda: "executor" in client.reports, "a report")
+    assert client.reports["executor"].message == "idle"
+    arm.follows, arm.q = False, arm.q + 0.2
+    arm.commands.clear(), arm.references.clear()
+    client.trigger("executor/hold")
+    arm.wait(lambda: bool(arm.commands) and bool(arm.references), "commands that hold it")
+    np.testing.assert_allclose(arm.references[-1], arm.q)
 
 
 def status(client: Supervisor) -> dict:

@@ -25,6 +25,7 @@ from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP
 from dynid.hardware.loop.paused_clock import ClockPage
+from dynid.hardware.safety.guard_states import Reason
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
@@ -282,6 +283,31 @@ def test_commands_of_another_shape_are_refused(
 ) -> None:
     commander.repeat(names, effort, lambda: "joint_commands refused" in node.log.read_text(), "the refusal")
     assert node.running and all(np.abs(one.effort).max() < 1e-9 for one in commander.applied)
+
+
+@pytest.mark.parametrize(("asked", "then"), [("true", f"holding: {Reason.BAD_COMMAND.value}"), ("false", "enabled")])
+def test_zeros_of_a_controller_that_ended_hold_the_arm_where_asked_for(
+    group: ProcessGroup, client: Supervisor, bus: EmulatedServoBus, asked: str, then: str
+) -> None:
+    """It would fall, as it does by zeros that are meant."""
+    group.start_node("hardware_node", "hardware", {"port_name": bus.port, "zero_is_no_command": asked})
+    commander = Commander(client)
+    client.transition("hardware", "configure")
+    client.transition("hardware", "activate")
+    client.set_enabled("hardware", True)
+    commander.repeat(NAMES, [0.0] * 8, lambda: message(client).endswith(then), "the state")
+
+
+def test_a_controller_manager_without_a_controller_is_told_of_once(commander: Commander, node: Process) -> None:
+    seen: list[int] = []
+
+    def some_reports() -> bool:
+        report = commander.client.reports.pop("hardware", None)
+        seen.extend([1] if report else [])
+        return len(seen) > 3  # one a second
+
+    commander.repeat(NAMES, [float("nan")] * 8, some_reports, "reports")
+    assert node.log.read_text().count("joint_commands refused") == 1
 
 
 def test_commands_that_are_cut_off_are_refused(commander: Commander, node: Process) -> None:

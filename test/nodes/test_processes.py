@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dynid.errors import NodeError
 from dynid.nodes import processes
 from dynid.nodes.processes import Process, ProcessGroup
 
@@ -36,3 +37,30 @@ def test_a_child_begins_with_the_usual_handling_of_signals(tmp_path: Path) -> No
     while child.running:
         pass
     assert child.log.read_text().strip() == "True" and sys.executable
+
+
+BRIEF = """
+import os, rclpy
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+from dynid.nodes.common import set_middleware_defaults
+set_middleware_defaults()
+rclpy.init()
+node = Node("brief")
+def end(request, response):
+    node.destroy_node()
+    rclpy.shutdown()
+    os._exit(0)
+node.create_service(Trigger, "~/serve", end)
+rclpy.spin(node)
+"""
+
+
+def test_a_client_does_not_wait_for_a_node_that_has_ended(tmp_path: Path) -> None:
+    pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+    from dynid.nodes.supervisor import Supervisor
+
+    with ProcessGroup(tmp_path, {}) as group, Supervisor() as call:
+        group.start("brief", ["-c", BRIEF])
+        with pytest.raises(NodeError, match="the node of brief/serve ended before it answered"):
+            call.trigger("brief/serve", timeout_s=300.0)

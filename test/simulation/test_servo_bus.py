@@ -430,6 +430,24 @@ def test_both_names_of_the_command_are_one(tmp_path: Path, front_end: tuple[str,
     assert refused.returncode == 2 and refused.stderr.startswith("error: ") and "simulated-arm --help" in refused.stderr
 
 
+def test_that_of_a_launch_file_waits_until_its_driver_is_silent(tmp_path: Path) -> None:
+    """Launch may be killed, and all of its processes are told to end at once: the arm is lowered first."""
+    link = tmp_path / "ttyARM"
+    command = [sys.executable, "-c", SERVE, str(link), "ignore"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        client = opened(str(link), 3_000_000)
+        assert SDK.write1ByteTxRx(client, 2, 64, 1) == (COMM_SUCCESS, 0)
+        process.send_signal(signal.SIGTERM)
+        for _ in range(50):
+            assert SDK.ping(client, 2)[1] == COMM_SUCCESS
+        assert SDK.write1ByteTxRx(client, 2, 64, 0) == (COMM_SUCCESS, 0)
+        assert SDK.ping(client, 2)[1] == COMM_SUCCESS  # torque is off, and the driver has not left yet
+        client.closePort()
+        assert json.loads(process.stdout.read())["torque_enabled"] == [False] * 8
+        assert process.wait(10) == 0
+
+
 def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     link = tmp_path / "ttyARM"
     starter = (

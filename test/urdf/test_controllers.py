@@ -1,5 +1,7 @@
 """Parameters of the ros2_control controllers: names, claims, and gains that hold and move the simulated arm."""
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,3 +107,17 @@ def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_t
 def test_gains_that_are_too_high_are_noticed() -> None:
     _, torques = followed("upright", gain=20.0)
     assert torques[-500:].std(axis=0).max() > 0.5
+
+
+def test_no_integral_is_left_without_its_limit() -> None:
+    """ "none" ignores the clamp in Jazzy, and "legacy" is unknown to later versions: the default limits it in both."""
+    gains = parameters("joint_trajectory_controller")["gains"]
+    for name in ROBOT.joint_names:
+        assert "antiwindup_strategy" not in gains[name]
+        assert gains[name]["i_clamp_max"] == -gains[name]["i_clamp_min"] == gains[name]["i_clamp"] > 0.0
+
+
+def test_what_the_docs_say_of_limits_is_what_the_file_sets() -> None:
+    docs = Path(__file__).parents[2].joinpath("docs", "ros2.md").read_text(encoding="utf-8")
+    ignored = re.search(r"ignores these limits unless its parameter `enforce_command_limits` is true", docs) is not None
+    assert ignored is not parameters("controller_manager").get("enforce_command_limits", False)

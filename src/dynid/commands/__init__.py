@@ -21,6 +21,7 @@ COMMANDS = (
     "adaptive",
     "audit",
     "validate",
+    "feel",
     "posterior",
     "robot",
     "collect",

@@ -38,7 +38,8 @@ def single_state(q: Any, dq: Any, ddq: Any, phi: Any, tau: Any) -> int:
     return outside
 
 
-def _generate(model: ArmModel) -> Generated:
+def generate(model: ArmModel) -> Generated:
+    """The program that `single_state` runs."""
     arm = SymbolicArm(model)
     inputs = {"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}
     program = emit(inputs, {"phi": arm.phi}, {"tau": arm.inverse_dynamics(arm.ddq)}, row=1)
@@ -53,7 +54,7 @@ def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) 
     The function raises SafetyError where a chain joint is beyond +-RANGE, out of which its polynomials do not hold.
     """
     n, p, dry = model.axes, len(model.names), bool(model.dry_places)
-    kernel = load_kernels("single", model, lambda: _generate(model), [single_state]).single_state
+    kernel = load_kernels("single", model, lambda: generate(model), [single_state]).single_state
 
     def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
         tau = np.empty(n)

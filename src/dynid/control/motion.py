@@ -185,6 +185,15 @@ class MotionExecutor:
         self._feedback_again()
         self.phase, self._parts = None, []
 
+    def forget(self, stamp_ns: int) -> None:
+        """Torque went off: stop commanding it, or the arm would be pulled back when it is on again.
+
+        A motion under way ends as a cancelled one.
+        """
+        if self.moving and self.phase != "cancelled":
+            self.phases.append(("cancelled", stamp_ns))
+        self.release()
+
     def update(self, stamp_ns: int, q: FloatArray) -> MotionStep | None:
         """The torque of this cycle from the state q (n,) [rad] measured at `stamp_ns`; None where nothing is commanded.
 

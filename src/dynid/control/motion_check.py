@@ -8,7 +8,7 @@ import numpy as np
 from dynid.codegen.compile import compile_inverse_dynamics
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
-from dynid.hardware.safety.overload import LIMITED, OverloadModel
+from dynid.hardware.safety.overload import LIMITED, OverloadModel, reachable_speed
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -39,13 +39,13 @@ class MotionLimits:
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
     """The limits of a robot, accelerations (n,) [rad/s^2]; motors give `CURRENT_SHARE` of their current limits."""
     torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
-    return MotionLimits(robot.lower, robot.upper, robot.velocity_limits, acceleration, torque)
+    return MotionLimits(robot.lower, robot.upper, reachable_speed(robot), acceleration, torque)
 
 
 def position_and_speed(robot: Robot) -> "MotionCheck":
     """A check of positions and speeds alone."""
     anything = np.full(robot.size, np.inf)
-    return MotionCheck(robot, MotionLimits(robot.lower, robot.upper, robot.velocity_limits, anything, anything))
+    return MotionCheck(robot, MotionLimits(robot.lower, robot.upper, reachable_speed(robot), anything, anything))
 
 
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
@@ -163,7 +163,7 @@ class MotionCheck:
             raise SafetyError(
                 f"motion '{part.name}' refused: {self._names[joint]} carries {abs(current[row, joint]):.3f} A at "
                 f"{times[row]:.3f} s and would have used up {loads[row, joint]:.0%} of what makes its servo switch "
-                f"itself off; allowed is less than {LIMITED:.0%}: make it slower, or let the joint carry less"
+                f"itself off; allowed is less than {LIMITED:.0%}: let the joint carry less, or for a shorter time"
             )
         return np.asarray(loads[-1])
 

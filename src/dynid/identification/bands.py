@@ -21,6 +21,7 @@ from dynid.identification.prediction import Motion
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
+from dynid.model.model_file import TorqueDeviations
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
@@ -67,6 +68,19 @@ class TorqueBands:
 
     def _class_of(self, samples: Samples) -> NDArray[np.int64]:
         return np.searchsorted(np.array(CLASSES) * max(self.coulomb.slow_rad_s, 1e-3), np.abs(samples.dq))
+
+    def table(self) -> TorqueDeviations:
+        """What model.yaml states: root mean squares of the deviations over the samples of each class of speed."""
+        squares, classes = self.deviations(self.model, self.samples) ** 2, self._class_of(self.samples)
+        found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
+        for k, axis in np.ndindex(found.shape):
+            own = squares[classes[:, axis] == k, axis]
+            found[k, axis] = own.mean() if len(own) >= FEWEST else found[k, axis]
+        slow = max(self.coulomb.slow_rad_s, 1e-3)
+        return TorqueDeviations(
+            speeds_rad_s=tuple(slow * bound for bound in CLASSES),
+            deviations_nm=tuple(tuple(row) for row in np.sqrt(found).tolist()),
+        )
 
     def beside(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
         """A predicted motion of these samples with deviations."""

@@ -44,6 +44,7 @@ from dynid.model.identified import Model
 from dynid.model.model_file import (
     FrictionBlock,
     ModelFile,
+    TorqueDeviations,
     accepted_by,
     friction_block,
     parameter_rows,
@@ -80,6 +81,7 @@ class Identification:
         simulated: names of the recordings that are of a simulated arm.
         setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
         motion_history: looks and end of an adaptive run, for the report; {} of other motions.
+        deviations: by how much predicted torques may be off; None where nobody asked.
     """
 
     robot: Robot
@@ -101,6 +103,7 @@ class Identification:
     simulated: tuple[str, ...] = ()
     setup: tuple[SetupEstimate, ...] = ()
     motion_history: dict[str, Any] = field(default_factory=dict)
+    deviations: TorqueDeviations | None = None
 
     @property
     def base(self) -> BaseParameters:
@@ -129,6 +132,7 @@ class Identification:
             source=self.source,
             parameters=parameter_rows(self.model, self.base),
             friction_law=self._friction_block(),
+            torque_deviations=self.deviations,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
             provenance={
                 "dynid_version": __version__,
@@ -272,6 +276,7 @@ def identify(
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
         result,
+        deviations=bands.table(),
         motions=(*kept, *held_out.motions, *result.motions),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())

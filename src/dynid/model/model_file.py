@@ -91,6 +91,17 @@ class FrictionBlock(Strict):
     ladder: tuple[FrictionRung, ...] = ()
 
 
+class TorqueDeviations(Strict):
+    """By how much predicted torques of a sliding joint may be off, by classes of its speed.
+
+    speeds_rad_s: bounds of the classes, one fewer than classes.
+    deviations_nm: root mean squares of the deviations [N m], a row of all axes per class.
+    """
+
+    speeds_rad_s: tuple[Positive, ...]
+    deviations_nm: tuple[tuple[NonNegative, ...], ...]
+
+
 class ModelFile(Strict):
     """The schema of model.yaml.
 
@@ -109,6 +120,7 @@ class ModelFile(Strict):
     parameters: tuple[ParameterRow, ...]
     coulomb_friction: CoulombBlock | None = None
     friction_law: FrictionBlock | None = None
+    torque_deviations: TorqueDeviations | None = None
     standard: StandardFile | None = None
     verdict: tuple[Check, ...] = ()
     provenance: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -10,6 +11,7 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
+from dynid.hardware.loop.diagnostics import LOOP, TIMES_OFF
 from dynid.nodes.common import LATCHED, NEWEST
 
 ESTOP_TOPIC = "estop"
@@ -64,6 +66,20 @@ class EmergencyStop:
         if not self.pressed:
             return ""
         return f"the emergency stop is active (topic {ESTOP_TOPIC} is true): publish false, then clear the fault"
+
+
+class TorqueWatch:
+    """Listens to the hardware node's diagnostics; calls `went_off` where torque was switched off since the last one."""
+
+    def __init__(self, node: Node, went_off: Callable[[], None]) -> None:
+        self._times, self._went_off = "", went_off
+        node.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        values = {pair.key: pair.value for status in message.status if status.name == LOOP for pair in status.values}
+        before, self._times = self._times, values.get(TIMES_OFF, self._times)
+        if before and self._times != before:
+            self._went_off()
 
 
 class OneSource:

@@ -19,6 +19,7 @@ from dynid.nodes.domain import PrivateDomain, reserve_chain
 from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
 from dynid.robot import Robot
+from dynid.simulation.plant.motor import ALL
 
 PORT_TIMEOUT_S = 30.0
 STATES_TIMEOUT_S = 20.0
@@ -170,6 +171,8 @@ class Chain:
             parameters["clock_file"] = str(self._clock)
         if self.options.rate_hz:
             parameters["rate_hz"] = str(self.options.rate_hz)
+        if {"overload", ALL}.intersection(self.options.motor):
+            parameters["overload_limits"] = "true"  # these servos do switch themselves off
         if self.options.layout is not None:
             parameters |= self.options.layout.driver_parameters
         self.hardware = self._group.start_module(self.options.driver, "hardware", parameters)

@@ -2,13 +2,14 @@
 
 import contextlib
 import difflib
+import gc
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import rclpy
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
@@ -23,6 +24,7 @@ from rclpy.signals import SignalHandlerOptions
 from std_srvs.srv import Trigger
 
 from dynid.errors import DynidError, UnknownNameError
+from dynid.nodes.entry import ENDING, end_at_once
 from dynid.parent import end_with_parent, expected_parent
 
 # One second of 1 kHz messages: a subscriber that is held up for that long still loses nothing.
@@ -142,7 +144,7 @@ class StopFlag:
 
     def __init__(self) -> None:
         self.stopped = False
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # HUP: the terminal or the ssh line is gone
+        for number in ENDING:
             signal.signal(number, self._set)
 
     def _set(self, *_: object) -> None:
@@ -201,20 +203,33 @@ def refuse_unknown_parameters(node: Node) -> None:
         node.get_logger().warning(f"there is no parameter '{name}' here; known: {', '.join(known)}")
 
 
+def leave(code: int = 0) -> NoReturn:
+    """End a process whose work is done.
+
+    Python then handles no signal any more, and a second one would kill it: launch would report a node that died. A last
+    collection of all garbage would keep it for seconds on a busy host.
+    """
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    gc.freeze()
+    sys.exit(code)
+
+
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     """The main function of a node process: initialise, create, spin, and leave cleanly on SIGINT and SIGTERM.
 
     Ends the process with exit code 1 and one sentence where the node cannot be created.
     """
+    end_at_once()
     end_with_expected_parent()
     set_middleware_defaults()
-    stop = StopFlag()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     code = 0
     node = None
     try:
         node = create()
         refuse_unknown_parameters(node)
+        stop = StopFlag()
         spin_until(node, lambda: stop.stopped, events=events)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -225,4 +240,4 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
             node.destroy_node()
         with contextlib.suppress(RuntimeError):  # the context may be shut down already
             rclpy.shutdown()
-    sys.exit(code)
+    leave(code)

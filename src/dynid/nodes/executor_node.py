@@ -32,7 +32,7 @@ from dynid.control.self_collision import SelfCollision
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.model_file import load_model
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
 from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declare, run_node, serve_trigger, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
@@ -87,6 +87,7 @@ class ExecutorNode(Node):
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
+        TorqueWatch(self, self._on_torque_off)
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
@@ -224,6 +225,13 @@ class ExecutorNode(Node):
                 self._output.end()
         self._report.update(reason)
         self._poll()
+
+    def _on_torque_off(self) -> None:
+        if self._motion.active:
+            self._motion.forget(self._stamp_ns)
+            self._output.end()
+            self._report.update("torque was switched off")
+            self.get_logger().info("torque was switched off: the posture that was held is forgotten")
 
     def _poll(self) -> None:
         self._requests.preparation.poll()

@@ -36,6 +36,7 @@ from dynid.hardware.loop.diagnostics import (
 from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
 from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
+from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
 from dynid.nodes.common import (
@@ -50,7 +51,7 @@ from dynid.nodes.common import (
     string,
 )
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
-from dynid.robot import FloatArray, load_robot
+from dynid.robot import FloatArray, Robot, load_robot
 
 DIAGNOSTICS_S = 1.0
 STATE_POLL_S = 0.1  # a change of state is reported so soon
@@ -75,12 +76,22 @@ class HardwareNode(ManagedNode):
         declare(self, "take_over", False, "allow a start with torque on; torque goes off, so support the arm")
         declare(self, "reboot_servos", False, "allow rebooting servos that report a hardware error at startup")
         declare(self, "rate_hz", 0, "cycle rate: 1000, 500, 333 or 250 Hz; 0 takes the highest that the line allows")
+        declare(self, "overload_limits", False, "limit servos near their overload, whatever safety.yaml says")
         declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 for none")
         declare(
             self,
             "clock_file",
             "",
             "paused clock of a simulated arm, which stops while this node or the commander is late",
+        )
+        self._zero_ends = bool(
+            declare(
+                self,
+                "zero_is_no_command",
+                False,
+                "take efforts that are all zero for no command: a controller manager sends them when a controller ends",
+                fixed=True,
+            )
         )
         declare(self, "disable_cpu_idle", False, "disable CPU idle states while the arm is active, if permitted")
         self._arm: DynamixelArm | None = None
@@ -112,6 +123,11 @@ class HardwareNode(ManagedNode):
             raise SafetyError(f"{', '.join(late)}: takes effect at configure; clean the node up first")
 
     # -- lifecycle ---------------------------------------------------------------------------------------------
+
+    def _safety(self, robot: Robot) -> SafetySettings:
+        settings = load_safety(robot)
+        limits = settings.overload_limits or bool(self.get_parameter("overload_limits").value)
+        return settings.model_copy(update={"overload_limits": limits})
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Open the port, check and set up the servos."""
@@ -183,7 +199,7 @@ class HardwareNode(ManagedNode):
     def _start_loop(self, arm: DynamixelArm) -> None:
         self._loop = ControlLoop(
             arm,
-            SafetyGuard(arm.robot),
+            SafetyGuard(arm.robot, self._safety(arm.robot)),
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
@@ -250,11 +266,13 @@ class HardwareNode(ManagedNode):
         except DataError:
             command = None
         effort = None if command is None else command[1]["effort"]
-        if command is None or effort is None or not np.isfinite(effort).all():
-            self.get_logger().warning(
-                f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}",
-                throttle_duration_sec=1.0,
-            )
+        if effort is not None and self._zero_ends and not effort.any():
+            effort = np.full_like(effort, np.nan)
+        text = f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}"
+        if effort is not None and np.isnan(effort).all():  # as a controller manager sends between its controllers
+            self.get_logger().warning(text, once=True)
+        elif command is None or effort is None or not np.isfinite(effort).all():
+            self.get_logger().warning(text, throttle_duration_sec=1.0)
         if command is not None and effort is not None:
             # what is not finite, the guard takes for the end of the commands
             loop.set_command(effort, self._command_time(command[0]))

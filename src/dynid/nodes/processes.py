@@ -11,11 +11,11 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from dynid.errors import NodeError
+from dynid.nodes.entry import ENDING
 from dynid.parent import PARENT_VARIABLE
 
 GRACE_S = 20.0  # the hardware node lowers the arm first; in held time that takes longer
 LAST_LINES = 5
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Handler = Callable[[int, FrameType | None], object] | int
 
 

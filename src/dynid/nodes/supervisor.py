@@ -1,6 +1,5 @@
 """A client of the nodes: lifecycle transitions, services, parameters and the experiment's progress, with deadlines."""
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from dynid.errors import DataError, DynidError, NodeError, SafetyError
-from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, set_middleware_defaults
+from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, leave, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings, parse_settings
 
 START_TIMEOUT_S = 30.0
@@ -121,7 +120,7 @@ class Supervisor:
         """Call a service and return its response.
 
         Raises:
-            NodeError: the service does not appear or does not answer in time.
+            NodeError: the service does not appear, does not answer in time, or its node ends meanwhile.
         """
         new = service not in self._clients
         client = self._clients[service] = self.node.create_client(kind, service) if new else self._clients[service]
@@ -129,7 +128,11 @@ class Supervisor:
         if new:
             self._introduce(service.rpartition("/")[0])
         future = client.call_async(request)
-        self.wait(future.done, timeout_s, f"the answer of {service}")
+        self.wait(lambda: future.done() or not client.service_is_ready(), timeout_s, f"the answer of {service}")
+        if not future.done():
+            self._executor.spin_once(timeout_sec=0.05)  # its last words may have arrived meanwhile
+        if not future.done():
+            raise NodeError(f"the node of {service} ended before it answered")
         return future.result()
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
@@ -210,4 +213,5 @@ def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
             logger.info(work(call))
     except DynidError as error:
         logger.error(str(error))
-        sys.exit(1)
+        leave(1)
+    leave()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import BusError, SafetyError
+from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
@@ -75,6 +76,7 @@ class DynamixelArm:
         slow: what was read of slow values so far.
         simulated: whether the line is.
         watchdog_s: after which silence of the bus a servo stops by itself [s].
+        unseen: servos that hold their joints themselves.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
@@ -109,6 +111,7 @@ class DynamixelArm:
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
         self._torque_is_ours = False  # switched on by us, and not confirmed to be off
+        self.unseen = UnseenHold(self.bus, robot)
         self.cycle = StateCycle(self.bus)
         self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
         self._slow = SlowPoll(self.bus)
@@ -133,6 +136,7 @@ class DynamixelArm:
             options = replace(self.start, take_over=self.start.take_over or self._torque_is_ours)
             self.changed = start_up(self.bus, self.robot, options, simulated=self.simulated)
             self._torque_is_ours = False
+            self.unseen.forget()
             self.cycle.probe()
         except BaseException:
             self.bus.close()
@@ -142,9 +146,11 @@ class DynamixelArm:
         """Goal current 0, watchdog armed, torque on; confirmed by every servo, or torque is off again.
 
         Raises:
-            BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either.
+            BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either. Or
+                one that held its joint itself did not confirm current mode.
         """
         size = self.robot.size
+        self.unseen.end()
         self._torque_is_ours = True
         self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
         self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
@@ -163,24 +169,37 @@ class DynamixelArm:
     def disable(self) -> None:
         """Goal current 0, torque off, watchdog off; confirmed by every servo.
 
+        Servos that hold their joints unseen, and still do not answer, are left braking: nobody knows whether the arm
+        rests.
+
         Raises:
             BusError: a servo did not confirm, by name; the armed watchdog stops it when the bus falls silent.
         """
         size = self.robot.size
         unconfirmed: list[str] = []
+        brakes = self._brake_unseen()
+        off = [servo_id for servo_id, braking in zip(self.bus.servo_ids, brakes, strict=True) if not braking]
         for _ in range(CONFIRM_ATTEMPTS):
             self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
-            self.bus.sync_write(table.TORQUE_ENABLE, [0] * size)
+            self.bus.sync_write(table.TORQUE_ENABLE, [0] * len(off), off)
             unconfirmed = self._unconfirmed(0)
             if not unconfirmed:
                 self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
                 self._torque_is_ours = False
                 return
         who = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
-        raise BusError(
-            f"torque off was not confirmed by {who}; their watchdog stops them after {self.watchdog_s:.2f} s of bus "
-            "silence: switch the arm's power off"
-        )
+        rest = f"their watchdog stops them after {self.watchdog_s:.2f} s of bus silence"
+        if any(brakes):
+            rest = "those that hold their joints themselves now only brake them: support the arm"
+        raise BusError(f"torque off was not confirmed by {who}; {rest}: switch the arm's power off")
+
+    def _brake_unseen(self) -> list[bool]:
+        """Have servos that hold their joints unseen brake without current; which do, (n,): not those that answer."""
+        if not self.unseen.held.any():
+            return [False] * self.robot.size
+        _, answers = self.bus.sync_read(table.TORQUE_ENABLE)
+        self.unseen.brake()
+        return [bool(held) and not answer for held, answer in zip(self.unseen.held, answers, strict=True)]
 
     def close(self) -> None:
         """Zero current, torque off, position mode, and close the port; more than once does no harm.
@@ -259,6 +278,7 @@ class DynamixelArm:
         wanted = np.asarray(current_a, dtype=np.float64)
         if wanted.shape != (self.robot.size,) or not np.isfinite(wanted).all():
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
+        wanted = np.where(self.unseen.held, 0.0, wanted)
         counts = np.clip(np.rint(wanted / table.CURRENT_A_PER_COUNT), -self._caps, self._caps).astype(np.int64)
         self.cycle.write(counts)
         return table.current_from_counts(counts)

@@ -208,12 +208,13 @@ class ServoBus:
 
     # -- all servos at once ------------------------------------------------------------------------------------
 
-    def sync_write(self, register: Register, counts: Sequence[int]) -> None:
-        """Set a register of all servos at once, (n,) raw values; the servos do not confirm it."""
+    def sync_write(self, register: Register, counts: Sequence[int], servo_ids: Sequence[int] | None = None) -> None:
+        """Set a register of several servos at once, (n,) raw values, None is all; the servos do not confirm it."""
+        ids = self.servo_ids if servo_ids is None else servo_ids
+        if not ids:
+            return
         with self.line() as port:
-            port.send(
-                protocol.build_sync_write(self.servo_ids, register.address, [register.to_bytes(c) for c in counts])
-            )
+            port.send(protocol.build_sync_write(ids, register.address, [register.to_bytes(c) for c in counts]))
 
     def sync_read(self, register: Register) -> tuple[list[int], list[bool]]:
         """(raw values, whether read) of one register of all servos, each (n,).

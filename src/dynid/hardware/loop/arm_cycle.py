@@ -36,6 +36,7 @@ class ArmCycle:
 
     Attributes:
         torque_on: whether torque is on, or may be.
+        times_off: how often torque was switched off.
         last_result: the guard's last decision.
         pending_faults: faults that other threads found; taken up by the next cycle.
         answered_ns: when the last sample was answered and handed out, on the arm's monotonic clock [ns]; slow data are
@@ -54,6 +55,7 @@ class ArmCycle:
     ) -> None:
         self.arm, self.guard, self._meter = arm, guard, meter
         self.torque_on = False
+        self.times_off = 0
         self.last_result = GuardResult(np.zeros(arm.robot.size), ())
         self.pending_faults: deque[str] = deque()
         self.watch = ServoWatch(arm.robot, feedback_timeout_s, guard.settings.fault_deg_c)
@@ -124,6 +126,7 @@ class ArmCycle:
         self.watch.note(sample.valid, began_ns)
         self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
         self._find_faults(sample, now_ns)
+        self._have_unseen_held(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
         missing_s = self.watch.missing_s(now_ns)
@@ -131,6 +134,8 @@ class ArmCycle:
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
+        if self.torque_on and self.arm.unseen.held.any():
+            self.arm.unseen.step(self.guard.strength, self._step_s)
         self._applied_a = applied
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
@@ -197,7 +202,7 @@ class ArmCycle:
         """Torque off when the guard does not need it any more; BusError if that is not confirmed."""
         if self.torque_on and not self.guard.torque_needed:
             self.arm.disable()
-            self.torque_on = False
+            self.torque_on, self.times_off = False, self.times_off + 1
             if self.guard.state is GuardState.STOPPING:
                 self.guard.handle(GuardEvent.STOPPED)
 
@@ -233,14 +238,23 @@ class ArmCycle:
         if not text and (loaded := self.guard.overloaded()).any():  # holding it would trip the servo: let down at once
             self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
-            # also where nobody answers: writes may still arrive, and an arm that is held by its last known load falls
-            # less often, and less fast, than one without current
             self.guard.fault(text)
         elif self._last is not None and sample.complete and self._meter.cycles % self._suspected_every == 0:
             undriven = self.watch.undriven(self._last[1], sample.current_a)
             if undriven is not None:
                 self.arm.poll_torque(undriven)
                 self._find_slow_faults()
+
+    def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
+        """Where nobody answers, have the servos hold their joints themselves, which nobody here can.
+
+        Not where one is silent among others: it may be booting, and shall stay without current then.
+        """
+        if self.torque_on and not self.arm.unseen.held.any() and self.watch.silence(now_ns):
+            silent = self.watch.silent(now_ns)
+            if silent.all():
+                self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_brake_s)
+                self.guard.unseen_are_held()
 
     def _find_slow_faults(self) -> None:
         if not self.torque_on:

@@ -98,6 +98,11 @@ class ControlLoop:
         """The guard's last decision."""
         return self._cycle.last_result
 
+    @property
+    def times_off(self) -> int:
+        """How often torque was switched off."""
+        return self._cycle.times_off
+
     def start(self) -> None:
         """Start the loop; torque stays off until `enable`. A loop runs once; a second start raises SafetyError."""
         if self._thread is not None:

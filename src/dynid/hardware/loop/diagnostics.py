@@ -27,6 +27,7 @@ TOLD_BY = (
 )
 OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
 COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
+TIMES_OFF = "times_torque_off"  # key of the loop's status: how often torque was switched off
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
 FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
@@ -76,6 +77,7 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
         "states_published": str(published),
         "last_state_stamp_ns": str(last_stamp_ns),
         COMMANDERS: str(commanders),
+        TIMES_OFF: str(loop.times_off),
     }
     level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
     if loop.guard.stop_text:

@@ -87,6 +87,15 @@ class SafetyGuard:
         """Whether torque must stay on: while enabled, and while a stop is under way."""
         return self.state is GuardState.ENABLED or not self._stop.done
 
+    @property
+    def strength(self) -> float:
+        """How much of what holds the arm remains, 1 to 0; less than 1 only in a stop."""
+        return 1.0 if self._stop.done else self._stop.strength
+
+    def unseen_are_held(self) -> None:
+        """From now on, in this stop, servos that are not read hold their joints, and let them down slowly."""
+        self._stop.unseen_are_held()
+
     def handle(self, event: GuardEvent) -> GuardState:
         """Move to the next state.
 

@@ -204,11 +204,17 @@ class StopSequence:
         self._settings = settings
         self.done, self.rested, self.strength, self.cushion = True, True, 1.0, 1.0
         self._elapsed_s = self._still_s = self._hold_s = 0.0
+        self._unseen_s = settings.stop_time_s
 
     def begin(self, hold_s: float) -> None:
         """Start; the arm is held for at least `hold_s` [s]."""
         self.done, self.rested, self.strength, self.cushion, self._hold_s = False, False, 1.0, 1.0, hold_s
         self._elapsed_s = self._still_s = 0.0
+        self._unseen_s = self._settings.stop_time_s
+
+    def unseen_are_held(self) -> None:
+        """Joints that are not read are lowered slowly, too: there is no hurry."""
+        self._unseen_s = self._settings.longest_stop_s
 
     def end(self) -> None:
         """There is nothing to stop any more."""
@@ -236,5 +242,5 @@ class StopSequence:
             self.cushion = max(0.0, self.cushion - TAKEN_BACK * step_s / settings.lower_s)
         let_down = self.strength <= 0.0 and (self.cushion <= 0.0 or not leaning)
         self.rested = dwelt and (unloaded or let_down)
-        longest_s = settings.longest_stop_s if seen else settings.stop_time_s
+        longest_s = settings.longest_stop_s if seen else self._unseen_s
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S

@@ -97,6 +97,15 @@ def load_motors(robot: Robot) -> tuple[Motor, ...] | None:
     return tuple(models[str(joint.servo_model)] for joint in robot.file.joints)
 
 
+def reachable_speed(robot: Robot) -> FloatArray:
+    """How fast each joint can be, (n,) [rad/s]: the robot's limit, at most the motor's speed without load."""
+    motors = load_motors(robot)
+    if motors is None:
+        return robot.velocity_limits
+    unloaded = [one.winding.supply_v / one.winding.back_emf_v_s_rad for one in motors]
+    return read_only(np.minimum(robot.velocity_limits, unloaded))
+
+
 @dataclass(frozen=True, eq=False)
 class OverloadModel:
     """The law for n servos: squares of nominal currents [A^2], and what trips [A^2 s], (n,) each."""

@@ -52,7 +52,7 @@ class ServoWatch:
         """The fault of servos that were silent for too long, '' without one."""
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
             return ""
-        silent = self._silent(now_ns)
+        silent = self.silent(now_ns)
         if silent.all():
             return f"no reply for {self._timeout_s} s from any servo: is the cable plugged in and the power on?"
         if not silent.any():  # now this one, now that one
@@ -60,7 +60,8 @@ class ServoWatch:
             return f"no complete reading of all servos for {self._timeout_s} s; the last ones missed {names}"
         return f"no reply for {self._timeout_s} s from {self.names(silent)}"
 
-    def _silent(self, now_ns: int) -> NDArray[np.bool_]:
+    def silent(self, now_ns: int) -> NDArray[np.bool_]:
+        """Which servos have not answered for too long, (n,)."""
         return now_ns - self._answered_ns > self._timeout_s * 1e9
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:

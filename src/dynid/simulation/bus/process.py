@@ -46,20 +46,22 @@ def serve(
         robot, plant, link, baudrate, wire_time, lock_step, faults, adapter: see `EmulatedServoBus`.
         clock: new file for the paused clock, which stops while the driver is late; removed at the end.
         ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
-            down; the bus then ends by SIGTERM or with its parent.
+            down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
     """
     end_with_parent(expected_parent() or os.getppid())
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either
         signal.signal(number, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: sys.exit(0))
     with _held_time(clock) as page:
         timing: dict[str, Any] = {"wire_time": wire_time, "lock_step": lock_step, "clock": page, "adapter": adapter}
         bus = EmulatedServoBus(robot, plant, baudrate=baudrate, link=link, faults=faults, **timing)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: bus.stop())
+            signal.signal(number, lambda *_: bus.stop_after_driver() if ignore_interrupt else bus.stop())
         if link is not None:
             signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
             signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))
-        signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: bus.stop())
+        if not ignore_interrupt:
+            signal.signal(signal.SIGINT, lambda *_: bus.stop())
         try:
             print(bus.port, flush=True)
             bus.run()

@@ -33,6 +33,8 @@ from dynid.simulation.servo.trace import TracedArm
 BITS_PER_BYTE = 10  # start, eight data bits, stop
 IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
+# A driver that sends nothing for so long has closed the port; with torque on, it may be one on a busy host.
+SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
 # When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # by so much a sleep may end too late; the rest of the time is waited for awake
@@ -107,7 +109,7 @@ class EmulatedServoBus:
         self._late: list[tuple[float, bytes]] = []  # what goes out later: (when, bytes)
         self._trace = plant if isinstance(plant, TracedArm) else None
         self._terminal = ServoTerminal(link)
-        self._pulled = self._stopped = self._closed = False
+        self._pulled = self._stopped = self._leaving = self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
 
@@ -126,7 +128,7 @@ class EmulatedServoBus:
                 arrival_s = self._line_s()  # the plant's computing time runs while the bytes are on the wire
                 if not self.lock_step:
                     start_s = self._catch_up(start_s)
-                if self._stopped:
+                if self._stopped or (self._leaving and not self._is_driven(arrival_s)):
                     return
                 if self._wake_read in ready:
                     os.read(self._wake_read, 64)
@@ -143,6 +145,15 @@ class EmulatedServoBus:
         """Make `run` return; callable from a signal handler or another thread."""
         self._stopped = True
         self._wake()
+
+    def stop_after_driver(self) -> None:
+        """Make `run` return as soon as nobody talks to the servos any more."""
+        self._leaving = True
+        self._wake()
+
+    def _is_driven(self, now_s: float) -> bool:
+        torque_on = self.chain.torque_on
+        return now_s - self._last_arrival_s < (SILENCE_WITH_TORQUE_S if torque_on else SILENCE_S)
 
     def pull(self, pulled: bool = True) -> None:
         """Pull the cable, or plug it in again; callable from a signal handler or another thread."""

@@ -62,6 +62,12 @@ class SteppedArm:
         self._rows = {name: np.zeros((0, robot.size)) for name in RECORDS}
         self._stamps = np.zeros(0, dtype=np.int64)
         self.stamp_ns = 0
+        self._seen_position = np.zeros(robot.size)
+
+    @property
+    def position(self) -> FloatArray:
+        """What the encoders said last, (n,) [rad]; zeros before the first measurement."""
+        return self._seen_position
 
     def _grow(self) -> None:
         """Room for another block of cycles; its noise and stamps are drawn with it."""
@@ -89,7 +95,8 @@ class SteppedArm:
             rows["dq"],
         )
         self.stamp_ns = int(self._stamps[self._count])
-        return np.asarray(self._rows["position"][self._count])
+        self._seen_position = np.asarray(rows["position"][self._count])
+        return self._seen_position
 
     def command(
         self, tau: FloatArray, push: FloatArray | None = None, reference: tuple[FloatArray, ...] | None = None

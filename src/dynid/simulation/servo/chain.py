@@ -7,10 +7,11 @@ import numpy as np
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import BROADCAST_ID, MAX_SERVO_ID, Instruction, Packet, build_fast_reply, build_status
-from dynid.robot import Robot
-from dynid.simulation.plant.interface import Plant
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.plant.interface import Plant, PlantReading
 from dynid.simulation.plant.motor import Motors
 from dynid.simulation.servo.instructions import GROUP_READS, RESET_ALL, bulk_writes, carry_out, sync_writes
+from dynid.simulation.servo.own_loops import OwnLoops
 from dynid.simulation.servo.servo import Servo
 from dynid.simulation.servo.unstated import Unstated
 
@@ -66,6 +67,7 @@ class ServoChain:
         self._followers: dict[int, list[Servo]] = {}  # by secondary id
         self._axis_servos = [self.servos[servo_id] for servo_id in robot.servo_ids]
         self._drive_counts: list[int] = []
+        self._own_loops, self._self_controlled = OwnLoops(robot), list[int]()
         self._last_instruction_s = 0.0
         self._cut_off: set[int] = set()
         self._cut_s = float("inf")
@@ -77,6 +79,8 @@ class ServoChain:
         remaining = duration_s
         while remaining > 0.0:
             step = min(remaining, LONGEST_STEP_S)
+            if self._self_controlled:
+                self._control_themselves(step)
             self.plant.advance(step)
             self.time_s += step
             remaining -= step
@@ -162,6 +166,11 @@ class ServoChain:
         twin.set(table.ID, other_id)
         self.twins[other_id] = twin
 
+    @property
+    def torque_on(self) -> bool:
+        """Whether a servo has its torque on."""
+        return any(servo.torque_enabled for servo in self._axis_servos)
+
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
         """Present and past commands to the motors: for the proof that an arm was left without current."""
         unit = table.CURRENT_A_PER_COUNT
@@ -208,7 +217,7 @@ class ServoChain:
             for servo_id, count in _GOAL_BLOCK.iter_unpack(payload[4:]):
                 for servo in self._receivers(servo_id):
                     servo.write_goal_current(count)
-            self._update_drive()
+            self._drive()
             if self.lock_step:
                 self.advance(self.robot.file.bus.cycle_s)
 
@@ -274,7 +283,7 @@ class ServoChain:
         error, data = twin.read(*block)
         return superposed(frame, build_status(frame[4], error | twin.alert, data))
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> PlantReading:
         """Put the plant's present state into the servos' registers."""
         reading = self.plant.measure()
         counts = zip(
@@ -290,17 +299,37 @@ class ServoChain:
         if self._motors is not None:
             for servo, deg_c in zip(self._axis_servos, self._motors.temperature_deg_c.round().tolist(), strict=True):
                 servo.set(table.PRESENT_TEMPERATURE, int(deg_c))
+        return reading
 
     def _update_drive(self) -> None:
+        """After anything but a goal current: which servos find their currents themselves, and what is commanded."""
+        controlled = [axis for axis, servo in enumerate(self._axis_servos) if servo.controls_itself]
+        if controlled != self._self_controlled:
+            for axis in set(self._self_controlled) - set(controlled):
+                self._own_loops.forget(axis)
+            self._self_controlled, self._drive_counts = controlled, []
+        self._drive()
+
+    def _drive(self) -> None:
         """Hand the motors' currents to the plant when one has changed."""
         servos = self._axis_servos
         self._shortest_watchdog_s = min(servo.watchdog_s for servo in servos)
         counts = [servo.drive_current_count for servo in servos]
         if counts != self._drive_counts:
             self._drive_counts = counts
-            current_a = table.current_from_counts(np.array(counts))
-            np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
-            self.plant.set_currents(current_a)
+            self._set_currents(table.current_from_counts(np.array(counts)))
+
+    def _control_themselves(self, step_s: float) -> None:
+        """The currents of the next millisecond where servos find them themselves."""
+        dq = self._refresh().dq
+        current_a = table.current_from_counts(np.array(self._drive_counts))
+        for axis in self._self_controlled:
+            current_a[axis] = self._own_loops.current(axis, self._axis_servos[axis], float(dq[axis]), step_s)
+        self._set_currents(current_a)
+
+    def _set_currents(self, current_a: FloatArray) -> None:
+        np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
+        self.plant.set_currents(current_a)
 
     def _trip_watchdogs(self) -> None:
         for servo in self._axis_servos:

@@ -1,7 +1,7 @@
 """One emulated X-series servo: its control table and the rules for reading and writing it.
 
 Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; what they leave open is a switch
-of `Unstated`. Only current mode drives the motor; in any other mode the emulated motor carries no current.
+of `Unstated`. What flows in other modes than current mode is in `own_loops`.
 """
 
 import struct
@@ -72,6 +72,7 @@ class Servo:
         self.torque_was_enabled = self.shut_down = False
         self.registered: tuple[int, bytes] | None = None
         self._turns: int | None = None
+        self._take_goal = False  # whether the next position that is read becomes the goal
         self._offset = 0
         self._shifted = True  # whether present values differ from the shaft's
         self.factory_reset(())
@@ -101,6 +102,7 @@ class Servo:
         self._reset_goals()
         self.forget_turns()
         self.set(table.TORQUE_ENABLE, startup & _TORQUE_AT_START)
+        self._take_goal = self.torque_enabled and self.unstated.torque_on_holds
         self.torque_was_enabled |= self.torque_enabled
 
     def store_backup(self) -> None:
@@ -142,6 +144,16 @@ class Servo:
     def alert(self) -> int:
         """The alert bit of the status error byte, or 0."""
         return table.ALERT_BIT if self.bytes[table.HARDWARE_ERROR_STATUS.address] else 0
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the registers count against the shaft."""
+        return bool(self.bytes[_DRIVE_MODE_AT] & _REVERSED)
+
+    @property
+    def controls_itself(self) -> bool:
+        """Whether torque is on in another than current mode: the servo finds its current itself."""
+        return bool(self.bytes[_TORQUE_AT]) and self.bytes[_MODE_AT] != table.CURRENT_MODE
 
     @property
     def drive_current_count(self) -> int:
@@ -193,6 +205,9 @@ class Servo:
             position_count = shaft - self._turns + self._offset
             self._shifted = bool(sign < 0 or self._turns or self._offset)
         _STATE.pack_into(self.bytes, table.STATE_ADDRESS, current_count, velocity_count, position_count)
+        if self._take_goal:
+            self._take_goal = False
+            self.set(table.GOAL_POSITION, position_count)
         _INT16.pack_into(self.bytes, _TICK_AT, tick_ms)
 
     def forget_turns(self) -> None:
@@ -229,13 +244,16 @@ class Servo:
         mode_before, torque_before = self.get(table.OPERATING_MODE), self.torque_enabled
         for register, value in writes:
             self.set(register, value)
+            self._take_goal = self._take_goal and register is not table.GOAL_POSITION
         if self.get(table.OPERATING_MODE) != mode_before:
             self._change_mode()
         by_goal = self.bytes[_DRIVE_MODE_AT] & _TORQUE_BY_GOAL and not self.shut_down
         if by_goal and any(register in _GOALS for register, _ in writes):
             self.set(table.TORQUE_ENABLE, 1)
-        if self.torque_enabled and not torque_before and self.bytes[_MODE_AT] == table.POSITION_MODE:
-            self.forget_turns()
+        if self.torque_enabled and not torque_before:
+            if self.bytes[_MODE_AT] == table.POSITION_MODE:
+                self.forget_turns()
+            self._take_goal = self.unstated.torque_on_holds
         self.torque_was_enabled |= self.torque_enabled
         return 0
 

@@ -17,6 +17,8 @@ class Unstated:
         goals_survive_trip: when the watchdog is cleared, the goals from before it tripped are in force again.
         registered_at_once: a reg write is checked when it arrives; else only when the action comes.
         reset_with_torque: a factory reset is carried out although torque is on.
+        torque_on_holds: a servo that controls its position takes the present one as goal when torque comes on; else it
+            goes to the goal in its register.
         new_id_answers: the confirmation of an ID change has the new ID; else the old one.
     """
 
@@ -27,4 +29,5 @@ class Unstated:
     goals_survive_trip: bool = True
     registered_at_once: bool = True
     reset_with_torque: bool = False
+    torque_on_holds: bool = True
     new_id_answers: bool = False

@@ -1,0 +1,53 @@
+"""`dynid benchmark feel`: contact without a sensor, weighing, and hand guiding, on the simulated arm in lock-step."""
+
+from typing import Annotated, Any
+
+import typer
+
+from benchmarks.commands.figures import figure_table
+from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
+from dynid.commands.terminal import print_json, stages, stderr, stdout
+
+
+def feel(
+    robot: RobotOption = DEFAULT_ROBOT,
+    places: Annotated[int, typer.Option(min=1, help="Pulls at the tool per force, moving and still.")] = 50,
+    minutes: Annotated[float, typer.Option(min=0.05, help="Motion without contact, for false alarms.")] = 10.0,
+    payloads: Annotated[int, typer.Option(min=1, help="Motions per held mass.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Pull at the tool of the simulated arm, let it weigh what it holds, and lead it by hand; all nuisances are on.
+
+    Figures are those of an identified model; `..._nominal` are those of the CAD model without friction, with the same
+    thresholds. Exit code 1 where a bar is missed; null is a force that was not found surely.
+    """
+    from benchmarks.contact.feel import benchmark_feel, missed
+    from dynid.robot import load_robot
+
+    with stages("benchmark", 15) as begin:
+        figures = benchmark_feel(load_robot(robot), places, minutes, payloads, begin)
+    if as_json:
+        print_json(figures)
+    else:
+        stdout().print(_table(figures))
+    if reasons := missed(figures):
+        for reason in reasons:
+            stderr().print(reason)
+        raise typer.Exit(1)
+
+
+def _table(figures: dict[str, Any]) -> Any:
+    table = figure_table("feel", figures)
+    for joint, ratio in figures["push_ratio"].items():
+        table.add_row(f"push with help over push without, {joint}", f"{ratio:.2f}")
+    for state, rows in figures["by_force"].items():
+        for size, one in rows.items():
+            shares = f"{100 * one['found_share']:.0f} %, within 20 ms {100 * one['found_in_20_ms_share']:.0f} %"
+            median = "-" if one["median_ms"] is None else f"{one['median_ms']:.0f} ms"
+            table.add_row(f"{size} N, {state}: found", f"{shares}, median {median}; force RMS {one['rms_n']:.2f} N")
+    return table
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(feel)

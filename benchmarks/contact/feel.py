@@ -1,0 +1,89 @@
+"""All figures of `dynid benchmark feel`, and which bars they miss."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contact.feeling import benchmark_feeling
+from benchmarks.contact.scenes import IDENTIFICATION, PROFILE, Scene
+from benchmarks.contact.weighing import benchmark_weighing
+from benchmarks.speed.hand_push import pushes
+from dynid.control.model_laws import GravityCompensation
+from dynid.robot import Robot
+
+GUIDED_SEED, MARGIN_RAD = 9000, 0.4
+BARS = {
+    "detect_ms": 20.0,
+    "false_alarms": 0.0,
+    "force_rms_still_n": 1.0,
+    "force_rms_moving_n": 2.0,
+    "payload_error_g": 10.0,
+}
+PUSH_BAR = 0.5
+
+
+def push_ratios(scene: Scene) -> tuple[dict[str, float], dict[str, float]]:
+    """The push that leads each joint with help against friction [N m], and its ratio to that without."""
+    robot, settings = scene.robot, scene.settings
+    pose = scene.excitation.trajectory(IDENTIFICATION, PROFILE).waypoints[1]
+    pose = np.clip(pose, robot.lower + MARGIN_RAD, robot.upper - MARGIN_RAD)
+    before, after = (
+        pushes(
+            robot,
+            GravityCompensation(scene.identified, scene.dynamics, share),
+            settings.pseudo_differentiation_s,
+            mount=None,
+            seed=GUIDED_SEED,
+            pose=pose,
+        )
+        for share in (0.0, settings.friction_share)
+    )
+    names = robot.joint_names
+    return dict(zip(names, after.tolist(), strict=True)), dict(zip(names, (after / before).tolist(), strict=True))
+
+
+def benchmark_feel(
+    robot: Robot, places: int, minutes: float, payloads: int, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Every figure; `..._nominal` are of the nominal model.
+
+    Args:
+        robot: the robot.
+        places: pulls per force, of a moving and of a still arm.
+        minutes: of motion without contact.
+        payloads: motions per mass.
+        progress: is called with the progress.
+
+    Raises:
+        DataError: no model was accepted.
+    """
+    progress("identifying")
+    scene = Scene.of(robot)
+    felt = benchmark_feeling(scene, places, minutes, progress)
+    held = benchmark_weighing(scene, payloads, progress)
+    progress("leading by hand")
+    push, ratio = push_ratios(scene)
+    own, nominal = felt[0] | held[0], felt[1] | held[1]
+    return (
+        {key: own[key] for key in BARS}
+        | {f"{key}_nominal": nominal[key] for key in BARS}
+        | {key: value for key, value in own.items() if key not in BARS}
+        | {"push_nm": push, "push_ratio": ratio, "friction_share": scene.settings.friction_share}
+        | {"by_force_nominal": nominal["by_force"]}
+    )
+
+
+def missed(figures: dict[str, Any]) -> list[str]:
+    """The bars that figures of `benchmark_feel` miss, a sentence each."""
+    found = [
+        f"{key} is {'null' if figures[key] is None else format(figures[key], '.3g')}, required at most {bar:g}"
+        for key, bar in BARS.items()
+        if figures[key] is None or not figures[key] <= bar
+    ]
+    found += [
+        f"the push that leads {joint} is {ratio:.2f} of that without help, required at most {PUSH_BAR:g}"
+        for joint, ratio in figures["push_ratio"].items()
+        if not ratio <= PUSH_BAR
+    ]
+    return found

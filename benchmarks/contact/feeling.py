@@ -1,0 +1,185 @@
+"""How soon, how surely and how exactly an arm feels forces at its tool; and how often it feels one that is not there.
+
+Forces have random directions. A moving arm runs the validation motions under computed torque and is pulled about once a
+second; a still arm is put down at a random pose, held there, and pulled. Both senses, that of the identified model and
+that of the nominal one without friction, feel the same runs with the same thresholds.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from benchmarks.contact.scenes import PROFILE, Scene, Touched
+from dynid.contact.feel import ContactSense
+from dynid.errors import SafetyError
+from dynid.robot import FloatArray
+
+FORCES_N = (2.0, 5.0, 10.0)
+MOTIONS = ("V01", "V02", "V03")
+PULL_S, JUDGED_S, APART_S, SETTLED_S = 0.3, 0.15, 0.6, 0.8
+SOON_MS, SURELY = 20.0, 0.95
+INNER = 0.8  # of the joint ranges, where the arm is put down
+MOVING_SEED, STILL_SEED, FREE_SEED, DIRECTION_SEED = 1000, 2000, 3000, 77  # the model's recording has another
+
+
+@dataclass(frozen=True, eq=False)
+class Pulls:
+    """What two senses felt of pulls: first alarms [ms], infinite where none came, and RMS errors [N], (pulls, 2)."""
+
+    found_ms: FloatArray
+    error_n: FloatArray
+
+    def figures(self, which: int) -> dict[str, Any]:
+        """Of the identified model (0) or the nominal one (1)."""
+        found, error = self.found_ms[:, which], self.error_n[:, which]
+        seen = found[np.isfinite(found)]
+        return {
+            "pulls": len(found),
+            "found_share": float(np.isfinite(found).mean()),
+            "found_in_20_ms_share": float((found <= SOON_MS).mean()),
+            "median_ms": float(np.median(seen)) if len(seen) else None,
+            "surely_ms": _finite(float(np.sort(found)[int(np.ceil(SURELY * len(found))) - 1])),
+            "rms_n": float(np.sqrt(np.mean(error**2))),
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def pulled(run: Touched, force: FloatArray, seconds: float) -> tuple[FloatArray, FloatArray]:
+    """Pull for a while: first alarm of each sense [ms], and the RMS error of its force at the end [N].
+
+    A run that the safety of the executor ends counts up to there.
+    """
+    senses, begin = run.senses, run.time_s
+    found, squares, judged = np.full(len(senses), np.inf), np.zeros(len(senses)), 0
+    try:
+        for _ in range(round(seconds / run.cycle_s)):
+            felt = run.cycle(force)
+            passed = run.time_s - begin
+            found = np.where(np.isinf(found) & felt, 1e3 * passed, found)
+            if passed > seconds - JUDGED_S:
+                squares += [float(((sense.force()[0] - force) ** 2).sum()) for sense in senses]
+                judged += 1
+    except SafetyError:
+        pass
+    return found, np.sqrt(squares / judged) if judged else np.full(len(senses), np.nan)
+
+
+def directions(size_n: float) -> Iterator[FloatArray]:
+    """Forces of one size, (3,) [N]."""
+    random = np.random.default_rng([DIRECTION_SEED, round(10 * size_n)])
+    while True:
+        one = random.normal(size=3)
+        yield size_n * one / np.linalg.norm(one)
+
+
+def runs(scene: Scene, senses: Sequence[ContactSense], first_seed: int) -> Iterator[Touched]:
+    """Arms that begin the validation motions in turn, each with a seed of its own."""
+    for number in count():
+        run = Touched(scene, senses, first_seed + number)
+        motion = scene.excitation.trajectory(MOTIONS[number % len(MOTIONS)], PROFILE)
+        run.motion.begin(motion, run.plant.measure(), run.plant.stamp_ns)
+        run.plant.command(np.zeros(scene.robot.size))
+        yield run
+
+
+def _gathered(rows: list[tuple[FloatArray, FloatArray]]) -> Pulls:
+    kept = [row for row in rows if np.isfinite(row[1]).all()]
+    return Pulls(np.array([row[0] for row in rows]), np.array([row[1] for row in kept]))
+
+
+def moving(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int) -> Pulls:
+    """Pulls while the arm moves."""
+    rows: list[tuple[FloatArray, FloatArray]] = []
+    forces, random = directions(size_n), np.random.default_rng(DIRECTION_SEED)
+    for run in runs(scene, senses, MOVING_SEED):
+        while len(rows) < places:
+            free = APART_S + random.uniform(0.0, 0.4) + (1.5 if run.time_s < 1.0 else 0.0)
+            try:
+                for _ in range(round(free / run.cycle_s)):
+                    run.cycle()
+            except SafetyError:
+                break
+            if run.motion.phase not in ("approach", "trajectory", "rest"):
+                break
+            rows.append(pulled(run, next(forces), PULL_S))
+        if len(rows) >= places:
+            return _gathered(rows)
+    raise AssertionError("runs never end")
+
+
+def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int) -> Pulls:
+    """Pulls at an arm that is held."""
+    lower, upper = scene.excitation.limits(PROFILE)
+    random, forces = np.random.default_rng(STILL_SEED), directions(size_n)
+    rows = []
+    for number in range(places):
+        q0 = 0.5 * (lower + upper) + INNER * random.uniform(-0.5, 0.5, len(lower)) * (upper - lower)
+        run = Touched(scene, senses, STILL_SEED + number, q0)
+        run.start()
+        for _ in range(round(SETTLED_S / run.cycle_s)):
+            run.cycle()
+        rows.append(pulled(run, next(forces), PULL_S + JUDGED_S))
+    return _gathered(rows)
+
+
+def false_alarms(scene: Scene, senses: Sequence[ContactSense], minutes: float) -> tuple[list[int], float]:
+    """Alarms of every sense in so long of validation motions, and the largest share of a threshold that was reached."""
+    felt, before, left, nearest = [0] * len(senses), [False] * len(senses), minutes * 60.0, 0.0
+    for run in runs(scene, senses, FREE_SEED):
+        while run.motion.phase != "done" and left > 0.0:
+            now = run.cycle()
+            left -= run.cycle_s
+            felt = [one + (a and not b) for one, a, b in zip(felt, now, before, strict=True)]
+            before = now
+            with np.errstate(invalid="ignore"):
+                share = np.abs(senses[0].observer.torque) / senses[0].bars.threshold
+            nearest = max(nearest, float(np.nan_to_num(share).max()))
+        if left <= 0.0:
+            return felt, nearest
+    raise AssertionError("runs never end")
+
+
+def benchmark_feeling(
+    scene: Scene, places: int, minutes: float, progress: Callable[[str], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures with the identified model, and with the nominal one."""
+    senses = scene.senses()
+    found: dict[str, dict[str, Pulls]] = {"moving": {}, "still": {}}
+    for size in FORCES_N:
+        progress(f"pulling at a moving arm with {size:g} N")
+        found["moving"][f"{size:g}"] = moving(scene, senses, size, places)
+        progress(f"pulling at a still arm with {size:g} N")
+        found["still"][f"{size:g}"] = still(scene, senses, size, places)
+    progress("moving freely")
+    alarms, nearest = false_alarms(scene, senses, minutes)
+    both = []
+    for which in (0, 1):
+        figures = {state: {size: one.figures(which) for size, one in rows.items()} for state, rows in found.items()}
+        slowest = [figures[state]["2"]["surely_ms"] for state in figures]
+        rms = {
+            state: float(np.sqrt(np.mean(np.concatenate([one.error_n[:, which] for one in rows.values()]) ** 2)))
+            for state, rows in found.items()
+        }
+        both.append(
+            {
+                "detect_ms": None if None in slowest else max(slowest),
+                "false_alarms": alarms[which],
+                "force_rms_still_n": rms["still"],
+                "force_rms_moving_n": rms["moving"],
+                "by_force": figures,
+                "smallest_n_in_20_ms": {
+                    state: next(
+                        (float(size) for size, one in rows.items() if one["found_in_20_ms_share"] >= SURELY), None
+                    )
+                    for state, rows in figures.items()
+                },
+            }
+        )
+    both[0]["nearest_to_false_alarm"] = nearest
+    return both[0], both[1]

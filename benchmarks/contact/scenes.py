@@ -1,0 +1,140 @@
+"""The simulated arm under computed torque, touched at its tool, with several senses that feel along.
+
+All nuisances and the friction of its gears are on. A force F at the tool is J(q)' F at the joints, by pinocchio's
+Jacobian at the true positions. Every sense gets the same encoder positions and torque commands.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pinocchio
+
+from dynid.contact.feel import ContactSense
+from dynid.control.arm_controller import ArmController
+from dynid.control.control_model import ControlModel, from_model_file
+from dynid.control.controller import ControllerSettings, TorqueLaw, load_controller
+from dynid.control.dynamics_kernel import InverseDynamics, compile_single
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.model_laws import ComputedTorque
+from dynid.control.motion import MotionExecutor
+from dynid.errors import DataError
+from dynid.identification.data.simulated_source import source_of
+from dynid.identification.pipeline import identify
+from dynid.model.chain import SerialChain
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.model_file import ModelFile
+from dynid.model.standard import StandardFile, from_file
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.arm import nominal_standard
+from dynid.trajectory.families import Excitation, load_excitation
+
+IDENTIFICATION, PROFILE = "demo_identification", "limited"
+SEED = 0  # of the recording that the model is from; scenes have others
+Pull = Callable[[float], FloatArray]  # force at the tool (3,) [N] at a time [s]
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What every scene needs, and the two models: identified, and nominal (CAD) without any friction."""
+
+    robot: Robot
+    settings: ControllerSettings
+    excitation: Excitation
+    arm: ArmModel
+    dynamics: InverseDynamics
+    file: ModelFile
+    identified: ControlModel
+    nominal: ControlModel
+
+    @classmethod
+    def of(cls, robot: Robot) -> "Scene":
+        """Identify the simulated arm from one motion.
+
+        Raises:
+            DataError: the model was not accepted.
+        """
+        settings, excitation, arm = load_controller(robot), load_excitation(robot), ArmModel.of(robot)
+        run = simulate(robot, excitation.trajectory(IDENTIFICATION, PROFILE), FeedforwardPd(settings), seed=SEED)
+        result = identify(robot, [source_of(robot, run, IDENTIFICATION)])
+        if not result.verdict.accepted:
+            failed = "; ".join(check.sentence() for check in result.verdict.failed)
+            raise DataError(f"the model that the benchmark identified was not accepted: {failed}")
+        file = result.model_file()
+        identified = from_model_file(file, arm)
+        phi = arm.base_parameters(from_file(nominal_standard(robot), arm.mdh))
+        nominal = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), False)
+        return cls(robot, settings, excitation, arm, compile_single(arm), file, identified, nominal)
+
+    def sense(self, model: ControlModel) -> ContactSense:
+        """A sense of this model; deviations are those of the identified one, as a nominal model knows of none."""
+        delay = self.robot.nuisances.communication_delay_s
+        return ContactSense(self.robot, self.arm, model, self.file.torque_deviations, torque_delay_s=delay)
+
+    def senses(self) -> tuple[ContactSense, ContactSense]:
+        """Of the identified model and of the nominal one."""
+        return self.sense(self.identified), self.sense(self.nominal)
+
+
+class Touched:
+    """A simulated arm that is commanded, touched and felt, a cycle at a time."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        senses: Sequence[ContactSense],
+        seed: int,
+        q0: FloatArray | None = None,
+        law: TorqueLaw | None = None,
+        standard: StandardFile | None = None,
+    ) -> None:
+        robot = scene.robot
+        self.scene, self.senses = scene, senses
+        self.plant = SteppedArm(robot, seed=seed, q0=q0, standard=standard)
+        chosen = law or ComputedTorque(scene.settings, scene.identified, scene.dynamics)
+        controller = ArmController(chosen, scene.settings.pseudo_differentiation_s, robot.size)
+        self.motion = MotionExecutor(robot, controller)
+        self._chain = SerialChain.from_robot(robot).model
+        self._data, self._tau = self._chain.createData(), np.zeros(robot.size)
+        self.cycle_s = robot.file.bus.cycle_s
+        for sense in senses:
+            sense.observer.reset()
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time [s]."""
+        return self.plant.stamp_ns * 1e-9
+
+    def push_of(self, force: FloatArray) -> FloatArray:
+        """J' F (n,) [N m] of a force (3,) [N] at the tool."""
+        count, robot = self._chain.nq, self.scene.robot
+        tool = pinocchio.SE3(np.eye(3), np.array(robot.file.tool_m))
+        q = np.array(self.plant.plant.q[:count])
+        place = pinocchio.LOCAL_WORLD_ALIGNED
+        pinocchio.computeJointJacobians(self._chain, self._data, q)
+        lever = self._data.oMi[count].rotation @ tool.translation
+        J = pinocchio.getJointJacobian(self._chain, self._data, count, place)
+        push = np.zeros(robot.size)
+        push[:count] = (J[:3] - pinocchio.skew(lever) @ J[3:]).T @ force
+        return push
+
+    def start(self) -> None:
+        """Read the arm once, and hold it where it is."""
+        self.motion.hold(self.plant.measure(), self.plant.stamp_ns)
+        self.plant.command(np.zeros(self.scene.robot.size))
+
+    def cycle(self, force: FloatArray | None = None) -> list[bool]:
+        """One cycle, the tool pulled by (3,) [N]: which senses feel contact."""
+        push = None if force is None or not force.any() else self.push_of(force)
+        return self.pushed(push)
+
+    def pushed(self, push: FloatArray | None = None) -> list[bool]:
+        """One cycle, the joints pushed by (n,) [N m]: which senses feel contact."""
+        before = self._tau
+        step = self.plant.follow(self.motion, push)
+        self._tau = np.zeros_like(before) if step is None else step.tau.copy()
+        stamp, q = self.plant.stamp_ns, np.array(self.plant.position)
+        return [sense.update(stamp, q, before) for sense in self.senses]

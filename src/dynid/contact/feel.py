@@ -1,0 +1,116 @@
+"""Feeling contact: an observer, its error bars and the force at the tool as one, on line and along a recording."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.contact.error_bars import ErrorBars
+from dynid.contact.force import ToolForce
+from dynid.contact.observer import MomentumObserver
+from dynid.control.control_model import ControlModel
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import TorqueDeviations
+from dynid.robot import FloatArray, Robot
+
+APART_S = 0.1  # between two findings of one contact, for its residual may cross a threshold more than once
+SETTLING_S = 0.1  # a velocity filter and an observer that started at rest have found the arm's motion by then
+
+
+class ContactSense:
+    """What an arm feels, a cycle at a time.
+
+    Args:
+        robot: the arm.
+        arm: geometry and gravity as it is mounted.
+        model: parameters and friction.
+        deviations: of the model's torques, from its file.
+        options: of `MomentumObserver`.
+
+    Attributes:
+        observer, bars: after the last update.
+        touched: joints whose residual exceeds its threshold, (n,).
+
+    Raises:
+        DataError: the model states no deviations.
+    """
+
+    def __init__(
+        self, robot: Robot, arm: ArmModel, model: ControlModel, deviations: TorqueDeviations | None, **options: float
+    ) -> None:
+        self.observer = MomentumObserver(arm, model, **options)
+        self.bars = ErrorBars(robot, self.observer, model.friction, deviations)
+        self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
+        self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
+
+    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
+        """Whether something touches the arm; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
+        residual = self.observer.update(stamp_ns, q, None, tau)
+        dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
+        if self.observer.restarted:
+            self._began_ns, dt = stamp_ns, 0.0
+        if dt > 0.0:
+            self.bars.update(dt, tau)
+        settled = (stamp_ns - self._began_ns) * 1e-9 >= SETTLING_S
+        self.touched = (np.abs(residual) > self.bars.threshold) & settled
+        return bool(self.touched.any())
+
+    def force(self) -> tuple[FloatArray, FloatArray]:
+        """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2]."""
+        return self._force.of(self._q, self.observer.torque, self.bars.deviation)
+
+    def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `ToolForce.jacobian`."""
+        return self._force.jacobian(q)
+
+    def along(self, names: tuple[str, ...], time: FloatArray, q: FloatArray, tau: FloatArray) -> "list[Contact]":
+        """All contacts of a recording.
+
+        Args:
+            names: of the joints, (n,).
+            time: stamps, (N,) [s].
+            q: positions, (N, n) [rad].
+            tau: what was in force between the stamp before and this one, (N, n) [N m].
+        """
+        found: list[Contact] = []
+        self.observer.reset()
+        for k, now in enumerate(time.tolist()):
+            if not self.update(round(now * 1e9), q[k], tau[k]):
+                continue
+            bars, torque = self.bars, self.observer.torque
+            force, covariance = self.force()
+            joint = names[int(np.argmax(np.abs(torque) / bars.threshold))]
+            one = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
+            if not found or now - found[-1].end_s > APART_S:
+                found.append(one)
+                continue
+            before = found[-1]
+            largest = one if np.linalg.norm(force) > np.linalg.norm(before.force) else before
+            found[-1] = replace(largest, begin_s=before.begin_s, end_s=now, joint=before.joint)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Contact:
+    """One contact: from when to when [s], which joint felt it first, and the arm at its largest force.
+
+    Attributes:
+        torque, torque_deviation: external torques then, (n,) [N m].
+        force, force_deviation: at the tool in the URDF base link, (3,) [N].
+    """
+
+    begin_s: float
+    end_s: float
+    joint: str
+    torque: FloatArray
+    torque_deviation: FloatArray
+    force: FloatArray
+    force_deviation: FloatArray
+
+    def as_dict(self, start_s: float = 0.0) -> dict[str, Any]:
+        """For JSON, times counted from `start_s`."""
+        lists = ("torque", "torque_deviation", "force", "force_deviation")
+        units = {"torque": "nm", "force": "n"}
+        rows = {f"{key}_{units[key.split('_')[0]]}": getattr(self, key).tolist() for key in lists}
+        return {"begin_s": self.begin_s - start_s, "end_s": self.end_s - start_s, "joint": self.joint} | rows

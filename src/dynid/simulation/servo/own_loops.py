@@ -1,0 +1,76 @@
+"""What flows in a servo that controls its position, velocity or voltage itself, in place of a goal current.
+
+ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), their terms add up to a
+PWM of which 885 is the supply's whole voltage, and the loop runs once in a millisecond. The winding turns the voltage
+less the back-EMF into current, so that a PWM of 0 brakes. Feedforward is not simulated, nor a profile in velocity mode.
+"""
+
+import numpy as np
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.safety.overload import Winding, load_motors
+from dynid.robot import Robot
+from dynid.simulation.servo.profile import Way
+from dynid.simulation.servo.servo import Servo
+
+# e-manual, XM430-W350 at 12 V: for a robot whose motors are not known
+USUAL = Winding(supply_v=12.0, resistance_ohm=5.217, back_emf_v_s_rad=2.491)
+P_DIVISOR, I_DIVISOR, D_DIVISOR = 128.0, 65536.0, 16.0
+LOOP_1_S = 1000.0  # errors are added up, and positions compared, once in a millisecond
+
+
+class OwnLoops:
+    """The loops of all servos of an arm.
+
+    Args:
+        robot: its `motors.yaml` gives the windings.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        motors = load_motors(robot)
+        self._windings = [USUAL] * robot.size if motors is None else [motor.winding for motor in motors]
+        self._sums = np.zeros(robot.size)
+        self._ways: dict[int, Way] = {}
+
+    def forget(self, axis: int) -> None:
+        """The sum of a loop's errors, when its torque goes off."""
+        self._sums[axis] = 0.0
+        self._ways.pop(axis, None)
+
+    def current(self, axis: int, servo: Servo, dq: float, step_s: float) -> float:
+        """The current of one motor [A], from the servo's registers and the joint's velocity dq [rad/s]."""
+        winding, sign = self._windings[axis], -1.0 if servo.reversed else 1.0
+        emf = sign * winding.back_emf_v_s_rad * dq
+        pwm = self._pwm(axis, servo, sign * dq, step_s * LOOP_1_S)
+        current = (pwm / table.FULL_PWM * winding.supply_v - emf) / winding.resistance_ohm
+        by_goal = servo.get(table.OPERATING_MODE) == table.CURRENT_BASED_POSITION_MODE
+        most = abs(servo.get(table.GOAL_CURRENT if by_goal else table.CURRENT_LIMIT)) * table.CURRENT_A_PER_COUNT
+        return sign * min(max(current, -most), most)
+
+    def _reference(self, axis: int, servo: Servo, present: int, steps: float) -> float:
+        """Where a servo wants to be now [counts]: on its way to its goal. A new goal begins a new way from there."""
+        way = self._ways.get(axis)
+        if way is None or way.goal != servo.get(table.GOAL_POSITION):
+            way = self._ways[axis] = Way.of(servo, float(present) if way is None else way.advance(0.0))
+        return way.advance(steps)
+
+    def _pwm(self, axis: int, servo: Servo, dq: float, steps: float) -> float:
+        """What a servo's loop puts out at its own velocity dq [rad/s], so many steps after the last time."""
+        most, mode = float(servo.get(table.GOAL_PWM)), servo.get(table.OPERATING_MODE)
+        if mode == table.PWM_MODE:
+            return 0.0 if servo.watchdog_tripped else most
+        if mode == table.VELOCITY_MODE:
+            goal = 0 if servo.watchdog_tripped else servo.get(table.GOAL_VELOCITY)
+            error = goal - dq / table.VELOCITY_RAD_S_PER_COUNT
+            gains = servo.get(table.VELOCITY_P_GAIN), servo.get(table.VELOCITY_I_GAIN)
+            damping = 0.0
+        else:
+            present = servo.get(table.PRESENT_POSITION)
+            error = self._reference(axis, servo, present, steps) - present
+            gains = servo.get(table.POSITION_P_GAIN), servo.get(table.POSITION_I_GAIN)
+            damping = servo.get(table.POSITION_D_GAIN) / D_DIVISOR * dq / table.POSITION_RAD_PER_COUNT / LOOP_1_S
+        total = self._sums[axis] + error * steps
+        pwm = gains[0] / P_DIVISOR * error + gains[1] / I_DIVISOR * total - damping
+        if abs(pwm) <= abs(most):
+            self._sums[axis] = total  # which does not grow while the output is at its limit
+        return float(min(max(pwm, -abs(most)), abs(most)))

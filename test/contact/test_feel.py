@@ -1,0 +1,112 @@
+"""An arm that is touched feels it, where and how much; one that is not does not; and what may not feel is refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+import pytest
+from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.contact.feel import ContactSense
+from dynid.contact.force import ToolForce
+from dynid.contact.recorded import sense_of
+from dynid.control.controller import load_controller
+from dynid.errors import DataError
+from dynid.model.chain import SerialChain
+from dynid.model.model_file import save_model
+from dynid.robot import FloatArray
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+
+C = ROBOT.chain_size
+FORCE = np.array([4.0, 6.0, -5.0])
+FROM_S, TO_S = 2.6, 3.0
+
+
+def pinocchio_jacobian(q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The tool's, (3, 7), and its place, by a frame that pinocchio carries along."""
+    model = SerialChain.from_robot(ROBOT).model.copy()
+    placement = pinocchio.SE3(np.eye(3), np.array(ROBOT.file.tool_m))
+    frame = model.addFrame(pinocchio.Frame("tool", C, 0, placement, pinocchio.FrameType.OP_FRAME))
+    data = model.createData()
+    J = pinocchio.computeFrameJacobian(model, data, q[:C], frame, pinocchio.LOCAL_WORLD_ALIGNED)
+    return J[:3], data.oMf[frame].translation
+
+
+def test_the_tool_and_its_jacobian_are_pinocchios() -> None:
+    force, rng = ToolForce(ROBOT, ARM.mdh), np.random.default_rng(2)
+    for q in rng.uniform(-1.5, 1.5, (10, N)):
+        J, place = force.jacobian(q)
+        expected, there = pinocchio_jacobian(q)
+        np.testing.assert_allclose(J[:, :C], expected, atol=1e-9)
+        np.testing.assert_allclose(place, there, atol=1e-9)
+        assert not J[:, C:].any()
+
+
+def test_a_force_comes_back_and_what_the_pose_hides_is_open() -> None:
+    force, even = ToolForce(ROBOT, ARM.mdh), np.full(N, 0.01)
+    q = np.array([0.3, 0.4, -0.2, -1.2, 0.5, 0.6, 0.1, 0.0])
+    found, covariance = force.of(q, pinocchio_jacobian(q)[0].T @ FORCE @ np.eye(C, N), even)
+    np.testing.assert_allclose(found, FORCE, atol=0.02)
+    assert np.sqrt(np.diag(covariance)).max() < 0.2
+    stretched = np.zeros(N)  # straight up: nothing shows a force along the arm
+    found, covariance = force.of(stretched, np.zeros(N), even)
+    assert np.sqrt(covariance[2, 2]) > 0.99 * force.largest_n
+    doubtful = even.copy()
+    doubtful[3] = 100.0  # a joint that sticks must not spoil the others' force
+    torque = np.append(pinocchio_jacobian(q)[0].T @ FORCE, 0.0)
+    torque[3] += 1.0
+    np.testing.assert_allclose(force.of(q, torque, doubtful)[0], FORCE, atol=0.05)
+
+
+def touch(arm: SteppedArm, time_s: float) -> FloatArray | None:
+    """A force at the tool for a while."""
+    if not FROM_S <= time_s < TO_S:
+        return None
+    return np.append(pinocchio_jacobian(arm.plant.q)[0].T @ FORCE, 0.0)
+
+
+def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
+    felt: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    for touched in (True, False):
+        sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations, torque_delay_s=0.0009)
+
+        def feel(arm: SteppedArm, tau: FloatArray, sense=sense, touched=touched) -> None:  # type: ignore[no-untyped-def]
+            if sense.update(arm.stamp_ns, np.array(arm.position), tau):
+                felt[touched].append((arm.stamp_ns * 1e-9, float(np.linalg.norm(sense.force()[0] - FORCE))))
+
+        moved(touch if touched else lambda arm, time_s: None, feel, seed=3 if touched else 4)
+    times, errors = np.array(felt[True]).T
+    assert felt[False] == []
+    assert FROM_S < times[0] < FROM_S + 0.1 and times[-1] < TO_S + 0.3
+    assert np.median(errors[(times > FROM_S + 0.1) & (times < TO_S)]) < 2.5
+
+
+def test_feel_finds_the_contact_of_a_bag(tmp_path: Path) -> None:
+    arm, duration, phases = moved(touch, lambda arm, tau: None)
+    run = arm.recorded("there", duration, phases)
+    write_bag(run, ROBOT, load_controller(ROBOT), tmp_path / "bag", profile="limited")
+    save_model(tmp_path / "model.yaml", model_file())
+    arguments = ["feel", str(tmp_path / "bag"), "--model", str(tmp_path / "model.yaml")]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["schema_version"] == 1 and found["frame"] == "base_link" and found["contacts"]
+    contact = found["contacts"][0]
+    assert FROM_S < contact["begin_s"] < FROM_S + 0.1 and found["contacts"][-1]["end_s"] < TO_S + 0.3
+    off = np.abs(np.array(contact["force_n"]) - FORCE)
+    assert (off < 3.0 * np.array(contact["force_deviation_n"])).all()
+    assert "contact(s)" in CliRunner().invoke(app, arguments).stdout
+
+
+def test_models_that_may_not_feel_are_refused() -> None:
+    for change, message in (
+        ({"accepted": False}, "not accepted"),
+        ({"robot": "other"}, "is of 'other'"),
+        ({"torque_deviations": None}, "no deviations"),
+    ):
+        with pytest.raises(DataError, match=message):
+            sense_of(ROBOT, model_file(**change))

@@ -1,0 +1,93 @@
+"""Weighing on line: the mass that the simulated arm holds, a body at every step, and a controller that hears of it."""
+
+import numpy as np
+from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
+
+from dynid.contact.feel import ContactSense
+from dynid.contact.payload import HeldMass, PayloadEstimator, with_payload
+from dynid.control.arm_controller import ArmController
+from dynid.control.controller import load_controller
+from dynid.control.dynamics_kernel import compile_single
+from dynid.control.model_laws import ComputedTorque
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link_frame, pseudo_inertia, to_file
+from dynid.robot import FloatArray
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.arm import nominal_standard
+
+OWN = from_file(nominal_standard(ROBOT), ARM.mdh)
+CENTRE = np.array(ROBOT.file.tool_m) + np.array([0.01, -0.02, 0.01])
+
+
+def cube(mass_kg: float) -> FloatArray:
+    """A cube's parameters in the last modified DH frame, (10,)."""
+    body = LinkInertia(mass_kg, CENTRE, mass_kg * 2.7e-4 * np.eye(3))
+    return from_link_frame(body, ARM.mdh.in_link[-1])
+
+
+def holding(mass_kg: float) -> StandardFile:
+    values = np.array(OWN.values)
+    values[10 * (ARM.mdh.size - 1) : 10 * ARM.mdh.size] += cube(mass_kg)
+    return to_file(
+        StandardParameters(OWN.names, values, OWN.chain_size), ARM.mdh, ROBOT.name, ROBOT.joint_names, "held"
+    )
+
+
+def weighed(standard: StandardFile | None, seed: int) -> list[HeldMass]:
+    """Estimates every half second of a motion."""
+    sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations, torque_delay_s=0.0009)
+    scale = PayloadEstimator(ROBOT, ARM, sense.observer, sense.bars)
+    found, count = [], 0
+
+    def each(arm: SteppedArm, tau: FloatArray) -> None:
+        nonlocal count
+        sense.update(arm.stamp_ns, np.array(arm.position), tau)
+        scale.update(arm.stamp_ns, np.array(arm.position))
+        count += 1
+        if not count % 500:
+            found.append(scale.estimate())
+
+    moved(lambda arm, time_s: None, each, seed, standard)
+    return found
+
+
+def test_the_mass_and_its_centre_are_found_and_a_body_has_every_estimate() -> None:
+    found = weighed(holding(0.2), 5)
+    last = found[-1]
+    assert abs(last.mass_kg - 0.2) < min(0.03, 3.0 * last.mass_deviation_kg)
+    assert np.linalg.norm(last.centre_m - CENTRE) < 0.03
+    for one in found:
+        assert np.linalg.eigvalsh(pseudo_inertia(one.parameters))[0] > -1e-12 and one.mass_kg >= 0.0
+    assert last.mass_deviation_kg < found[0].mass_deviation_kg
+
+
+def test_an_empty_hand_weighs_little() -> None:
+    last = weighed(None, 6)[-1]
+    assert last.mass_kg < min(0.03, 3.0 * last.mass_deviation_kg)
+
+
+def test_before_any_motion_nothing_is_known() -> None:
+    sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations)
+    nothing = PayloadEstimator(ROBOT, ARM, sense.observer, sense.bars).estimate()
+    assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
+    np.testing.assert_array_equal(nothing.centre_m, ROBOT.file.tool_m)
+
+
+def test_a_model_that_holds_it_is_that_of_the_heavier_arm_and_comes_in_without_a_jump() -> None:
+    settings, dynamics, own = load_controller(ROBOT), compile_single(ARM), control_model()
+    other = with_payload(ARM, own, cube(0.2))
+    q, dq, ddq = np.random.default_rng(1).uniform(-1.0, 1.0, (3, 1, N))
+    heavier = from_file(holding(0.2), ARM.mdh)
+    free = np.array([0.0 if name.startswith("FV") else 1.0 for name in heavier.names])
+    whole = ARM.base_parameters(StandardParameters(heavier.names, heavier.values * free, heavier.chain_size))
+    expected = ARM.inverse_dynamics(q, dq, ddq, whole)
+    np.testing.assert_allclose(ARM.inverse_dynamics(q, dq, ddq, other.phi), expected, atol=1e-9)
+    controller = ArmController(ComputedTorque(settings, own, dynamics), settings.pseudo_differentiation_s, N)
+    pose = ROBOT.rest_posture
+    controller.reset(pose)
+    still = np.zeros(N)
+    before = controller.update(0.001, pose, pose, still, still).copy()
+    controller.switch_to(ComputedTorque(settings, other, dynamics))
+    steps = [controller.update(0.001, pose, pose, still, still).copy() for _ in range(600)]
+    jumps = np.abs(np.diff([before, *steps], axis=0)).max()
+    assert np.abs(steps[-1] - before).max() > 0.3 and jumps < 0.01

@@ -1,0 +1,123 @@
+"""Servos that do not answer, and are told to hold their joints themselves, on a simulated line."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from benchmarks.faults.servo_lockstep import SimulatedClock, SimulatedLine
+from plain_bus import IndependentAxesPlant
+
+from dynid.errors import BusError
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.bus import control_table as table
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.servo.chain import ServoChain
+
+LOAD_A = 0.3
+
+
+class Loaded(IndependentAxesPlant):
+    """Axes that sink without a current of `LOAD_A`."""
+
+    def set_currents(self, current_a: FloatArray) -> None:
+        super().set_currents(current_a - LOAD_A)
+
+
+class Line:
+    """An open arm with torque on, and which of its servos are silent."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.plant = Loaded(robot)
+        self.chain = ServoChain(robot, self.plant)
+        self.clock = SimulatedClock()
+        self.line = SimulatedLine(self.chain, self.clock)
+        self.arm = DynamixelArm(robot, "a line", allow_real_port=True, clock=self.clock, opener=self.line.open)
+        self.arm.open()
+        self.arm.enable()
+        self.silent: set[int] = set()
+        execute = self.chain.execute
+        self.chain.execute = lambda packet: self._heard(execute(packet))  # type: ignore[method-assign]
+
+    def _heard(self, frames: list[bytes]) -> list[bytes]:
+        return [frame for frame in frames if frame[4] not in self.silent and (frame[4] != 254 or not self.silent)]
+
+    def cycles(self, count: int, each: Callable[[int], None] = lambda _: None) -> None:
+        """So many control cycles: the currents of all, and what `each` does."""
+        for number in range(count):
+            self.arm.write_currents(np.full(self.plant.size, LOAD_A))
+            each(number)
+            self.clock.sleep(0.001)
+            self.line.settle(self.clock.now_ns)
+
+
+@pytest.fixture
+def line(robot: Robot) -> Line:
+    return Line(robot)
+
+
+@pytest.mark.parametrize("takes_present", [True, False])
+def test_silent_servos_hold_their_joints_and_let_them_down_slowly(line: Line, takes_present: bool) -> None:
+    line.chain.unstated.torque_on_holds = takes_present
+    line.silent = set(line.chain.servos)
+    start = line.plant.q.copy()
+    line.arm.unseen.begin(np.ones(line.plant.size, dtype=np.bool_), start)
+    line.cycles(1500, lambda _: line.arm.unseen.step(1.0, 0.001))
+    assert np.abs(line.plant.q - start).max() < 0.1 and np.abs(line.plant.dq).max() < 0.01
+    assert np.abs(line.plant.current_a).max() < 0.05  # the load and what carries it
+    line.cycles(500, lambda number: line.arm.unseen.step(1.0 - min(1.0, number / 200), 0.001))
+    assert -1.0 < line.plant.dq.min() < line.plant.dq.max() < -0.1  # a fall would be at 4 rad/s by then
+    with pytest.raises(
+        BusError, match=r"not confirmed by any servo .* themselves now only brake them: support the arm"
+    ):
+        line.arm.disable()
+    line.cycles(200)
+    assert -1.0 < line.plant.dq.min() < -0.1, "torque that goes off lets the arm drop"
+
+
+def test_goals_are_the_encoders_own_angles(robot: Robot) -> None:
+    joints = [one.model_copy(update={"zero_offset_rad": 0.3}) for one in robot.file.joints]
+    line = Line(Robot(robot.file.model_copy(update={"joints": tuple(joints)}), robot.folder))
+    line.chain.unstated.torque_on_holds = False
+    seen, start = line.arm.read().q, line.plant.q.copy()
+    line.silent = set(line.chain.servos)
+    line.arm.unseen.begin(np.ones(line.plant.size, dtype=np.bool_), seen)
+    line.cycles(1500, lambda _: line.arm.unseen.step(1.0, 0.001))
+    assert np.abs(line.plant.q - start).max() < 0.1
+
+
+def test_a_servo_that_boots_while_it_is_told_does_not_run_away(line: Line) -> None:
+    axis = 3
+    servo_id = line.chain.robot.servo_ids[axis]
+    chosen = np.arange(line.plant.size) == axis
+    servo = line.chain.servos[servo_id]
+    line.silent = {servo_id}
+    line.arm.unseen.begin(chosen, line.plant.q)
+
+    def told(number: int) -> None:
+        if number == 2:  # after the mode
+            servo.set(table.OPERATING_MODE, table.CURRENT_MODE)
+            line.chain.restart(servo_id)
+            assert servo.get(table.GOAL_CURRENT) == servo.get(table.CURRENT_LIMIT)
+        line.arm.unseen.step(1.0, 0.001)
+
+    line.chain.max_abs_current_a[:] = 0.0
+    line.cycles(20, told)
+    assert servo.torque_enabled and servo.get(table.GOAL_CURRENT) == 0
+    assert line.chain.max_abs_current_a[axis] <= LOAD_A + 0.01
+
+
+def test_one_that_answers_again_is_switched_off_and_driven_as_before(line: Line) -> None:
+    axis = 2
+    servo = line.chain.servos[line.chain.robot.servo_ids[axis]]
+    line.silent = {servo.servo_id}
+    line.arm.unseen.begin(np.arange(line.plant.size) == axis, line.plant.q)
+    line.cycles(20, lambda _: line.arm.unseen.step(1.0, 0.001))
+    assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.torque_enabled
+    line.silent = set()
+    line.arm.disable()
+    assert not any(line.chain.summary()["torque_enabled"])
+    line.arm.enable()
+    line.cycles(2)
+    modes = {one.get(table.OPERATING_MODE) for one in line.chain.servos.values()}
+    assert modes == {table.CURRENT_MODE} and servo.get(table.GOAL_PWM) == table.FULL_PWM
+    assert line.chain.summary()["drive_current_a"] == pytest.approx([LOAD_A] * line.plant.size, abs=0.002)

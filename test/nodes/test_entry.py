@@ -1,0 +1,78 @@
+"""The executables of launch files end quietly, whenever a signal comes."""
+
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from dynid.nodes import entry
+from dynid.nodes.entry import ENDING
+
+LOADING = """
+import signal
+signal.raise_signal({number:d})
+print("goes on")
+def main(): print("runs")
+"""
+LEAVING = """
+import os, signal, sys
+from dynid.nodes.common import StopFlag, leave
+class Last:
+    def __del__(self, kill=os.kill, own=os.getpid()):
+        kill(own, {number:d})
+last, flag = Last(), StopFlag()
+{leave}(3)
+"""
+
+
+def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(folder), *sys.path])
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=os.environ | {"PYTHONPATH": path}
+    )
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_node_that_is_still_being_loaded_ends_without_a_word(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "loading.py").write_text(LOADING.format(number=number))
+    ended = run("from dynid.nodes.entry import _run; _run('loading')", tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_without_that_it_would_trace_back(tmp_path: Path) -> None:
+    (tmp_path / "loading.py").write_text(LOADING.format(number=signal.SIGINT))
+    assert "KeyboardInterrupt" in run("import loading", tmp_path).stderr
+
+
+@pytest.mark.parametrize(("leave", "code"), [("leave", 3), ("sys.exit", -signal.SIGTERM)])
+def test_a_second_signal_does_not_kill_what_is_over(tmp_path: Path, leave: str, code: int) -> None:
+    ended = run(LEAVING.format(number=signal.SIGTERM, leave=leave), tmp_path)
+    assert (ended.returncode, ended.stderr) == (code, "")
+
+
+CREATING = """
+import signal
+from dynid.nodes.common import run_node
+run_node(lambda: signal.raise_signal({number:d}))
+"""
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_node_that_is_still_being_made_does_not_finish_that_first(tmp_path: Path, number: signal.Signals) -> None:
+    ended = run(CREATING.format(number=number), tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_every_executable_has_a_main() -> None:
+    made = {name: one.args[0] for name, one in vars(entry).items() if isinstance(one, partial)}
+    assert len(made) == 9
+    for module in made.values():
+        source = Path(entry.__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
+        assert "\ndef main() -> None:" in source.read_text(encoding="utf-8")

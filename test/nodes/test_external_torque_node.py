@@ -1,0 +1,71 @@
+"""The node external_torque as a process: it feels a push that its states show, and has the executor stop."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from geometry_msgs.msg import WrenchStamped
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from test.shared.felt import ARM, ROBOT, N, control_model, model_file
+
+from dynid.model.model_file import save_model
+from dynid.nodes.common import STREAM
+from dynid.nodes.processes import ProcessGroup
+from dynid.nodes.supervisor import Supervisor
+
+CYCLE_NS, PUSH_NM = 1_000_000, 5.0
+
+
+def test_a_push_is_published_and_stops_the_arm(group: ProcessGroup, client: Supervisor, tmp_path: Path) -> None:
+    save_model(tmp_path / "model.yaml", model_file())
+    given = {"model_file": str(tmp_path / "model.yaml"), "policy": "stop"}
+    group.start_node("external_torque_node", "external_torque", given)
+    node, torques, forces, stops = client.node, [], [], []
+
+    def cancel(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        stops.append(True)
+        response.success = True
+        return response
+
+    node.create_service(Trigger, "executor/cancel", cancel)
+    node.create_subscription(JointState, "external_torque", torques.append, STREAM)
+    node.create_subscription(WrenchStamped, "tool_force", forces.append, STREAM)
+    states = node.create_publisher(JointState, "joint_states", STREAM)
+    commands = node.create_publisher(JointState, "joint_commands", STREAM)
+    client.wait(lambda: client.reported("external_torque", "policy") == "stop", 60.0, "a first report")
+    still, names, stamp_ns = ROBOT.rest_posture, list(ROBOT.joint_names), 0
+    holding = ARM.inverse_dynamics(still, 0.0 * still, 0.0 * still, control_model().phi)[0]
+
+    def publish(push_nm: float) -> None:
+        """Ten states of an arm that stands while its motors carry its weight, less a push at the shoulder."""
+        nonlocal stamp_ns
+        for _ in range(10):
+            stamp_ns += CYCLE_NS
+            state, command = JointState(name=names), JointState(name=names)
+            for message in (state, command):
+                message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 10**9)
+            state.position, state.velocity, state.effort = still.tolist(), [0.0] * N, [0.0] * N
+            command.effort = (holding - push_nm * np.eye(N)[1]).tolist()
+            commands.publish(command)
+            states.publish(state)
+
+    def fed(condition, push_nm: float, what: str) -> None:  # type: ignore[no-untyped-def]
+        timer = node.create_timer(0.01, lambda: publish(push_nm))
+        client.wait(condition, 60.0, what)
+        node.destroy_timer(timer)
+
+    fed(lambda: len(torques) > 300, 0.0, "torques of a free arm")
+    assert not stops and np.abs([list(one.effort) for one in torques[-50:]]).max() < 0.05
+    fed(lambda: bool(stops) and len(forces) > 50, PUSH_NM, "a stop")
+    fed(lambda: abs(torques[-1].effort[1] - PUSH_NM) < 0.2, PUSH_NM, "the push")
+    assert list(torques[-1].name) == names and forces[-1].header.frame_id == ROBOT.file.base_link
+    assert client.reported("external_torque", "last_felt_by") in ("", names[1])
+
+
+def test_without_a_model_it_ends_with_a_sentence(group: ProcessGroup, client: Supervisor) -> None:
+    process = group.start_node("external_torque_node", "external_torque")
+    client.wait(lambda: not process.running, 60.0, "its end")
