@@ -34,6 +34,9 @@ def demo(
     wall_clock: Annotated[
         bool, typer.Option("--wall-clock", help="Do not pause the simulated arm's clock while this machine is late.")
     ] = False,
+    two_arms: Annotated[
+        bool, typer.Option("--two-arms", help="Instead: two simulated arms in lock-step, a hand and a wall.")
+    ] = False,
     adaptive: Annotated[
         bool,
         typer.Option(
@@ -43,6 +46,8 @@ def demo(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Run the whole chain: drive the arm, record, identify, validate, publish, check, and control with the model."""
+    if two_arms:
+        return _two_arms(robot, out, real_arm, mount, seed, as_json)
     from dynid.reporting.tables import print_verdict
     from dynid.trajectory.families import load_excitation
 
@@ -87,6 +92,26 @@ def demo(
     _list_results(output)
     outcome = "accepted: every check passed" if verdict.accepted else "NOT accepted"
     console.print(f"{outcome}; {time.monotonic() - began:.0f} s")
+    raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | None, seed: int, as_json: bool) -> None:
+    """A follower that meets a wall, and a leader that feels it."""
+    from benchmarks.bilateral.demo import run_two_arms
+    from dynid.commands.terminal import stages
+    from dynid.reporting.tables import print_verdict
+
+    if real_arm is not None:
+        raise ConfigurationError("--two-arms runs two simulated arms; leave --real-arm out")
+    loaded = opt.load_arm(robot, mount, None)
+    output = (out or Path("runs") / f"two-arms-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    with stages("demo", 3) as begin:
+        verdict = run_two_arms(loaded, output, mount=mount, seed=seed, progress=begin)
+    if as_json:
+        print_json(verdict.as_dict() | {"output": str(output)})
+    else:
+        print_verdict(stdout(), verdict, "Two arms as one")
+        say(f"report: {output / 'report.html'}")
     raise typer.Exit(0 if verdict.accepted else 1)
 
 

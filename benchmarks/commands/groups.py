@@ -8,6 +8,7 @@ group = typer.Typer(no_args_is_help=True)
 BENCHMARKS = (
     "adaptive",
     "attack",
+    "bilateral",
     "bus",
     "clie",
     "control",

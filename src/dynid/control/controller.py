@@ -16,7 +16,15 @@ MOST_GAIN = 2e5  # more no arm has; what is beyond overflows sooner or later
 Gains = dict[str, float | tuple[float, ...]]
 
 
-class TorqueLaw(Protocol):
+class Gained(Protocol):
+    """Whatever has gains that an experiment records."""
+
+    def gains(self) -> Gains:
+        """The gains, by the names of their equation."""
+        ...
+
+
+class TorqueLaw(Gained, Protocol):
     """State and reference in, torque out; without a memory, so that laws can take over from each other at any moment.
 
     Attributes:
@@ -31,10 +39,6 @@ class TorqueLaw(Protocol):
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
         """The torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI; a new array."""
-        ...
-
-    def gains(self) -> Gains:
-        """What the law was set to, by the names of its equation, as an experiment records it."""
         ...
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid import __version__
-from dynid.control.controller import ControllerSettings
+from dynid.control.controller import Gained
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.model.chain import read_urdf_text
 from dynid.recording.bag_metadata import Topic
@@ -50,7 +50,7 @@ TOPICS = (
 def write_bag(
     run: SimulatedRun,
     robot: Robot,
-    controller: ControllerSettings,
+    controller: Gained,
     folder: Path | str,
     *,
     profile: str,
@@ -128,7 +128,7 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
 
 
 def _experiments(
-    run: SimulatedRun, controller: ControllerSettings, profile: str, law: str, start_ns: int
+    run: SimulatedRun, controller: Gained, profile: str, law: str, start_ns: int
 ) -> Iterator[tuple[int, ExperimentSettings]]:
     """The experiment's settings as they are published: at every new phase, with all phases so far."""
     settings = ExperimentSettings(

@@ -98,9 +98,16 @@ class SteppedArm:
         self._seen_position = np.asarray(rows["position"][self._count])
         return self._seen_position
 
-    def command(self, tau: FloatArray, push: FloatArray | None = None) -> None:
-        """Send torques (n,) [N m] and pass one cycle; `push` (n,) [N m] is what somebody's hand adds meanwhile."""
+    def command(
+        self, tau: FloatArray, push: FloatArray | None = None, reference: tuple[FloatArray, ...] | None = None
+    ) -> None:
+        """Send torques (n,) [N m] and pass one cycle; `push` (n,) [N m] is what somebody's hand adds meanwhile.
+
+        `reference` is what is recorded as such: q, dq and ddq, (n,) each.
+        """
         rows, k = self._rows, self._count
+        if reference is not None:
+            rows["q_ref"][k], rows["dq_ref"][k], rows["ddq_ref"][k] = reference
         actuate(
             k,
             self._late,
@@ -121,10 +128,8 @@ class SteppedArm:
         """One cycle under an executor, pushed by (n,) [N m]: its torques, or none without a command; as it raises."""
         q = self.measure()
         step = motion.update(self.stamp_ns, q)
-        if step is not None:
-            k, rows = self._count, self._rows
-            rows["q_ref"][k], rows["dq_ref"][k], rows["ddq_ref"][k] = step.q_ref, step.dq_ref, step.ddq_ref
-        self.command(np.zeros(self.robot.size) if step is None else step.tau, push)
+        reference = None if step is None else (step.q_ref, step.dq_ref, step.ddq_ref)
+        self.command(np.zeros(self.robot.size) if step is None else step.tau, push, reference)
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:

@@ -1,0 +1,213 @@
+"""Two simulated arms in lock-step, each behind its own safety guard, under one pair controller.
+
+A cycle: both arms are read; what the pair sees of them may be late, frozen or missing (`Lines`); the pair commands,
+each guard decides on currents, and both arms move on, pushed by a hand and by a wall.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.bilateral.world import Tool, ToolState
+from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
+from dynid.control.bilateral.pair import SIDES, ArmPair, Reading
+from dynid.control.control_model import ControlModel
+from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.guard_states import GuardEvent, GuardState
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.nuisances import quantise
+
+START_DEG = (0.0, 30.0, 0.0, -90.0, 0.0, -30.0, 0.0, 0.0)
+DELAY_CYCLES = 1  # from sending a torque to its being in force
+NOTICE_S = 0.005  # from the end of a pair to both drivers being disabled, for a service's call
+RECORDS = ("q", "dq", "push", "external", "command", "torque", "energy")
+
+
+class Pusher(Protocol):
+    """Whatever pushes the tool of an arm."""
+
+    def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
+        """Force above torque on the tool, (6,) [N, N m]."""
+
+
+@dataclass
+class Lines:
+    """What a fault does to states and commands between an arm and the pair; nothing by default.
+
+    Attributes:
+        late_cycles: how old a state is when it arrives.
+        silent_from_s, frozen_from_s: from when no state arrives, or always the same position with new stamps.
+        position_sign, command_sign: what a joint's position or command is multiplied by, (n,).
+        mute_from_s: from when commands do not arrive.
+    """
+
+    late_cycles: int = 0
+    silent_from_s: float = np.inf
+    frozen_from_s: float = np.inf
+    mute_from_s: float = np.inf
+    position_sign: FloatArray | float = 1.0
+    command_sign: FloatArray | float = 1.0
+    _seen: list[Reading] = field(default_factory=list)
+
+    def seen(self, time_s: float, reading: Reading) -> Reading:
+        """What the pair sees of a reading."""
+        if time_s < self.silent_from_s:
+            q = self._seen[-1].q if time_s >= self.frozen_from_s and self._seen else reading.q * self.position_sign
+            self._seen = [*self._seen, Reading(reading.stamp_ns, q, self._torque(reading))][-self.late_cycles - 1 :]
+        return self._seen[0]
+
+    def _torque(self, reading: Reading) -> FloatArray | None:
+        return None if reading.tau is None else reading.tau * self.command_sign
+
+
+@dataclass(frozen=True, eq=False)
+class PairRun:
+    """N cycles of two arms: `time_s` (N,), by side rows (2, N, n) in SI and forces at the tools (2, N, 3) [N].
+
+    `q` and `dq` are true, `push` is what hand and wall do to the joints, `external` what the observers think of it.
+    """
+
+    time_s: FloatArray
+    rows: dict[str, FloatArray]
+    force: FloatArray
+    kinetic_j: FloatArray
+    stopped: str
+    stopped_s: float
+    fell_back: str
+    torque_on: tuple[bool, bool]
+    measured: FloatArray
+    stamps_ns: NDArray[np.int64]
+
+
+class LockstepPair:
+    """Two arms of one robot at one posture; `run` moves on.
+
+    Args:
+        models: of leader and follower, for the controller.
+        q0: where both start, (n,) [rad], or (2, n).
+        seed: of the leader's nuisances; the follower's are others.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        dynamics: InverseDynamics,
+        models: Sequence[ControlModel],
+        settings: BilateralSettings | None = None,
+        *,
+        q0: FloatArray | None = None,
+        seed: int = 0,
+        lines: Sequence[Lines] | None = None,
+        mount: str | None = None,
+    ) -> None:
+        self.robot, self.tool = robot, Tool(robot)
+        start = np.deg2rad(START_DEG) if q0 is None else np.asarray(q0)
+        starts = np.broadcast_to(start, (2, robot.size))
+        self.arms = [SteppedArm(robot, mount=mount, seed=seed + k, q0=starts[k]) for k in range(2)]
+        self.guards = [SafetyGuard(robot) for _ in SIDES]
+        self.lines = tuple(lines or (Lines(), Lines()))
+        self.pair = ArmPair(robot, BilateralLaw(robot, models[0], models[1], dynamics, settings))
+        self._dynamics, self._phi = dynamics, models[0].phi.values
+        self._cycle = robot.file.bus.cycle_s
+        self._commands: list[tuple[FloatArray | None, float]] = [(None, 0.0), (None, 0.0)]
+        self._sent: tuple[deque[FloatArray], ...] = tuple(deque(maxlen=DELAY_CYCLES + 1) for _ in SIDES)
+        self.time_s, self._stopped_s = 0.0, np.inf
+
+    def tool_at_start(self) -> ToolState:
+        """The leader's tool now."""
+        return self.tool.state(self.arms[0].plant.q, self.arms[0].plant.dq)
+
+    def run(self, seconds: float, hand: Pusher | None, wall: Pusher | None = None) -> PairRun:
+        """Move on; the hand is at the leader, the wall at the follower.
+
+        Raises:
+            SafetyError: the arms cannot be engaged.
+            DataError: a simulated arm has diverged.
+        """
+        count, n = round(seconds / self._cycle), self.robot.size
+        rows = {name: np.zeros((2, count, n)) for name in RECORDS[:-1]}
+        force, kinetic, measured = np.zeros((2, count, 3)), np.zeros((2, count)), np.zeros((2, count, n))
+        times, stamps = np.zeros(count), np.zeros(count, dtype=np.int64)
+        for k in range(count):
+            readings = self._measure()
+            stamps[k], times[k] = max(one.stamp_ns for one in readings), self.time_s
+            self._control(readings)
+            observers = (self.pair.law.leader, self.pair.law.follower)
+            for side, (arm, pusher) in enumerate(zip(self.arms, (hand, wall), strict=True)):
+                q, dq = arm.plant.q.copy(), arm.plant.dq.copy()
+                tool = self.tool.state(q, dq)
+                wrench = np.zeros(6) if pusher is None else pusher.wrench(self.time_s, tool)
+                push, torque = tool.jacobian.T @ wrench, self._guarded(side, readings[side])
+                command = self._commands[side][0]
+                values = (q, dq, push, observers[side].external, torque if command is None else command, torque)
+                for name, value in zip(RECORDS, values, strict=False):
+                    rows[name][side, k] = value
+                force[side, k], measured[side, k] = wrench[:3], readings[side].q
+                kinetic[side, k] = self._kinetic(q, dq)
+                still = np.zeros(n)
+                arm.command(torque, push, (readings[0].q, still, still))  # both follow the leader
+                self._sent[side].append(torque)
+            self.time_s += self._cycle
+        for arm in self.arms:
+            arm.plant.check()
+        return PairRun(
+            time_s=times,
+            rows=rows,
+            force=force,
+            kinetic_j=kinetic,
+            stopped=self.pair.stopped,
+            stopped_s=self._stopped_s,
+            fell_back=self.pair.fell_back,
+            torque_on=(self.guards[0].torque_needed, self.guards[1].torque_needed),
+            measured=measured,
+            stamps_ns=stamps,
+        )
+
+    def _kinetic(self, q: FloatArray, dq: FloatArray) -> float:
+        """Kinetic energy [J] by the leader's model."""
+        still = np.zeros_like(q)
+        momentum, gravity = (self._dynamics(q, still, one, self._phi) for one in (dq, still))
+        return float(0.5 * dq @ (momentum - gravity))
+
+    def _measure(self) -> list[Reading]:
+        found = []
+        for arm, sent in zip(self.arms, self._sent, strict=True):
+            q = arm.measure().copy()
+            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None))
+        return found
+
+    def _control(self, readings: Sequence[Reading]) -> None:
+        """What the pair makes of this cycle's readings."""
+        now_ns = max(one.stamp_ns for one in readings)
+        seen = [line.seen(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
+        if self.pair.stopped == "not started":
+            self.pair.start(now_ns - round(self._cycle * 1e9), *[Reading(now_ns, one.q) for one in seen])
+            for guard in self.guards:
+                guard.handle(GuardEvent.ENABLE)
+        torques = self.pair.update(now_ns, *seen)
+        if self.pair.stopped:
+            self._disable_guards()
+        for side, (tau, line) in enumerate(zip(torques or (), self.lines, strict=False)):
+            if self.time_s < line.mute_from_s:
+                self._commands[side] = (tau * line.command_sign, self.time_s)
+
+    def _disable_guards(self) -> None:
+        """What follows the end of a pair, where that arrives."""
+        self._stopped_s = min(self._stopped_s, self.time_s)
+        for guard, line in zip(self.guards, self.lines, strict=True):
+            due = self._stopped_s + NOTICE_S <= self.time_s < line.mute_from_s
+            if due and guard.state is GuardState.ENABLED:
+                guard.handle(GuardEvent.DISABLE)
+
+    def _guarded(self, side: int, reading: Reading) -> FloatArray:
+        """The torque that one arm's guard lets flow, (n,) [N m]."""
+        arm, (tau, since) = self.arms[side], self._commands[side]
+        dq = quantise(arm.plant.dq, arm.plant.nuisances.velocity_step)
+        result = self.guards[side].filter(tau, self.time_s - since, reading.q, dq)
+        return np.asarray(result.current_a * self.robot.torque_constants)

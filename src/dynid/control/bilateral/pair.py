@@ -1,0 +1,211 @@
+"""Two arms under one bilateral law, and what ends it: a state that is late, arms that part, energy out of nowhere.
+
+The pair commands both arms or none. Once it is stopped, whoever runs it disables both arms; where that does not arrive,
+commands still end. Either arm's safety guard then brakes, holds and lowers its own arm, whatever the other one does.
+
+Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): nothing but hands, walls and
+what they left in it moves the pair, so
+
+    E = integral of (P + margin) dt - change of K >= 0,   P = t_l . dq_l + (beta / alpha) t_f . dq_f,
+    K = 1/2 dq_l . M_l dq_l + (beta / alpha) 1/2 dq_f . M_f dq_f,
+
+with the torques from outside as the observers give them, and a margin of what friction certainly takes. What was put in
+long ago must not pay for what happens now, so E is at most `CREDIT_J`. Below -`BOUND_J` the pair falls back to
+unilateral control, which closes no loop over both arms, and stops when it happens again.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.control.bilateral.law import BilateralLaw
+from dynid.control.bilateral.observer import ArmObserver
+from dynid.errors import SafetyError
+from dynid.robot import FloatArray, Robot
+
+SIDES = ("leader", "follower")
+LATE_S = 0.008  # older states end the pair: at 10 ms it is not stable any more
+APART_RAD = 0.35
+FAST_SHARE = 0.75  # of the velocity limits, at which guards brake: a joint that runs away gains speed until they do
+SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # at a torque limit; of the limit, from outside: nobody pushes like that
+FROZEN_S, MOVED_RAD_S = 0.02, 0.6  # an arm that moved so fast does not stand still to the encoder count for so long
+CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What one arm's driver published.
+
+    Attributes:
+        stamp_ns: when it was read [ns].
+        q: positions, (n,) [rad].
+        tau: torques in force until then, (n,) [N m], which a guard may have changed; None: those that were sent.
+    """
+
+    stamp_ns: int
+    q: FloatArray
+    tau: FloatArray | None = None
+
+
+class Watch:
+    """Notices a driver that repeats the same positions while its arm moves."""
+
+    def __init__(self) -> None:
+        self._q: FloatArray = np.zeros(0)
+        self._since_ns, self._speed = 0, 0.0
+
+    def frozen(self, reading: Reading, dq: FloatArray) -> bool:
+        """Whether an arm that moved has been standing still for too long; dq (n,) [rad/s] was estimated before."""
+        if not np.array_equal(reading.q, self._q):
+            self._q, self._since_ns, self._speed = reading.q, reading.stamp_ns, float(np.abs(dq).max())
+        return (reading.stamp_ns - self._since_ns) * 1e-9 > FROZEN_S and self._speed > MOVED_RAD_S
+
+
+class EnergyObserver:
+    """E of a pair, see the module.
+
+    Attributes:
+        energy_j: E.
+        given_j: integral of P: what hands and walls gave, all in all.
+    """
+
+    def __init__(self, law: BilateralLaw) -> None:
+        self._law = law
+        self.energy_j = self.given_j = 0.0
+        self._kinetic: float | None = None
+
+    def reset(self) -> None:
+        """Start with full credit."""
+        self.energy_j, self._kinetic = CREDIT_J, None
+
+    def update(self, dt: float) -> None:
+        """One cycle more, dt [s], after the law's."""
+        settings, leader, follower = self._law.settings, self._law.leader, self._law.follower
+        weight = settings.force_scale / settings.position_scale
+        kinetic = _kinetic(leader) + weight * _kinetic(follower)
+        power = leader.external @ leader.dq + weight * (follower.external @ follower.dq)
+        margin = sum(share * abs(arm.friction @ arm.dq) for share, arm in ((1.0, leader), (weight, follower)))
+        self.given_j += float(power * dt)
+        gained = 0.0 if self._kinetic is None else kinetic - self._kinetic
+        self.energy_j += float(power + FRICTION_MARGIN * margin) * dt - gained
+        self.energy_j, self._kinetic = min(self.energy_j, CREDIT_J), kinetic
+
+
+def _kinetic(arm: ArmObserver) -> float:
+    return float(0.5 * arm.dq @ arm.inertia @ arm.dq)
+
+
+class ArmPair:
+    """Runs a law as long as both arms are as they should be; one per pair.
+
+    Attributes:
+        stopped: why nothing is commanded any more, "" while it is.
+        fell_back: why the mode is another one than was asked for, "" if it is not.
+        energy: see `EnergyObserver`.
+    """
+
+    def __init__(self, robot: Robot, law: BilateralLaw) -> None:
+        self.law, self.energy = law, EnergyObserver(law)
+        self.stopped, self.fell_back = "not started", ""
+        self._asked_for = law.settings
+        self._most_speed = FAST_SHARE * robot.velocity_limits
+        self._now_ns = 0
+        self._watches = (Watch(), Watch())
+        self._saturated_s = np.zeros((2, robot.size))
+
+    def start(self, now_ns: int, leader: Reading, follower: Reading) -> None:
+        """Engage both arms where they are, now [ns].
+
+        Raises:
+            SafetyError: a state is late, or the arms are too far apart.
+        """
+        if late := self._late(now_ns, leader, follower):
+            raise SafetyError(f"cannot engage the arms: {late}")
+        self.law.settings = self._asked_for
+        apart = self.law.reset(leader.q, follower.q)
+        if not np.abs(apart).max() <= APART_RAD:
+            joint = int(np.argmax(np.abs(apart)))
+            raise SafetyError(
+                f"cannot engage the arms: joint {joint + 1} is {apart[joint]:.2f} rad apart, expected at most "
+                f"{APART_RAD} rad: move the arms to the same posture, or check the joint's sign"
+            )
+        self._watches = (Watch(), Watch())
+        self.energy.reset()
+        self.stopped = self.fell_back = ""
+        self._now_ns, self._saturated_s[:] = now_ns, 0.0
+
+    def stop(self, reason: str) -> None:
+        """Command nothing any more; the first reason stays."""
+        self.stopped = self.stopped or reason
+
+    def update(self, now_ns: int, leader: Reading, follower: Reading) -> tuple[FloatArray, FloatArray] | None:
+        """Torques (n,) [N m] of leader and follower for this cycle, now [ns]; None where the pair is stopped.
+
+        In the cycle in which it stops, they are what carries the arms: whatever drove them ends before guards know.
+        """
+        if self.stopped:
+            return None
+        dt, self._now_ns = (now_ns - self._now_ns) * 1e-9, now_ns
+        try:
+            return self._torques(dt, now_ns, leader, follower)
+        except SafetyError as error:
+            self.stop(str(error))
+        most = self.law.limits
+        return np.clip(self.law.leader.bias, -most, most), np.clip(self.law.follower.bias, -most, most)
+
+    def _torques(self, dt: float, now_ns: int, leader: Reading, follower: Reading) -> tuple[FloatArray, FloatArray]:
+        """The law's torques; SafetyError is raised where anything is wrong."""
+        if reason := self._late(now_ns, leader, follower) or self._frozen(leader, follower):
+            raise SafetyError(reason)
+        if not dt > 0.0:
+            raise SafetyError(f"time went from one cycle to the next by {dt:.6f} s; expected more than 0")
+        torques = self.law.update(dt, leader.q, follower.q, (leader.tau, follower.tau))
+        self.energy.update(dt)
+        if reason := self._wrong(dt, torques):
+            raise SafetyError(reason)
+        self._watch_energy()
+        return torques
+
+    def _frozen(self, leader: Reading, follower: Reading) -> str:
+        observers = (self.law.leader, self.law.follower)
+        for name, watch, reading, arm in zip(SIDES, self._watches, (leader, follower), observers, strict=True):
+            if watch.frozen(reading, arm.dq):
+                return f"the {name}'s positions do not change any more though it moved"
+        return ""
+
+    @staticmethod
+    def _late(now_ns: int, leader: Reading, follower: Reading) -> str:
+        for name, reading in zip(SIDES, (leader, follower), strict=True):
+            age_s = (now_ns - reading.stamp_ns) * 1e-9
+            if not age_s <= LATE_S:
+                return f"the {name}'s state is {1e3 * age_s:.1f} ms old, expected at most {1e3 * LATE_S:g} ms"
+        return ""
+
+    def _wrong(self, dt: float, torques: tuple[FloatArray, FloatArray]) -> str:
+        """Why these torques must not be sent; "" if they may."""
+        apart = np.abs(self.law.difference)
+        if not apart.max() <= APART_RAD:
+            return f"the arms are {apart.max():.2f} rad apart, expected at most {APART_RAD} rad"
+        full = np.abs(np.array(torques)) >= self.law.limits
+        self._saturated_s = np.where(full, self._saturated_s + dt, 0.0)
+        if self._saturated_s.max() > SATURATED_S:
+            side, joint = divmod(int(np.argmax(self._saturated_s)), len(apart))
+            return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {SATURATED_S} s"
+        for name, arm in zip(SIDES, (self.law.leader, self.law.follower), strict=True):
+            if not (np.abs(arm.dq) <= self._most_speed).all():
+                return f"the {name} moves faster than {FAST_SHARE:g} of its velocity limits"
+            pushed = np.abs(arm.external) / self.law.limits
+            if not pushed.max() <= PUSHED_SHARE:
+                joint = int(np.argmax(pushed))
+                return f"joint {joint + 1} of the {name} seems pushed with {pushed[joint]:.2f} of its torque limit"
+        return ""
+
+    def _watch_energy(self) -> None:
+        if self.energy.energy_j >= -BOUND_J:
+            return
+        reason = f"both arms together gained {-self.energy.energy_j:.2f} J that nobody gave them"
+        if self.law.settings.mode == "unilateral":
+            raise SafetyError(reason)
+        self.fell_back = reason
+        self.law.settings = replace(self.law.settings, mode="unilateral")
+        self.energy.reset()

@@ -1,0 +1,195 @@
+"""Writes two-arm sessions as a LeRobot data set, format v3.0 (huggingface/lerobot): parquet files and their metadata.
+
+What the follower does is the observation, what the leader does is the action. Torques, and torques from outside, stand
+beside them: a policy that shall press as hard as its teacher needs them. All in SI units, no cameras. It takes pyarrow,
+`pip install dynid[lerobot]`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.resources import whole_folder
+from dynid.robot import FloatArray
+
+VERSION = "v3.0"
+FILE = "chunk-000/file-000.parquet"
+PATTERN = "chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VECTORS = {  # column: what LeRobot appends to a joint's name
+    "observation.state": "pos",
+    "observation.velocity": "vel",
+    "observation.effort": "effort",
+    "observation.external_torque": "external",
+    "action": "pos",
+    "action.effort": "effort",
+    "action.external_torque": "external",
+}
+INDICES = ("frame_index", "episode_index", "index", "task_index")
+QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One demonstration.
+
+    Attributes:
+        task: what is shown, in a few words.
+        time_s: rising times (N,) [s].
+        columns: some of `VECTORS`, (N, n) each [rad, rad/s, N m].
+    """
+
+    task: str
+    time_s: FloatArray
+    columns: Mapping[str, FloatArray]
+
+    def frames(self, fps: int) -> dict[str, FloatArray]:
+        """Columns (M, n) and "timestamp" (M,) at k / fps from the first time on, linear between rows.
+
+        Raises:
+            DataError: unknown columns, rows that do not fit, times that do not rise, or less than two frames.
+        """
+        for name, values in self.columns.items():
+            if name not in VECTORS or values.shape != (len(self.time_s), values.shape[-1]):
+                raise DataError(
+                    f"column {name} has shape {values.shape}; expected one of {', '.join(VECTORS)} with "
+                    f"{len(self.time_s)} rows"
+                )
+        if not (np.diff(self.time_s) > 0.0).all():
+            raise DataError("the times of an episode do not rise")
+        count = int((self.time_s[-1] - self.time_s[0]) * fps + 1e-6) + 1 if len(self.time_s) else 0
+        if count < 2:
+            raise DataError(f"an episode has {count} frames at {fps} per second; expected at least 2")
+        stamps = np.arange(count) / fps
+        found = {
+            name: np.column_stack([np.interp(self.time_s[0] + stamps, self.time_s, one) for one in values.T])
+            for name, values in self.columns.items()
+        }
+        return found | {"timestamp": stamps}
+
+
+def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[str], robot: str, fps: int = 50) -> None:
+    """Write a data set.
+
+    Args:
+        folder: must not exist yet.
+        episodes: with the same columns each.
+        joints: names of the n joints, in the columns' order.
+        robot: kind of robot, as LeRobot's `robot_type`.
+        fps: frames per second.
+
+    Raises:
+        ConfigurationError: pyarrow is missing.
+        DataError: no episodes, episodes that do not fit, see `Episode.frames`.
+        OutputExistsError: the folder exists.
+    """
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ConfigurationError("LeRobot data sets take pyarrow: pip install 'dynid[lerobot]'") from error
+    vectors = tuple(episodes[0].columns) if episodes else ()
+    if not vectors or any(tuple(one.columns) != vectors for one in episodes):
+        raise DataError("a data set takes episodes that all have the same columns")
+    tasks = list(dict.fromkeys(one.task for one in episodes))
+    parts, first = [], 0
+    for number, episode in enumerate(episodes):
+        parts.append(_rows(episode, number, tasks.index(episode.task), first, fps))
+        first += len(parts[-1]["timestamp"])
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if any(whole[name].shape[1] != len(joints) for name in vectors):
+        raise DataError(f"the columns have {whole[vectors[0]].shape[1]} joints; expected {len(joints)}")
+    with whole_folder(folder) as made:
+        for name in ("data/chunk-000", "meta/episodes/chunk-000"):
+            (made / name).mkdir(parents=True)
+        arrays = {name: _arrow(pyarrow, values) for name, values in whole.items()}
+        with parquet.ParquetWriter(made / "data" / FILE, pyarrow.table(arrays).schema) as writer:
+            for part in parts:  # one row group each, as LeRobot writes them
+                writer.write_table(pyarrow.table({name: _arrow(pyarrow, values) for name, values in part.items()}))
+        parquet.write_table(_episodes(pyarrow, parts, tasks), made / "meta/episodes" / FILE)
+        parquet.write_table(_tasks(pyarrow, tasks), made / "meta/tasks.parquet")
+        info = _info(whole, joints, robot, fps, len(episodes), len(tasks))
+        for name, content in (("info", info), ("stats", {key: _stats(values) for key, values in whole.items()})):
+            (made / "meta" / f"{name}.json").write_text(json.dumps(content, indent=4), encoding="utf-8")
+
+
+def _rows(episode: Episode, number: int, task: int, first: int, fps: int) -> dict[str, Any]:
+    """All columns of an episode in LeRobot's types; `first` is its first row in the data set."""
+    frames = {name: values.astype(np.float32) for name, values in episode.frames(fps).items()}
+    count = np.arange(len(frames["timestamp"]), dtype=np.int64)
+    own = (count, np.full_like(count, number), count + first, np.full_like(count, task))
+    return frames | dict(zip(INDICES, own, strict=True))
+
+
+def _arrow(pyarrow: Any, values: Any) -> Any:
+    if values.ndim == 1:
+        return pyarrow.array(values)
+    return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(values.ravel()), values.shape[1])
+
+
+def _info(whole: Mapping[str, Any], joints: Sequence[str], robot: str, fps: int, episodes: int, tasks: int) -> Any:
+    """meta/info.json."""
+    features: dict[str, Any] = {}
+    for name, values in whole.items():
+        names = [f"{joint}.{VECTORS[name]}" for joint in joints] if name in VECTORS else None
+        features[name] = {"dtype": str(values.dtype), "shape": list(values.shape[1:]) or [1], "names": names}
+    return {
+        "codebase_version": VERSION,
+        "robot_type": robot,
+        "total_episodes": episodes,
+        "total_frames": len(whole["timestamp"]),
+        "total_tasks": tasks,
+        "chunks_size": 1000,
+        "data_files_size_in_mb": 100,
+        "video_files_size_in_mb": 200,
+        "fps": fps,
+        "splits": {"train": f"0:{episodes}"},
+        "data_path": f"data/{PATTERN}",
+        "video_path": None,
+        "features": features,
+    }
+
+
+def _stats(values: Any) -> dict[str, list[float]]:
+    """Statistics of a column (N,) or (N, n), as meta/stats.json has them."""
+    rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+    found = {"min": rows.min(axis=0), "max": rows.max(axis=0), "mean": rows.mean(axis=0), "std": rows.std(axis=0)}
+    found |= {name: np.quantile(rows, level, axis=0) for name, level in QUANTILES.items()}
+    return {name: value.tolist() for name, value in found.items()} | {"count": [len(rows)]}
+
+
+def _episodes(pyarrow: Any, parts: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Any:
+    """The table of meta/episodes: one row each."""
+    rows = []
+    for number, part in enumerate(parts):
+        row: dict[str, Any] = {
+            "episode_index": number,
+            "tasks": [tasks[int(part["task_index"][0])]],
+            "length": len(part["index"]),
+            "data/chunk_index": 0,
+            "data/file_index": 0,
+            "dataset_from_index": int(part["index"][0]),
+            "dataset_to_index": int(part["index"][-1]) + 1,
+            "meta/episodes/chunk_index": 0,
+            "meta/episodes/file_index": 0,
+        }
+        for name, values in part.items():
+            row |= {f"stats/{name}/{kind}": value for kind, value in _stats(values).items()}
+        rows.append(row)
+    return pyarrow.Table.from_pylist(rows)
+
+
+def _tasks(pyarrow: Any, tasks: Sequence[str]) -> Any:
+    """meta/tasks.parquet: a pandas frame of task_index by task, which pandas reads back by its metadata."""
+    kinds = (("task_index", "int64", "int64"), ("task", "unicode", "object"))
+    columns = [
+        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy, "metadata": None}
+        for name, kind, numpy in kinds
+    ]
+    pandas = {"index_columns": ["task"], "column_indexes": [], "columns": columns, "pandas_version": "2.0.0"}
+    table = pyarrow.table({"task_index": pyarrow.array(range(len(tasks)), pyarrow.int64()), "task": list(tasks)})
+    return table.replace_schema_metadata({"pandas": json.dumps(pandas)})

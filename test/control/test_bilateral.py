@@ -1,0 +1,202 @@
+"""Two arms as one, on simulated arms with gear friction and all nuisances; the model is that of the simulated arm."""
+
+import numpy as np
+import pytest
+from benchmarks.bilateral.benchmark import force_errors, tracking_deg
+from benchmarks.bilateral.faults import FAULTS, PairFault, energy_gain, inject
+from benchmarks.bilateral.lockstep import START_DEG, Lines, LockstepPair
+from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
+
+from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
+from dynid.control.bilateral.observer import ArmObserver
+from dynid.control.bilateral.pair import BOUND_J, ArmPair, EnergyObserver, Reading
+from dynid.control.control_model import ControlModel
+from dynid.control.dynamics_kernel import compile_single
+from dynid.errors import ConfigurationError, DataError, SafetyError
+from dynid.model.drive import RESISTING, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.gear_presets import gear_friction
+from dynid.model.standard import from_file
+from dynid.robot import load_robot
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.nuisances import NUISANCES
+
+ROBOT = load_robot("crane_x7")
+N = ROBOT.size
+START = np.deg2rad(START_DEG)
+
+
+def model_with(friction):
+    """The simulated arm's links and rotors with another friction."""
+    arm = ArmModel.of(ROBOT)
+    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    links = phi.with_values(phi.values - of_kinds(phi, RESISTING).values)
+    return ControlModel(ROBOT.name, arm.structure_hash, links, friction, True)
+
+
+MODEL = model_with(gear_friction(ROBOT, "M6"))
+DYNAMICS = compile_single(ArmModel.of(ROBOT))
+
+
+def pair_of(settings=None, lines=None, q0=None, seed=0):
+    return LockstepPair(ROBOT, DYNAMICS, (MODEL, MODEL), settings, lines=lines, q0=q0, seed=seed)
+
+
+def pressed(stiffness, settings=None):
+    pair = pair_of(settings)
+    start = pair.tool_at_start()
+    return pair.run(3.4, Hand(pressing, start), Wall(start.position[0] + 0.01, stiffness))
+
+
+def test_the_observer_finds_what_pushes_an_arm_without_friction():
+    none = FrictionLaw.of(N, {})
+    arm = SteppedArm(ROBOT, q0=START, switched_off=NUISANCES, friction=none)
+    observer, push = ArmObserver(model_with(none), DYNAMICS, delay_cycles=0), np.zeros(N)
+    push[[0, 3]] = 0.3, -0.2
+    observer.reset(arm.measure())
+    for k in range(150):
+        q = arm.measure()
+        observer.update(0.001, q)
+        observer.applied(observer.bias)
+        arm.command(observer.bias, push if k >= 50 else None)
+        if k == 49:
+            np.testing.assert_allclose(observer.external, 0.0, atol=0.01)
+    np.testing.assert_allclose(observer.external, push, atol=0.03)
+    np.testing.assert_allclose(observer.dq, arm.plant.dq, atol=0.05)
+    with pytest.raises(DataError, match="stamps must increase"):
+        observer.update(0.0, q)
+
+
+@pytest.mark.parametrize(("pressed", "kept"), [(1.0, True), (0.0, False)])
+def test_friction_keeps_its_direction_under_load_only(pressed, kept):
+    observer = ArmObserver(MODEL, DYNAMICS)
+    observer.reset(START)
+    q = START.copy()
+    for k in range(1200):
+        q[1] = START[1] + 0.05 * min(1.0, k / 200)
+        observer.update(0.001, q, pressed)
+        observer.applied(observer.bias + observer.friction)
+    assert (observer.friction[1] > 0.1) == kept
+
+
+def test_both_arms_move_as_one_and_gain_nothing_when_let_go():
+    pair = pair_of()
+    run = pair.run(4.0, Hand(wandering, pair.tool_at_start(), until_s=2.5))
+    assert not run.stopped and not run.fell_back
+    led = run.time_s < 2.5
+    moved = np.ptp(run.rows["q"][0][led], axis=0)
+    assert moved[:4].max() > 0.3 and tracking_deg(run, ROBOT) < 1.0
+    assert energy_gain(run, 2.5).max() < 0.02 and np.abs(run.rows["dq"][:, -200:]).max() < 0.1
+    soft = pair_of(BilateralSettings(stiffness_1_s2=30.0, damping_1_s=8.0, rejection=0.0))
+    assert tracking_deg(soft.run(2.5, Hand(wandering, soft.tool_at_start())), ROBOT) > 1.0
+
+
+@pytest.mark.parametrize("stiffness", [300.0, 6000.0])
+def test_the_hand_feels_the_wall(stiffness):
+    found = force_errors(pressed(stiffness))
+    assert found["wall_n"] > 3.0 and found["held"] < 0.2
+
+
+def test_a_unilateral_leader_feels_no_wall():
+    found = force_errors(pressed(1500.0, BilateralSettings(mode="unilateral")))
+    assert found["wall_n"] > 3.0 and found["held"] > 0.3
+
+
+def test_a_force_reflecting_leader_feels_one():
+    found = force_errors(pressed(300.0, BilateralSettings(mode="force_reflecting")))
+    assert found["wall_n"] > 2.0 and found["held"] < 0.4
+
+
+def test_motion_is_scaled_around_the_centre():
+    settings = BilateralSettings(position_scale=0.5, force_scale=0.5)
+    pair = pair_of(settings, q0=np.array([ROBOT.rest_posture + 0.05, ROBOT.rest_posture]))
+    run = pair.run(2.5, Hand(wandering, pair.tool_at_start()))
+    assert not run.stopped
+    leader, follower = (q[1500:, :4] - ROBOT.rest_posture[:4] for q in run.rows["q"])
+    np.testing.assert_allclose(follower, 0.5 * leader, atol=0.05)
+    assert np.abs(leader).max() > 0.2
+
+
+@pytest.mark.parametrize(
+    "name", ["follower silent", "leader frozen", "follower 10 ms late", "follower joint 2 pulls with the wrong sign"]
+)
+def test_a_fault_of_either_arm_leaves_both_safe(name):
+    fault = next(one for one in FAULTS if one.name == name)
+    found = inject(ROBOT, fault, lambda lines: pair_of(lines=lines))
+    assert found.stopped and not found.violations
+
+
+def test_the_judge_of_faults_finds_what_is_unsafe():
+    class Trusting(ArmPair):
+        """Watches nothing."""
+
+        def _frozen(self, leader, follower):
+            return ""
+
+        def _wrong(self, dt, torques):
+            return ""
+
+    def make(lines):
+        pair = pair_of(lines=lines)
+        pair.pair = Trusting(ROBOT, pair.pair.law)
+        return pair
+
+    fault = next(one for one in FAULTS if one.name == "follower joint 1 pulls with the wrong sign")
+    found = inject(ROBOT, fault, make)
+    assert "the pair was not stopped" in found.violations and len(found.violations) > 1
+
+
+def test_arms_that_are_apart_are_not_engaged():
+    away = START + np.where(np.arange(N) == 3, 0.5, 0.0)
+    with pytest.raises(SafetyError, match=r"joint 4 is .* rad apart"):
+        pair_of(q0=np.array([away, START])).run(0.01, None)
+    fault = PairFault("position", lambda _: (Lines(), Lines(position_sign=np.where(np.arange(N) == 1, -1.0, 1.0))))
+    assert "check the joint's sign" in inject(ROBOT, fault, lambda lines: pair_of(lines=lines)).stopped
+
+
+def test_a_pair_that_is_not_started_or_was_stopped_commands_nothing():
+    pair = ArmPair(ROBOT, BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS))
+    fresh, old = Reading(1_000_000_000, START), Reading(980_000_000, START)
+    assert pair.update(1_000_000_000, fresh, fresh) is None
+    with pytest.raises(SafetyError, match=r"leader's state is 20\.0 ms old"):
+        pair.start(1_000_000_000, old, fresh)
+    pair.start(999_000_000, Reading(999_000_000, START), Reading(999_000_000, START))
+    assert pair.update(1_000_000_000, fresh, fresh) is not None and not pair.stopped
+    last = pair.update(1_009_500_000, fresh, Reading(1_009_500_000, START))
+    np.testing.assert_allclose(last[0], pair.law.leader.bias)
+    assert "leader's state is 9.5 ms old" in pair.stopped
+    assert pair.update(1_010_000_000, Reading(1_010_000_000, START), Reading(1_010_000_000, START)) is None
+
+
+@pytest.mark.parametrize(("torque", "explained"), [(0.0, False), (0.2, True)])
+def test_energy_is_observed(torque, explained):
+    """A joint of 0.1 kg m^2 gets faster by 2 rad/s^2: somebody pushes it with 0.2 N m, or its motor drives it."""
+    law = BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)
+    observer = EnergyObserver(law)
+    observer.reset()
+    law.leader.inertia = 0.1 * np.eye(N)
+    law.leader.external[0] = torque
+    for k in range(2000):
+        law.leader.dq[0] = 0.002 * k
+        observer.update(0.001)
+    assert (observer.energy_j > -BOUND_J) == explained
+    assert observer.given_j == pytest.approx(torque * 4.0, rel=0.01)
+
+
+def test_energy_out_of_nowhere_ends_the_coupling_then_the_pair():
+    pair, stamp = ArmPair(ROBOT, BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)), 1_000_000_000
+    pair.start(stamp, Reading(stamp, START), Reading(stamp, START))
+    for k, mode in ((1, "four_channel"), (2, "unilateral"), (3, "unilateral")):
+        pair.energy.energy_j = -BOUND_J - (0.1 if k > 1 else -0.1)
+        reading = Reading(stamp + k * 1_000_000, START)
+        pair.update(reading.stamp_ns, reading, reading)
+        assert pair.law.settings.mode == mode and bool(pair.fell_back) == (k > 1)
+    assert "gained" in pair.stopped
+
+
+@pytest.mark.parametrize("wrong", [{"mode": "bilateral"}, {"position_scale": 0.0}, {"friction_share_free": 1.2}])
+def test_settings_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(wrong))} is .*; expected"):
+        BilateralSettings(**wrong)

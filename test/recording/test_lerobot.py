@@ -1,0 +1,83 @@
+"""A data set that is written is one that the reader of logs, and whoever follows the published format, reads back."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dynid.errors import DataError, OutputExistsError
+from dynid.identification.logs.readers import Units, find_logs
+from dynid.recording.lerobot import Episode, write_lerobot
+from dynid.robot import load_robot
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+ROBOT = load_robot("crane_x7")
+
+
+def episode(task="press the wall", *, rows=1001, scale=1.0):
+    time = 5.0 + 0.001 * np.arange(rows)
+    q = scale * np.sin(np.outer(time, np.arange(1, ROBOT.size + 1)))
+    columns = {"observation.state": q, "observation.effort": 2 * q, "observation.external_torque": 3 * q, "action": -q}
+    return Episode(task, time, columns)
+
+
+def test_the_reader_of_logs_reads_it_back(tmp_path):
+    episodes = [episode(), episode("release", rows=501, scale=0.5)]
+    write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name, fps=50)
+    first, second = (one.read() for one in find_logs(tmp_path / "set", ROBOT, Units()))
+    assert (len(first.time), len(second.time)) == (51, 26)
+    np.testing.assert_allclose(first.time, np.arange(51) / 50, atol=1e-6)
+    np.testing.assert_allclose(first.q, episodes[0].columns["observation.state"][::20], atol=1e-6)
+    np.testing.assert_allclose(second.tau, episodes[1].columns["observation.effort"][::20], atol=1e-6)
+    np.testing.assert_allclose(second.goal, episodes[1].columns["action"][::20], atol=1e-6)
+    with pytest.raises(OutputExistsError):
+        write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name)
+
+
+def test_it_has_what_version_3_asks_for(tmp_path):
+    folder = tmp_path / "set"
+    write_lerobot(folder, [episode(), episode("release"), episode()], ROBOT.joint_names, ROBOT.name, fps=50)
+    info = json.loads((folder / "meta/info.json").read_text())
+    assert info["codebase_version"] == "v3.0" and info["total_episodes"] == 3 and info["total_frames"] == 153
+    data = folder / info["data_path"].format(chunk_index=0, file_index=0)
+    table = parquet.read_table(data)
+    assert parquet.read_metadata(data).num_row_groups == 3
+    assert set(table.column_names) == set(info["features"])
+    for name, feature in info["features"].items():
+        kind = table.schema.field(name).type
+        if feature["shape"] == [1]:
+            assert str(kind) == {"float32": "float"}.get(feature["dtype"], feature["dtype"])
+        else:
+            assert kind.list_size == feature["shape"][0] == len(feature["names"]) and str(kind.value_type) == "float"
+    assert table["index"].to_pylist() == list(range(153))
+    assert table["frame_index"].to_pylist()[49:53] == [49, 50, 0, 1]
+    assert table["task_index"].to_pylist()[::51] == [0, 1, 0]
+    rows = parquet.read_table(folder / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
+    assert [(one["dataset_from_index"], one["dataset_to_index"]) for one in rows] == [(0, 51), (51, 102), (102, 153)]
+    assert [one["tasks"] for one in rows] == [["press the wall"], ["release"], ["press the wall"]]
+    stats = json.loads((folder / "meta/stats.json").read_text())
+    state = np.array(table["observation.state"].to_pylist())
+    np.testing.assert_allclose(stats["observation.state"]["mean"], state.mean(axis=0), atol=1e-6)
+    assert set(stats) == set(info["features"]) and stats["action"]["count"] == [153]
+    tasks = parquet.read_table(folder / "meta/tasks.parquet")
+    assert json.loads(tasks.schema.metadata[b"pandas"])["index_columns"] == ["task"]
+    assert tasks.to_pylist()[1] == {"task_index": 1, "task": "release"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (Episode("x", np.array([0.0, 0.0, 1.0]), {"action": np.zeros((3, 8))}), "do not rise"),
+        (Episode("x", np.array([0.0, 0.01]), {"action": np.zeros((2, 8))}), "1 frames"),
+        (Episode("x", np.array([0.0, 1.0]), {"action": np.zeros((3, 8))}), "2 rows"),
+        (Episode("x", np.array([0.0, 1.0]), {"camera": np.zeros((2, 8))}), "column camera"),
+        (Episode("x", np.array([0.0, 1.0]), {"action": np.zeros((2, 3))}), "3 joints; expected 8"),
+    ],
+)
+def test_episodes_that_do_not_fit_are_refused(tmp_path, wrong, match):
+    with pytest.raises(DataError, match=match):
+        write_lerobot(tmp_path / "set", [wrong], ROBOT.joint_names, ROBOT.name)
+    assert not (tmp_path / "set").exists()
+    with pytest.raises(DataError, match="same columns"):
+        write_lerobot(tmp_path / "set", [], ROBOT.joint_names, ROBOT.name)
