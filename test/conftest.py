@@ -1,6 +1,7 @@
 """What a shared machine asks of the tests, and what all of them have."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 # Small matrices in several threads cost five times the processor time, and stall where another process is busy. It is
 # set before anything imports numpy, so imports of dynid are inside the fixtures.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A shell's background jobs ignore SIGINT and `nohup` SIGHUP, and so would every process that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 TEST = Path(__file__).parent
 DRIVER = ("bus", "cycle", "doctor", "dynamixel_arm", "handshake", "state_cycle", "written_bytes")
 # A driver's deadlines are milliseconds, and a shared host may stand still for longer. What talks to a servo bus in
