@@ -15,6 +15,8 @@ from benchmarks.logs.kr300 import coupled, least_eigenvalue, run_of, stiffness, 
 from dynid.errors import DataError
 from dynid.identification.logs.log import Log
 from dynid.identification.logs.springs import SpringArm, log_arm
+from dynid.identification.pipeline import identify
+from dynid.recording.csv_mapping import load_mapping
 from dynid.robot import load_robot
 from dynid.robot_file import RobotFile
 
@@ -30,6 +32,17 @@ def test_the_spring_makes_a_consistent_model_predict_the_other_run() -> None:
     assert found["spring"].consistent < 0.06
     assert found["Coulomb-viscous"].consistent > 3.0 * found["spring"].consistent
     assert least_eigenvalue(ROBOT, found["spring"].result) > 1.0
+
+
+@with_data
+def test_a_model_without_the_spring_is_refused_for_what_is_no_noise() -> None:
+    """It predicts run B with 21 %, within the flat limit of this robot, and ten times beyond the noise of the data."""
+    fitted, held = (FOLDER / f"kr300_{run}.csv.gz" for run in "AB")
+    mapping = load_mapping(ROBOT.folder / "csv_mapping.yaml")
+    verdict = identify(ROBOT, [fitted], validation=[held], mapping=mapping).verdict
+    checks = {check.id: check for check in verdict.checks}
+    assert checks["torque_error_held_out"].passed and not verdict.accepted
+    assert checks["error_over_noise_held_out"].value > 5.0 and checks["error_over_noise_fitted"].value < 2.5
 
 
 def test_a_spring_is_a_column_of_one_joint() -> None:
