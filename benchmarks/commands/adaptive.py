@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.commands.figures import figure_table
+from benchmarks.commands.figures import figure_table, report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import stages
 
 
 def adaptive(
@@ -35,14 +35,7 @@ def adaptive(
             loaded, arms, first_seed=seed, gears=gears, scene=free, processes=processes or None, progress=begin
         )
     result = found.as_dict()
-    if as_json:
-        print_json(result)
-    else:
-        stdout().print(figure_table("adaptive", result))
-    if reasons := found.missed():
-        for reason in reasons:
-            stderr().print(reason)
-        raise typer.Exit(1)
+    report_figures(result, [figure_table("adaptive", result)], found.missed(), as_json)
 
 
 def register(group: typer.Typer) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from benchmarks.commands.figures import report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import stages
 
 
 def bilateral(
@@ -31,15 +32,7 @@ def bilateral(
     loaded.gravity(mount)
     with stages("benchmark", 3 + 2 * len(WALLS_N_M) + len(FAULTS)) as begin, tempfile.TemporaryDirectory() as work:
         figures = benchmark_bilateral(loaded, Path(work), mount=mount, seeds=seeds, progress=begin)
-    if as_json:
-        print_json(figures)
-    else:
-        stdout().print(_figures(figures))
-        stdout().print(_faults(figures))
-    if reasons := missed(figures):
-        for reason in reasons:
-            stderr().print(reason)
-        raise typer.Exit(1)
+    report_figures(figures, [_figures(figures), _faults(figures)], missed(figures), as_json)
 
 
 def _figures(figures: dict[str, Any]) -> Table:

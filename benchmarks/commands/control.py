@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from benchmarks.commands.figures import report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MountOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import stages
 
 
 def control(
@@ -31,14 +32,7 @@ def control(
     loaded.gravity(mount)
     with stages("benchmark", 11) as begin, tempfile.TemporaryDirectory() as work:
         figures = benchmark_control(loaded, Path(work), mount=mount, seed=seed, progress=begin)
-    if as_json:
-        print_json(figures)
-    else:
-        stdout().print(_table(figures))
-    if reasons := missed(figures):
-        for reason in reasons:
-            stderr().print(reason)
-        raise typer.Exit(1)
+    report_figures(figures, [_table(figures)], missed(figures), as_json)
 
 
 def _table(figures: dict[str, Any]) -> Table:

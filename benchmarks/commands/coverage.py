@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.commands.figures import figure_table
+from benchmarks.commands.figures import figure_table, report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import stages
 
 
 def coverage(
@@ -30,17 +30,10 @@ def coverage(
             loaded, arms, first_seed=seed, gears=gears, processes=processes or None, progress=begin
         )
     result = found.as_dict()
-    if as_json:
-        print_json(result)
-    else:
-        table = figure_table("coverage", result)
-        for name, share in result["by_parameter"].items():
-            table.add_row(name, f"{share:.3f}")
-        stdout().print(table)
-    if reasons := found.missed():
-        for reason in reasons:
-            stderr().print(reason)
-        raise typer.Exit(1)
+    table = figure_table("coverage", result)
+    for name, share in result["by_parameter"].items():
+        table.add_row(name, f"{share:.3f}")
+    report_figures(result, [table], found.missed(), as_json)
 
 
 def register(group: typer.Typer) -> None:

@@ -51,7 +51,7 @@ def demo(
     from dynid.reporting.tables import print_verdict
     from dynid.trajectory.families import load_excitation
 
-    output = (out or Path("runs") / f"demo-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    output = _output(out, "demo")
     if adaptive:
         if real_arm or without:
             raise ConfigurationError(
@@ -104,7 +104,7 @@ def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | N
     if real_arm is not None:
         raise ConfigurationError("--two-arms runs two simulated arms; leave --real-arm out")
     loaded = opt.load_arm(robot, mount, None)
-    output = (out or Path("runs") / f"two-arms-{datetime.now():%Y%m%d-%H%M%S}").absolute()
+    output = _output(out, "two-arms")
     with stages("demo", 3) as begin:
         verdict = run_two_arms(loaded, output, mount=mount, seed=seed, progress=begin)
     if as_json:
@@ -113,6 +113,11 @@ def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | N
         print_verdict(stdout(), verdict, "Two arms as one")
         say(f"report: {output / 'report.html'}")
     raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _output(out: Path | None, name: str) -> Path:
+    """The folder that was asked for, else one below runs/ with the time in its name."""
+    return (out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
 
 
 def _list_results(output: Path) -> None:

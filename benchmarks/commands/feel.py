@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.commands.figures import figure_table
+from benchmarks.commands.figures import figure_table, report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import stages
 
 
 def feel(
@@ -26,14 +26,7 @@ def feel(
 
     with stages("benchmark", 15) as begin:
         figures = benchmark_feel(load_robot(robot), places, minutes, payloads, begin)
-    if as_json:
-        print_json(figures)
-    else:
-        stdout().print(_table(figures))
-    if reasons := missed(figures):
-        for reason in reasons:
-            stderr().print(reason)
-        raise typer.Exit(1)
+    report_figures(figures, [_table(figures)], missed(figures), as_json)
 
 
 def _table(figures: dict[str, Any]) -> Any:

@@ -1,8 +1,12 @@
-"""A benchmark's figures as a table."""
+"""A benchmark's figures as tables or JSON, and which bars they miss."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+import typer
 from rich.table import Table
+
+from dynid.commands.terminal import print_json, stderr, stdout
 
 
 def figure_table(benchmark: str, figures: Mapping[str, object]) -> Table:
@@ -12,3 +16,23 @@ def figure_table(benchmark: str, figures: Mapping[str, object]) -> Table:
         if isinstance(value, float | int):
             table.add_row(key, f"{value:.4g}")
     return table
+
+
+def report_figures(figures: Any, tables: Iterable[Table], missed: Iterable[str], as_json: bool) -> None:
+    """Print figures, then what they miss; exits with 1 where that is anything.
+
+    Args:
+        figures: as plain values.
+        tables: the same for people.
+        missed: bars, in words.
+        as_json: print one JSON object instead of the tables.
+    """
+    if as_json:
+        print_json(figures)
+    else:
+        for table in tables:
+            stdout().print(table)
+    if reasons := tuple(missed):
+        for reason in reasons:
+            stderr().print(reason)
+        raise typer.Exit(1)

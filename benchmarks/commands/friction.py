@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from benchmarks.commands.figures import report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import stages
 
 
 def friction(
@@ -27,18 +28,11 @@ def friction(
     loaded = load_robot(robot)
     with stages("benchmark", plants + 1) as begin, tempfile.TemporaryDirectory() as work:
         rows = benchmark_friction(loaded, Path(work), plants, begin)
-    if as_json:
-        print_json([row.as_dict() for row in rows])
-    else:
-        table = Table(*rows[0].as_dict(), title="dynid benchmark friction", title_justify="left")
-        for row in rows:
-            shown = row.as_dict().values()
-            table.add_row(*(f"{x:.3g}" if isinstance(x, float) else str(x) for x in shown))
-        stdout().print(table)
-    if reasons := missed(rows):
-        for reason in reasons:
-            stderr().print(reason)
-        raise typer.Exit(1)
+    table = Table(*rows[0].as_dict(), title="dynid benchmark friction", title_justify="left")
+    for row in rows:
+        shown = row.as_dict().values()
+        table.add_row(*(f"{x:.3g}" if isinstance(x, float) else str(x) for x in shown))
+    report_figures([row.as_dict() for row in rows], [table], missed(rows), as_json)
 
 
 def register(group: typer.Typer) -> None:
