@@ -103,7 +103,7 @@ import os, threading
 from dynid.parallel import in_processes
 
 def work(_):
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\\n".encode())  # in one piece: print may write the end of the line on its own
     threading.Event().wait()
 
 if __name__ == "__main__":
