@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from benchmarks.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published
 from benchmarks.children import child_environment
 from dynid.errors import NodeError
+from dynid.hardware.safety.settings import load_safety
 from dynid.identification.checks import judge
 from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import KINDS, of_kinds
@@ -34,10 +35,13 @@ from dynid.reporting.report import FILE_NAME, write_report
 from dynid.reporting.result_folder import open_result
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
+from dynid.trajectory.families import load_excitation
 from dynid.verdict import Verdict
 
 CONTROLLER = "computed_torque"
 READ_BACK_TIMEOUT_S = 60.0
+MOTIONS = ("demo_identification", "demo_validation")
+GENTLE_MOTIONS = ("gentle_identification", "gentle_validation")
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,17 @@ class DemoOptions:
 
     chain: ChainOptions
     output: Path
-    identification: str = "demo_identification"
-    validation: str = "demo_validation"
+    identification: str = MOTIONS[0]
+    validation: str = MOTIONS[1]
     profile: str = "limited"
     gain: bool = True
+
+
+def usual_motions(robot: Robot, chain: ChainOptions) -> tuple[str, str]:
+    """The motions to identify from and to validate on: gentle ones where servos that are loaded for long give up."""
+    limited = chain.trips or load_safety(robot).overload_limits
+    gentle = set(GENTLE_MOTIONS) <= set(load_excitation(robot).names)
+    return GENTLE_MOTIONS if limited and gentle else MOTIONS
 
 
 def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:

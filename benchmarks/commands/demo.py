@@ -20,8 +20,17 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="New folder for bags, model and logs.")] = None,
     real_arm: opt.RealArmOption = None,
     mount: opt.MountOption = None,
-    identification: Annotated[str, typer.Option(help="Trajectory to identify from.")] = "demo_identification",
-    validation: Annotated[str, typer.Option(help="Trajectory to validate on.")] = "demo_validation",
+    identification: Annotated[
+        str | None,
+        typer.Option(
+            help="Trajectory to identify from; default demo_identification, or gentle_identification where overload is "
+            "limited."
+        ),
+    ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(help="Trajectory to validate on; default demo_validation, or gentle_validation likewise."),
+    ] = None,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
     seed: opt.SeedOption = 0,
@@ -60,14 +69,8 @@ def demo(
         found = run_and_show(output, robot, None, LONGEST_S, seed, mount, friction, as_json)
         raise typer.Exit(0 if found.accepted else 1)
     loaded = opt.load_arm(robot, mount, without, friction)
-    for name in (identification, validation):
-        load_excitation(loaded).trajectory(name)
-    if identification == validation:
-        raise ConfigurationError(
-            f"'{identification}' cannot validate a model that was identified from it; name another"
-        )
     with opt.needs_ros("the demo"):
-        from benchmarks.chain.demo import DemoOptions, run_demo
+        from benchmarks.chain.demo import DemoOptions, run_demo, usual_motions
         from dynid.nodes.chain import ChainOptions
     chain = ChainOptions(
         robot,
@@ -81,9 +84,15 @@ def demo(
         rate_hz=rate,
         motor=tuple(motor or ()),
     )
+    usual = usual_motions(loaded, chain)
+    motions = (identification or usual[0], validation or usual[1])
+    for name in motions:
+        load_excitation(loaded).trajectory(name)
+    if motions[0] == motions[1]:
+        raise ConfigurationError(f"'{motions[0]}' cannot validate a model that was identified from it; name another")
     began = time.monotonic()
     console = stderr() if as_json else stdout()
-    verdict = run_demo(loaded, DemoOptions(chain, output, identification, validation, gain=gain), console)
+    verdict = run_demo(loaded, DemoOptions(chain, output, *motions, gain=gain), console)
     if as_json:
         checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in verdict.checks]
         print_json({"accepted": verdict.accepted, "checks": checks, "output": str(output)})

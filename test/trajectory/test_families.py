@@ -8,6 +8,7 @@ from dynid.trajectory.families import Excitation, load_excitation
 PAPER_NAMES = [f"P{p}{k:02d}" for p in "ABC" for k in range(1, 12)]
 PAPER_NAMES += [f"AP{k:02d}" for k in range(1, 6)] + ["AG01", "AG02", "V01", "V02", "V03"]
 DEMO_NAMES = ["demo_identification", "demo_validation"]
+GENTLE_NAMES = ["gentle_identification", "gentle_validation"]
 POSTURES_DEG = {"A": [0, 0, 0, -90, 0, 0, 0, 0], "B": [0, 0, 0, -150, 0, 0, 0, 0], "C": [0, 60, 0, -150, 0, 0, 0, 0]}
 
 
@@ -28,8 +29,8 @@ def edited(robot, tmp_path, *edits):
     return path
 
 
-def test_the_43_trajectories_and_the_demo_pair_exist(excitation):
-    assert set(excitation.names) == {*PAPER_NAMES, *DEMO_NAMES}
+def test_the_43_trajectories_and_the_demo_pairs_exist(excitation):
+    assert set(excitation.names) == {*PAPER_NAMES, *DEMO_NAMES, *GENTLE_NAMES}
     assert len(PAPER_NAMES) == 43
 
 

@@ -84,6 +84,11 @@ class ChainOptions:
     rate_hz: int = 0
     motor: tuple[str, ...] = ()
 
+    @property
+    def trips(self) -> bool:
+        """Whether the simulated servos switch themselves off for overload, so that the driver limits currents."""
+        return bool({"overload", ALL}.intersection(self.motor))
+
 
 def _interrupt(number: int, _: FrameType | None) -> None:
     """The terminal is gone, or somebody ends us: the same as Ctrl-C, so that the arm comes to rest first."""
@@ -171,8 +176,8 @@ class Chain:
             parameters["clock_file"] = str(self._clock)
         if self.options.rate_hz:
             parameters["rate_hz"] = str(self.options.rate_hz)
-        if {"overload", ALL}.intersection(self.options.motor):
-            parameters["overload_limits"] = "true"  # these servos do switch themselves off
+        if self.options.trips:
+            parameters["overload_limits"] = "true"
         if self.options.layout is not None:
             parameters |= self.options.layout.driver_parameters
         self.hardware = self._group.start_module(self.options.driver, "hardware", parameters)
