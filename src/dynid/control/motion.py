@@ -13,8 +13,10 @@ from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
+from dynid.control.relaxation import Relaxation
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.trajectory import approach
@@ -72,7 +74,9 @@ class MotionExecutor:
         self._began_ns = self._last_ns = 0
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
-        self._q = np.zeros(robot.size)
+        self._q, self._tau, self._held = np.zeros((3, robot.size))
+        overload = OverloadModel.of(robot)
+        self._relaxation = None if overload is None else Relaxation(robot, overload)
 
     @property
     def active(self) -> bool:
@@ -216,7 +220,11 @@ class MotionExecutor:
         self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
-        return MotionStep(self.controller.update(dt, q, *self._reference), *self._reference)
+        q_ref, dq_ref, ddq_ref = self._reference
+        if self._relaxation is not None:
+            q_ref = self._relaxed(self._relaxation, step, q)
+        self._tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
+        return MotionStep(self._tau, q_ref, dq_ref, ddq_ref)
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 
@@ -251,6 +259,15 @@ class MotionExecutor:
             self._enter(stamp_ns)
             dq_ref[:], ddq_ref[:] = 0.0, 0.0
         self._scaling.scale(slope, dq_ref, ddq_ref)
+
+    def _relaxed(self, relaxation: Relaxation, dt: float, q: FloatArray) -> FloatArray:
+        """The reference's position, less what a held joint gives way to its friction."""
+        if self.moving or not self.controller.law.follows_reference:
+            relaxation.end(dt)
+        else:
+            relaxation.hold(dt, q, self._tau)
+        np.add(self._reference[0], relaxation.offset, out=self._held)
+        return self._held
 
     def _guide_by_hand(self, q: FloatArray) -> None:
         """The law follows no reference: the reference follows the arm."""
@@ -304,7 +321,7 @@ class MotionExecutor:
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
         """Give the motion up, brake the arm and hold it where it comes to rest."""
         self._feedback_again()
-        self.controller.reset(q)  # what it thinks of velocities is as doubtful as what happened to the arm
+        self._forget(q)  # what it thinks of velocities is as doubtful as what happened to the arm
         phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"
         self._parts = [Part(phase, Brake(q, speed, STOP_RAD_S2))]
         self._enter(stamp_ns)
@@ -315,8 +332,13 @@ class MotionExecutor:
             self.controller.switch_to(self._chosen, at_once=True)
 
     def _reset(self, q: FloatArray, stamp_ns: int) -> None:
-        self.controller.reset(q)
+        self._forget(q)
         self._last_ns = stamp_ns - round(FIRST_DT_S * 1e9)
+
+    def _forget(self, q: FloatArray) -> None:
+        self.controller.reset(q)
+        if self._relaxation is not None:
+            self._relaxation.offset[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
         """The first of the parts begins."""
