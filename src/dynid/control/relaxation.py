@@ -1,8 +1,8 @@
 """A held joint that pushes against its own friction gives way to it, before that overloads its servo.
 
-Where lifting ended, the motor carries the load and still pushes against friction: joint 4 of CRANE-X7 with 1.15 A, where
-0.61 A carry the forearm. The held position then moves towards the joint until the current is low; friction carries the
-difference. A joint that slips is held where it is.
+Where lifting ended, the motor carries the load and still pushes against friction: joint 4 of CRANE-X7 with 1.15 A,
+0.61 A of them for the forearm. The held position then moves towards the joint until the current is low, and friction
+carries the difference. A joint that slips is held where it is.
 """
 
 import numpy as np
