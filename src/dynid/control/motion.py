@@ -13,10 +13,10 @@ from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
-from dynid.control.relaxation import Relaxation
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
+from dynid.hardware.safety.relief import Relief
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.trajectory import approach
@@ -28,6 +28,8 @@ LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so
 GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
+GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # of held positions, see `Relief`
+BACK_RAD_S = 0.3  # all of it within the standstill before a trajectory
 LARGEST_SAG_RAD = 0.2  # a held arm is nearer than this to its reference, with gears that stick under load
 MAX_TRACKING_ERROR_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -74,9 +76,9 @@ class MotionExecutor:
         self._began_ns = self._last_ns = 0
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
-        self._q, self._tau, self._held = np.zeros((3, robot.size))
+        self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         overload = OverloadModel.of(robot)
-        self._relaxation = None if overload is None else Relaxation(robot, overload)
+        self._relief = None if overload is None else Relief(overload, np.full(robot.size, GIVING_RAD_S))
 
     @property
     def active(self) -> bool:
@@ -221,8 +223,8 @@ class MotionExecutor:
         if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
         q_ref, dq_ref, ddq_ref = self._reference
-        if self._relaxation is not None:
-            q_ref = self._relaxed(self._relaxation, step, q)
+        if self._relief is not None:
+            q_ref = self._relieved(self._relief, step, q)
         self._tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
         return MotionStep(self._tau, q_ref, dq_ref, ddq_ref)
 
@@ -260,13 +262,15 @@ class MotionExecutor:
             dq_ref[:], ddq_ref[:] = 0.0, 0.0
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
-    def _relaxed(self, relaxation: Relaxation, dt: float, q: FloatArray) -> FloatArray:
-        """The reference's position, less what a held joint gives way to its friction."""
+    def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
+        """The reference's position, less what a held joint gives way; before a motion that comes back."""
         if self.moving or not self.controller.law.follows_reference:
-            relaxation.end(dt)
+            relief.reset()
+            self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
         else:
-            relaxation.hold(dt, q, self._tau)
-        np.add(self._reference[0], relaxation.offset, out=self._held)
+            self._given += relief.step(step, q, self._tau / self.robot.torque_constants)
+            np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
+        np.add(self._reference[0], self._given, out=self._held)
         return self._held
 
     def _guide_by_hand(self, q: FloatArray) -> None:
@@ -337,8 +341,7 @@ class MotionExecutor:
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
-        if self._relaxation is not None:
-            self._relaxation.offset[:] = 0.0
+        self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
         """The first of the parts begins."""
