@@ -258,8 +258,9 @@ def document(
         "Written by `benchmarks/paper_comparison.py` from two campaigns on the same 40 bags of the simulated arm: the "
         "paper's trajectories, hanging mount, every nuisance on, seed 1. Its gears have viscous and Coulomb friction, "
         "about what the paper's model holds (friction.md is about published gears). One campaign estimates Coulomb "
-        "friction in addition to the 39 base parameters, as dynid does; the other follows the paper and ignores it. The "
-        "paper's figures come from a real arm (arXiv:2605.15949v2), so compare orders of magnitude and trends, not digits.",
+        "friction in addition to the 39 base parameters, as dynid does; the other follows the paper and ignores it. "
+        "The paper's figures come from a real arm (arXiv:2605.15949v2), so compare orders of magnitude and trends, not "
+        "digits.",
         f"{summary['runs']} runs took {summary['seconds']['runs']:.0f} s on two cores, {summary['seconds']['all']:.0f} "
         f"s including tables; CLIE used {clie_seconds:.0f} s of CPU time, where the paper reports {paper_seconds:.0f} "
         f"s. Outcome: {outcomes}. Representative: {summary['reason']}",
