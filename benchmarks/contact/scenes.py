@@ -25,11 +25,10 @@ from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
-from dynid.model.standard import StandardFile, from_file
+from dynid.model.standard import StandardFile, load_standard
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
 from dynid.trajectory.families import Excitation, load_excitation
 
 IDENTIFICATION, PROFILE = "demo_identification", "limited"
@@ -65,7 +64,8 @@ class Scene:
             raise DataError(f"the model that the benchmark identified was not accepted: {failed}")
         file = result.model_file()
         identified = from_model_file(file, arm)
-        phi = arm.base_parameters(from_file(nominal_standard(robot), arm.mdh))
+        path = robot.folder / robot.file.simulation.standard_parameters
+        phi = arm.base_parameters(load_standard(path, arm.mdh))
         nominal = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), False)
         return cls(robot, settings, excitation, arm, compile_single(arm), file, identified, nominal)
 

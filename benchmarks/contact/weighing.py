@@ -10,7 +10,7 @@ from dynid.contact.payload import PayloadEstimator
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link_frame, to_file
 from dynid.robot import FloatArray
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.trajectory import through
 
 MASSES_KG = (0.05, 0.1, 0.2)
@@ -22,7 +22,7 @@ NINETY = 1.6449  # deviations
 def holding(scene: Scene, mass_kg: float, offset_m: FloatArray) -> StandardFile:
     """Standard parameters of the arm that holds a cube, its centre off the tool by (3,) [m]."""
     mdh, robot = scene.arm.mdh, scene.robot
-    own = from_file(nominal_standard(robot), mdh)
+    own = from_file(plant_standard(robot), mdh)
     cube = LinkInertia(mass_kg, np.array(robot.file.tool_m) + offset_m, mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
     values = np.array(own.values)
     last = slice(10 * (mdh.size - 1), 10 * mdh.size)

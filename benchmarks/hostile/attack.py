@@ -28,7 +28,7 @@ from dynid.parent import PARENT_VARIABLE
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.series import joint_series
 from dynid.robot import Robot, load_robot
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.servo.trace import ArmTrace
 
 ATTACK_S, AFTER_S, PEER_TIMEOUT_S = 4.0, 1.0, 60.0
@@ -110,7 +110,7 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
 def nominal_model(robot: Robot) -> ControlModel:
     """The model that an identification of the simulated arm would come to."""
     arm = ArmModel.of(robot)
-    phi = arm.base_parameters(from_file(nominal_standard(robot), arm.mdh))
+    phi = arm.base_parameters(from_file(plant_standard(robot), arm.mdh))
     return ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
 
 

@@ -28,13 +28,13 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters, StandardParameters
-from dynid.model.standard import from_file
+from dynid.model.standard import load_standard
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.families import Excitation, load_excitation
 
 TRAJECTORIES = ("V01", "V02", "V03")
@@ -107,7 +107,8 @@ def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFi
 
 def nominal_models(bench: Bench) -> dict[str, ControlModel]:
     """The nominal model, and what a URDF holds of it: no rotors."""
-    standard = from_file(nominal_standard(bench.robot), bench.arm.mdh)
+    path = bench.robot.folder / bench.robot.file.simulation.standard_parameters
+    standard = load_standard(path, bench.arm.mdh, bench.arm.regrouping.standard)
     bare = np.array(
         [0.0 if name.startswith("IA") else v for name, v in zip(standard.names, standard.values, strict=True)]
     )
@@ -149,7 +150,7 @@ def gravity_error(bench: Bench, model: ControlModel) -> float:
     """|| g_hat - g || / || g || over static poses, g by MuJoCo on the simulated arm [percent]."""
     anything = np.full(bench.robot.size, 10.0)
     options = PlantOptions(bench.mount, np.zeros(bench.robot.size), (-anything, anything))
-    plant = build_spec(bench.robot, nominal_standard(bench.robot), options).compile()
+    plant = build_spec(bench.robot, plant_standard(bench.robot), options).compile()
     data, still = mujoco.MjData(plant), np.zeros(bench.robot.size)
     poses = static_poses(bench)
     true = np.empty_like(poses)

@@ -23,9 +23,9 @@ from dynid.model.gear_presets import gear_friction, load_gears
 from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import StandardFile, from_file, pseudo_inertia, ten_parameters, to_file
+from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.run import SimulatedRun, simulate
-from dynid.simulation.plant.arm import nominal_standard
 from dynid.simulation.plant.gear_friction import VISCOUS
 from dynid.simulation.plant.nuisances import magnitudes
 from dynid.trajectory.motion import Motion
@@ -68,7 +68,7 @@ def draw_arm(robot: Robot, seed: int, gears: str = "M6") -> DrawnArm:
     """
     random, model = np.random.default_rng([seed, DRAWS]), ArmModel.of(robot)
     limits, names = model.limits(robot.file.physical_bounds), model.regrouping.standard
-    nominal = from_file(nominal_standard(robot), model.mdh, names).values
+    nominal = from_file(_nominal(robot), model.mdh, names).values
     roomy, size = consistent_interior(model, limits), 10 * model.chain_size
     values = np.array(nominal)
     values[:size] = _drawn_links(model, limits, (1.0 - INWARD) * nominal[:size] + INWARD * roomy[:size], random)
@@ -84,6 +84,10 @@ def draw_arm(robot: Robot, seed: int, gears: str = "M6") -> DrawnArm:
     truth = StandardParameters(names, read_only(values), model.chain_size)
     content = to_file(truth, model.mdh, robot.name, robot.joint_names, f"drawn with seed {seed}")
     return DrawnArm(seed, content, friction, model.names, model.base_parameters(truth).values)
+
+
+def _nominal(robot: Robot) -> StandardFile:
+    return load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
 
 
 def _factor(random: np.random.Generator, largest: float) -> float:
@@ -123,7 +127,7 @@ def _moved(link: FloatArray, random: np.random.Generator) -> FloatArray:
 def _drawn_friction(robot: Robot, gears: str, random: np.random.Generator) -> FrictionLaw:
     """Friction with every published figure times a factor, each servo model having its own."""
     if gears == VISCOUS:
-        cold = np.array([axis.viscous_friction_nm_s_per_rad for axis in nominal_standard(robot).axes])
+        cold = np.array([axis.viscous_friction_nm_s_per_rad for axis in _nominal(robot).axes])
         coulomb = magnitudes(robot).coulomb_friction
         factors = np.array([[_factor(random, FRICTION_FACTOR) for _ in cold] for _ in range(2)])
         return FrictionLaw.of(robot.size, {"fv": cold * factors[0], "fb": coulomb * factors[1]})

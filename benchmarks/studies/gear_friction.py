@@ -31,7 +31,7 @@ from dynid.model.standard import from_file
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.families import load_excitation
 
 MODEL, PROFILE = "M6", "limited"
@@ -111,7 +111,7 @@ def record(robot: Robot, friction: FrictionLaw, folder: Path, seed: int) -> None
 
 def true_parameters(robot: Robot, model: ArmModel) -> FloatArray:
     """Base parameters (p,) of the simulated arm."""
-    return model.base_parameters(from_file(nominal_standard(robot), model.mdh, model.regrouping.standard)).values
+    return model.base_parameters(from_file(plant_standard(robot), model.mdh, model.regrouping.standard)).values
 
 
 def parameter_errors(robot: Robot, base: BaseParameters) -> tuple[float, float]:

@@ -39,7 +39,7 @@ from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
 from dynid.simulation.lockstep.run import simulate
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.gear_friction import VISCOUS
 from dynid.simulation.plant.nuisances import magnitudes
 from dynid.trajectory.families import load_excitation
@@ -93,7 +93,7 @@ class Row:
 
 def _load_dependent(robot: Robot, share: float) -> FrictionLaw:
     """Viscous and Coulomb friction, and a share of the torque that the gears carry."""
-    own = np.array([(x.viscous_friction_nm_s_per_rad, x.coulomb_friction_nm) for x in nominal_standard(robot).axes])
+    own = np.array([(x.viscous_friction_nm_s_per_rad, x.coulomb_friction_nm) for x in plant_standard(robot).axes])
     of_load = np.full(robot.size, share)
     coulomb = own[:, 1] + magnitudes(robot).coulomb_friction
     return FrictionLaw.of(robot.size, {"fv": own[:, 0], "fb": coulomb, "km": of_load, "ke": of_load})

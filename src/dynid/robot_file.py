@@ -208,12 +208,14 @@ class Nuisances(Strict):
 class Simulation(Strict):
     """The simulated arm, and the standard parameters that are nearest to the real one (CAD), where there are any.
 
+    plant_parameters: what the simulated arm really has, if not those.
     friction: of its gears: "viscous" (with Coulomb friction), or a model of which friction.yaml beside it has figures.
     """
 
     step_s: Positive = 0.001
     baudrate: int | None = None
     standard_parameters: str = "models/nominal.yaml"
+    plant_parameters: str | None = None
     friction: str = "viscous"
     nuisances: Nuisances | None = None
 

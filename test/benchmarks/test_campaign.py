@@ -29,11 +29,12 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.parameters import BaseParameters, parameter_unit
-from dynid.model.standard import load_standard
+from dynid.model.standard import from_file
 from dynid.recording.recording import Recording, load_recording
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.nuisances import DELAY, NUISANCES
 from dynid.trajectory.families import load_excitation
 
@@ -295,7 +296,7 @@ def scale_of(truth: FloatArray) -> FloatArray:
 def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str, ...]) -> None:
     """Without nuisances, at every interval, by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
     recording = recorded(tmp_path, name, tuple(one for one in NUISANCES if one not in late))
-    truth = MODEL.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)).values
+    truth = MODEL.base_parameters(from_file(plant_standard(ROBOT), MODEL.mdh, MODEL.regrouping.standard)).values
     scale = scale_of(truth)
     runner = Runner(ROBOT, DEFAULT, "hanging")
     for interval in load_identification(ROBOT).campaign_intervals_s:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from arms import arm, nominal
+from arms import arm, nominal, plant
 from benchmarks.closed_loop.loop_data import ClosedLoopData
 from benchmarks.closed_loop.sampling import impulse_response
 from benchmarks.closed_loop.simulation import ClosedLoop, LoopOptions, LoopSimulation
@@ -146,9 +146,9 @@ def test_the_loop_is_that_of_the_simulated_arm_with_its_delay() -> None:
     samples = np.arange(1.0, len(run.q) * CYCLE - 0.1, 0.01)
     measured = run.torque_command[np.rint(samples / CYCLE).astype(int)]
     start = np.array([run.q[0], 0 * run.q[0]])
-    data = ClosedLoopData(run.q_ref, run.dq_ref, run.ddq_ref, samples, measured, start)
+    data, truth = ClosedLoopData(run.q_ref, run.dq_ref, run.ddq_ref, samples, measured, start), plant("crane_x7")
     errors = {
-        late: np.abs(ClosedLoop(MODEL, SETTINGS, data, LoopOptions(delay_cycles=late)).simulate(PHI).tau - measured)
+        late: np.abs(ClosedLoop(MODEL, SETTINGS, data, LoopOptions(delay_cycles=late)).simulate(truth).tau - measured)
         for late in (0, 1)
     }
     assert errors[1].max() < 1e-5

@@ -215,10 +215,10 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
 def test_where_nobody_answers_the_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held by currents that nobody can correct, the arm of this seed had more energy than one that falls freely."""
     name = "missing reply of all servos, for good"
-    (held,) = lockstep(robot, [name], 2)
+    (held,) = lockstep(robot, [name], 12)
     assert held.violations == () and 0.0 < held.stop_ms < 1e3 * STANDS_S
     monkeypatch.setattr(UnseenHold, "begin", lambda *_: None)
-    (driven,) = lockstep(robot, [name], 2)
+    (driven,) = lockstep(robot, [name], 12)
     assert "in free fall" in " ".join(driven.violations)
 
 

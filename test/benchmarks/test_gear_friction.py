@@ -15,7 +15,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
 GOOD = PlantResult("M6", True, 0.01, 0.05, 0.06, 0.17, "directional", 4.0)
@@ -37,7 +37,7 @@ def test_every_figure_is_drawn_by_a_factor_of_up_to_two() -> None:
 
 def test_errors_are_of_heavy_gravity_parameters_and_of_rotors() -> None:
     model = ArmModel.of(ROBOT)
-    true = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh, model.regrouping.standard))
+    true = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh, model.regrouping.standard))
     assert parameter_errors(ROBOT, true) == (0.0, 0.0)
     changed = np.array(true.values)
     changed[true.names.index("MYR2")] *= 1.04

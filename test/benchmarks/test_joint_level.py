@@ -23,7 +23,7 @@ from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.switching import binary_sequence, square_wave
 from dynid.trajectory.trajectory import approach
@@ -49,7 +49,7 @@ def bag(tmp_path_factory):
 def truth(joint):
     """Inertia and damping of the simulated arm's joint at the rest posture, and its response with 1.5 ms."""
     model = ArmModel.of(ROBOT)
-    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
     inertia = model.inertia_matrix(ROBOT.rest_posture[None], phi)[0, joint, joint]
     damping, s = phi[f"FV{joint + 1}"], 2j * np.pi * BAND_HZ
     return inertia, damping, np.exp(-0.0015 * s) / (inertia * s + damping)

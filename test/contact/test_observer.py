@@ -13,11 +13,11 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file, to_link_frame
 from dynid.robot import FloatArray, load_robot
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
 ARM = ArmModel.of(ROBOT)
-STANDARD = from_file(nominal_standard(ROBOT), ARM.mdh)
+STANDARD = from_file(plant_standard(ROBOT), ARM.mdh)
 N, C, CYCLE_NS = ROBOT.size, ROBOT.chain_size, 1_000_000
 VISCOUS, COULOMB, TRANSITION = 0.08, 0.12, 0.02
 LAW = FrictionLaw.of(N, {"fv": VISCOUS, "fb": COULOMB})

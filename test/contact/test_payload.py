@@ -13,9 +13,9 @@ from dynid.model.parameters import StandardParameters
 from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link_frame, pseudo_inertia, to_file
 from dynid.robot import FloatArray
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
-OWN = from_file(nominal_standard(ROBOT), ARM.mdh)
+OWN = from_file(plant_standard(ROBOT), ARM.mdh)
 CENTRE = np.array(ROBOT.file.tool_m) + np.array([0.01, -0.02, 0.01])
 
 

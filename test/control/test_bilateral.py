@@ -20,7 +20,7 @@ from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES
 
 ROBOT = load_robot("crane_x7")
@@ -31,7 +31,7 @@ START = np.deg2rad(START_DEG)
 def model_with(friction):
     """The simulated arm's links and rotors with another friction."""
     arm = ArmModel.of(ROBOT)
-    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    phi = arm.base_parameters(from_file(plant_standard(ROBOT), arm.mdh))
     links = phi.with_values(phi.values - of_kinds(phi, RESISTING).values)
     return ControlModel(ROBOT.name, arm.structure_hash, links, friction, True)
 

@@ -17,7 +17,7 @@ from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.families import load_excitation
 
 ROBOT = load_robot("crane_x7")
@@ -35,7 +35,7 @@ def dynamics():
 @pytest.fixture(scope="module")
 def model():
     arm = ArmModel.of(ROBOT)
-    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    phi = arm.base_parameters(from_file(plant_standard(ROBOT), arm.mdh))
     phi = of_kinds(phi, ("FV",), others=True)
     return ControlModel(ROBOT.name, arm.structure_hash, phi, gear_friction(ROBOT), True)
 

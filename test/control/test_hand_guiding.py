@@ -18,7 +18,7 @@ from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
 ARM = ArmModel.of(ROBOT)
@@ -30,7 +30,7 @@ POSE = np.deg2rad([20.0, 20.0, 10.0, -60.0, 30.0, 20.0, 0.0, 40.0])
 
 def law_of(share: float = FRICTION_SHARE, overestimated: float = 1.0) -> GravityCompensation:
     """With the arm's true parameters, but for the friction."""
-    phi = of_kinds(ARM.base_parameters(from_file(nominal_standard(ROBOT), ARM.mdh)), ("FV",), others=True)
+    phi = of_kinds(ARM.base_parameters(from_file(plant_standard(ROBOT), ARM.mdh)), ("FV",), others=True)
     friction = gear_friction(ROBOT).scaled(overestimated)
     return GravityCompensation(ControlModel(ROBOT.name, "", phi, friction, True), DYNAMICS, share)
 
@@ -99,7 +99,7 @@ def test_an_encoder_that_trembles_gives_no_torque() -> None:
 
 def test_the_share_is_of_the_settings_or_given_and_within_its_limits() -> None:
     selection = ControllerSelection(ROBOT, SETTINGS)
-    phi = ARM.base_parameters(from_file(nominal_standard(ROBOT), ARM.mdh))
+    phi = ARM.base_parameters(from_file(plant_standard(ROBOT), ARM.mdh))
     model = ControlModel(ROBOT.name, ARM.structure_hash, phi, gear_friction(ROBOT), True)
     selection.exchange(name="gravity_compensation", model=model)
     assert selection.controller.law.gains()["friction_share"] == SETTINGS.friction_share < 1.0

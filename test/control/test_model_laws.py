@@ -15,7 +15,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
 SETTINGS = load_controller(ROBOT)
@@ -24,7 +24,7 @@ N = ROBOT.size
 
 def model_of(mount=None, coulomb=0.0, scale=1.0):
     arm = ArmModel.of(ROBOT, mount=mount)
-    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    phi = arm.base_parameters(from_file(plant_standard(ROBOT), arm.mdh))
     friction = FrictionLaw.of(N, {"fb": coulomb})
     return ControlModel(ROBOT.name, arm.structure_hash, phi.with_values(scale * phi.values), friction, True), arm
 
@@ -33,7 +33,7 @@ def model_of(mount=None, coulomb=0.0, scale=1.0):
 def arm(request):
     """A frictionless MuJoCo arm, and the laws with its true parameters."""
     options = PlantOptions(request.param, np.zeros(N), (-10 * np.ones(N), 10 * np.ones(N)))
-    mj = build_spec(ROBOT, nominal_standard(ROBOT), options).compile()
+    mj = build_spec(ROBOT, plant_standard(ROBOT), options).compile()
     model, structure = model_of(request.param)
     return mj, model, compile_single(structure)
 

@@ -17,7 +17,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.standard import from_file
 from dynid.resources import load_validated
 from dynid.robot import load_robot
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
 ARM = arm("crane_x7")
@@ -26,7 +26,7 @@ STILL = np.zeros(N)
 
 
 def model(scale: float = 1.0) -> ControlModel:
-    phi = ARM.base_parameters(from_file(nominal_standard(ROBOT), ARM.mdh))
+    phi = ARM.base_parameters(from_file(plant_standard(ROBOT), ARM.mdh))
     return ControlModel(
         ROBOT.name, ARM.structure_hash, phi.with_values(scale * phi.values), FrictionLaw.of(N, {}), True
     )

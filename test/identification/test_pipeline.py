@@ -26,7 +26,7 @@ from dynid.reporting.result_writer import write_result
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES
 from dynid.trajectory.families import load_excitation
 
@@ -110,7 +110,7 @@ def rubbing(bags: Bags) -> Identification:
 
 def truth(mount: str | None = None) -> np.ndarray:
     model = ArmModel.of(ROBOT, mount=mount)
-    return model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh)).values
+    return model.base_parameters(from_file(plant_standard(ROBOT), model.mdh)).values
 
 
 # -- how good the model is -------------------------------------------------------------------------------------

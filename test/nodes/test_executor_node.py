@@ -32,7 +32,7 @@ from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.settings import HardwareSettings
 from dynid.robot import load_robot
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
 
@@ -275,7 +275,7 @@ def test_holding_and_letting_go(client: Supervisor, node: Process) -> None:
 
 def handed_over(**changed: object) -> dict[str, object]:
     arm = ArmModel.of(ROBOT)
-    phi = arm.base_parameters(from_file(nominal_standard(ROBOT), arm.mdh))
+    phi = arm.base_parameters(from_file(plant_standard(ROBOT), arm.mdh))
     return as_values(ControlModel(ROBOT.name, arm.structure_hash, phi, FrictionLaw.of(8, {}), True)) | changed
 
 
@@ -383,7 +383,7 @@ def test_a_model_feeds_the_running_controller_without_a_jump(client: Supervisor,
     arm.wait(lambda: len(arm.commands) > seen + 150, "commands")
     efforts = np.array([command.effort for command in arm.commands])
     model = ArmModel.of(ROBOT)
-    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
     gravity = model.inverse_dynamics(*np.array([[ROBOT.rest_posture], np.zeros((1, 8)), np.zeros((1, 8))]), phi)[0]
     np.testing.assert_allclose(efforts[-1], gravity, atol=1e-6)
     assert np.abs(np.diff(efforts, axis=0)).max() < 0.1 * np.abs(gravity).max()
@@ -460,7 +460,7 @@ def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node:
     client.set_parameters("executor", {"controller": "gravity_compensation"})
     client.trigger("executor/hold")
     model = ArmModel.of(ROBOT, mount="hanging")
-    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
     expected = model.inverse_dynamics(*np.array([[ROBOT.rest_posture], np.zeros((1, 8)), np.zeros((1, 8))]), phi)[0]
     arm.wait(
         lambda: bool(arm.commands) and np.allclose(arm.commands[-1].effort, expected, atol=1e-6), "hanging gravity"

@@ -7,8 +7,9 @@ from dynid.identification.feasibility.audit import Auditor
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.parameters import BaseParameters, StandardParameters
-from dynid.model.standard import load_standard
+from dynid.model.standard import from_file, load_standard
 from dynid.robot import load_robot
+from dynid.simulation.plant.arm import plant_standard
 
 # How samples were made that a test makes up: of no recording, one every 20 ms.
 RECORD = SampleSettings(
@@ -43,6 +44,13 @@ def nominal_standard(name: str) -> StandardParameters:
 def nominal(name: str) -> BaseParameters:
     """Base parameters of the nominal arm."""
     return arm(name).base_parameters(nominal_standard(name))
+
+
+@cache
+def plant(name: str) -> BaseParameters:
+    """Base parameters of the simulated arm, mounted by default."""
+    model = arm(name)
+    return model.base_parameters(from_file(plant_standard(load_robot(name)), model.mdh, model.regrouping.standard))
 
 
 @cache

@@ -18,7 +18,7 @@ from dynid.model.model_file import ModelFile, TorqueDeviations, friction_block, 
 from dynid.model.standard import StandardFile, from_file
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.arm import nominal_standard
+from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.trajectory import through
 
 ROBOT = load_robot("crane_x7")
@@ -30,7 +30,7 @@ AWAY = np.deg2rad([40.0, 25.0, -30.0, -60.0, 60.0, 40.0, -60.0, 30.0])
 
 def model_file(**changes: object) -> ModelFile:
     """Parameters without FV and the friction of the gears beside them, a little warm."""
-    phi = of_kinds(ARM.base_parameters(from_file(nominal_standard(ROBOT), ARM.mdh)), ("FV",), others=True)
+    phi = of_kinds(ARM.base_parameters(from_file(plant_standard(ROBOT), ARM.mdh)), ("FV",), others=True)
     content = ModelFile(
         robot=ROBOT.name,
         structure_hash=ARM.structure_hash,

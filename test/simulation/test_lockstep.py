@@ -17,7 +17,7 @@ from dynid.robot import load_robot
 from dynid.simulation.lockstep.kernels import CompiledFeedforwardPd, actuate, compiled_law, nearest, sense
 from dynid.simulation.lockstep.run import LONGEST_STEP_S, PHASES, SimulatedRun, simulate
 from dynid.simulation.lockstep.simulated_bag import START_NS, write_bag
-from dynid.simulation.plant.arm import ArmPlant, nominal_standard
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES, Play, quantise
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import Trajectory, through
@@ -148,7 +148,7 @@ def test_ideal_plants_torques_are_the_models():
     """With nothing but the delay and the hold left, regressor times base parameters is the motors' torque."""
     ideal = run(switched_off=set(NUISANCES), mount="hanging")
     model = ArmModel.of(ROBOT, mount="hanging")
-    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
     moving = ideal.window("trajectory")
     # the mean acceleration over a cycle, at which the mean torque of the hold belongs to the middle of the cycle
     ddq = np.diff(ideal.dq_true, axis=0)[moving] / 0.001
@@ -159,7 +159,7 @@ def test_ideal_plants_torques_are_the_models():
 
 def test_dry_friction_is_what_the_model_without_it_misses():
     model = ArmModel.of(ROBOT)
-    phi = model.base_parameters(from_file(nominal_standard(ROBOT), model.mdh))
+    phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
     dry = run(switched_off=set(NUISANCES) - {"coulomb"}, friction="viscous")
     moving = dry.window("trajectory")
     ddq = np.diff(dry.dq_true, axis=0)[moving] / 0.001

@@ -10,11 +10,11 @@ from dynid.export.mjcf import PlantOptions, compile_plant, default_stops, mjcf_t
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
-from dynid.simulation.plant.arm import ArmPlant, nominal_standard
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES, NoiseStream, Play, magnitudes, quantise, stamps
 
 ROBOT = load_robot("crane_x7")
-STANDARD = nominal_standard(ROBOT)
+STANDARD = plant_standard(ROBOT)
 QUIET = set(NUISANCES)
 
 

@@ -111,8 +111,12 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
     return G, h
 
 
-class _Problem:
-    """Variable and constraints that both stages share; `pi` is the cvxpy expression in SI units."""
+class ConsistentProblem:
+    """Standard parameters within physical bounds as a convex problem; `pi` is the cvxpy expression in SI units.
+
+    Args:
+        room: how far inside all bounds they are at least, in the solver's units.
+    """
 
     def __init__(self, model: ArmModel, limits: ArmLimits, room: cp.Expression | float = 0.0) -> None:
         self.names = model.regrouping.standard
@@ -145,6 +149,11 @@ class _Problem:
             self.constraints.append(self.x[absent] == 0)
 
     def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
+        """The standard parameters (s,) with the least objective, under `extra` constraints, too.
+
+        Raises:
+            InfeasibleError: there are none; names `stage`.
+        """
         minimise(
             cp.Problem(cp.Minimize(objective), self.constraints + extra),
             f"consistent projection, {stage}",
@@ -188,7 +197,7 @@ def consistent_projection(
     regrouping, limits = model.regrouping, model.limits(bounds)
     L = np.eye(len(phi0.names)) if metric is None else np.asarray(metric)
     L = L / np.abs(L).max()
-    problem = _Problem(model, limits)
+    problem = ConsistentProblem(model, limits)
     base_units = problem.units[list(regrouping.representatives)]
     typical = np.median(base_units)
     error = L @ (regrouping.K @ problem.pi - phi0.values) / typical
@@ -203,17 +212,30 @@ def consistent_projection(
 
 
 def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Consistent standard parameters (s,) as far inside all bounds as can be, in the solver's units.
+    """Consistent standard parameters (s,) as far inside all bounds as can be.
 
     Raises:
         InfeasibleError: no model is strictly inside.
     """
+    return _roomiest(model, limits)[0]
+
+
+def largest_room(model: ArmModel, limits: ArmLimits) -> float:
+    """How far inside all bounds a model can be at once, in the solver's units; at most 1.
+
+    Raises:
+        InfeasibleError: no model is strictly inside.
+    """
+    return _roomiest(model, limits)[1]
+
+
+def _roomiest(model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, float]:
     room = cp.Variable()
-    problem = _Problem(model, limits, room)
+    problem = ConsistentProblem(model, limits, room)
     inside = problem.solve(-room, [room <= 1.0, cp.abs(problem.x) <= FARTHEST], "a model inside all bounds")
     if room.value <= 0.0:
         raise InfeasibleError("the physical bounds in robot.yaml leave no room inside: widen them")
-    return inside
+    return inside, float(room.value)
 
 
 def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: float = 0.0) -> StandardParameters:

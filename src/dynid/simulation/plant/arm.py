@@ -29,9 +29,10 @@ PLACEMENT_RAD = float(np.deg2rad(0.5))
 SHORTEST_STEP_S = 1e-9  # below this a time is rounding error
 
 
-def nominal_standard(robot: Robot) -> StandardFile:
-    """The standard parameters that the robot's file names for its simulated arm."""
-    return load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+def plant_standard(robot: Robot) -> StandardFile:
+    """The standard parameters of the robot's simulated arm; nothing that identifies may know them."""
+    name = robot.file.simulation.plant_parameters or robot.file.simulation.standard_parameters
+    return load_validated(robot.folder / name, StandardFile)
 
 
 class ArmPlant:
@@ -75,7 +76,7 @@ class ArmPlant:
     ) -> None:
         self.robot, self.motors = robot, motors
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
-        self.standard = standard or nominal_standard(robot)
+        self.standard = standard or plant_standard(robot)
         self.friction, warm_up = self._friction(friction, switched_off)
         options = PlantOptions(mount, read_only(self.friction["fb"]), stops)
         self.compiled: PlantModel = compile_plant(robot, self.standard, options)

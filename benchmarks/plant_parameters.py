@@ -1,0 +1,59 @@
+"""Makes the parameters of the simulated CRANE-X7 from the nominal ones, which lie on the physical bounds.
+
+    python benchmarks/plant_parameters.py --out config/crane_x7/models/plant.yaml
+
+The links are those with nearly the same base parameters that keep a tenth of the largest room from every bound; each
+rotor inertia is 10 % off, up and down in turn. So the nominal parameters, which identification stays close to where
+torques show nothing, are not the truth, and no projection to the bounds finds the truth by chance.
+"""
+
+import argparse
+from pathlib import Path
+
+import cvxpy as cp
+
+from dynid.identification.feasibility.consistent import ConsistentProblem, largest_room
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import load_standard, save_standard, to_file
+from dynid.resources import refuse_existing
+from dynid.robot import Robot, load_robot, read_only
+
+ROOM, ROTOR = 0.1, 0.1
+NEAR = 1e-3  # what torques do not show stays near the nominal arm
+
+
+def plant_parameters(robot: Robot) -> StandardParameters:
+    """Standard parameters of the simulated arm, strictly inside the physical bounds."""
+    model = ArmModel.of(robot)
+    names, size = model.regrouping.standard, 10 * model.chain_size
+    nominal = load_standard(robot.folder / robot.file.simulation.standard_parameters, model.mdh, names).values
+    limits = model.limits(robot.file.physical_bounds)
+    problem = ConsistentProblem(model, limits, ROOM * largest_room(model, limits))
+    base_units = problem.units[list(model.regrouping.representatives)]
+    moved = cp.multiply(1.0 / base_units, model.regrouping.K @ (problem.pi - nominal))
+    values = problem.solve(
+        cp.norm(moved) + NEAR * cp.norm(problem.x - nominal / problem.units), [], "inside all bounds"
+    )
+    values[size:] = nominal[size:]
+    for k, name in enumerate(names[size:], size):
+        kind, number = kind_and_number(name)
+        if kind == "IA":
+            values[k] *= 1.0 + ROTOR * (-1) ** number
+    return StandardParameters(names, read_only(values), model.chain_size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    out = parser.parse_args().out
+    refuse_existing(out)
+    robot = load_robot("crane_x7")
+    source = "The simulated arm: nominal.yaml moved inside the bounds of robot.yaml (benchmarks/plant_parameters.py)."
+    content = to_file(plant_parameters(robot), ArmModel.of(robot).mdh, robot.name, robot.joint_names, source)
+    save_standard(out, content)
+
+
+if __name__ == "__main__":
+    main()
