@@ -21,7 +21,7 @@ from dynid.hardware.safety.guard_states import GuardEvent
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, load_robot
-from dynid.simulation.plant.arm import ArmPlant, nominal_standard
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
 from dynid.simulation.plant.motor import ALL, Motors
 from dynid.simulation.plant.nuisances import quantise
 from dynid.trajectory.families import load_excitation
@@ -33,8 +33,8 @@ LIFTED, LIFT_RAD = 3, np.deg2rad(25.0)  # joint and way of `lift`
 
 
 def heavier(robot: Robot, factor: float) -> StandardFile:
-    """The nominal arm with so many times its masses and inertias."""
-    standard = nominal_standard(robot)
+    """The simulated arm with so many times its masses and inertias."""
+    standard = plant_standard(robot)
     links = [
         link.model_copy(
             update={
