@@ -108,7 +108,7 @@ def reachable_speed(robot: Robot) -> FloatArray:
 
 
 def known_droop(robot: Robot) -> FloatArray | None:
-    """The viscous friction, (n,) [N m s/rad], as which a droop shows that motors.yaml explains; None without the file."""
+    """The viscous friction, (n,) [N m s/rad], that a droop as of motors.yaml looks like; None without the file."""
     motors = load_motors(robot)
     if motors is None:
         return None
