@@ -151,8 +151,10 @@ def main() -> None:
         arm.run(0.1)
         began = arm.command_a[LIFTED]
         most, q = arm.run(10.0), np.rad2deg(arm.plant.q[LIFTED])
-        print(f"masses x {factor}: after lifting, joint 4 is held at {q:.2f} deg with {began:.2f} A, then")
-        print(f"  {arm.command_a[LIFTED]:.2f} A; load {most:.2f}")
+        print(
+            f"masses x {factor}: after lifting, joint 4 is held at {q:.2f} deg with {began:.2f} A, then with ", end=""
+        )
+        print(f"{arm.command_a[LIFTED]:.2f} A; that and lifting use up {most:.2f}")
 
 
 if __name__ == "__main__":
