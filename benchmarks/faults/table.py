@@ -60,8 +60,8 @@ The requirements are measured at the arm, not in the driver:
 SCRIPTS = """
 ## Where nobody answers
 
-The servos may still receive what is written to them. What is best then was measured in lock-step, by the most kinetic
-energy [mJ] of the arm within 3 s, from the same moments on:
+The servos may still receive what is written to them. What is best then was measured in lock-step on an arm with the
+nominal parameters, by the most kinetic energy [mJ] of the arm within 3 s, from the same moments on:
 
 | what is written | seeds 0 to 30: mean, most, worse than free fall | stands after 0.3 s |
 | --- | --- | --- |
@@ -74,7 +74,7 @@ energy [mJ] of the arm within 3 s, from the same moments on:
 | nothing: the watchdogs trip | 1623, 4687 | |
 
 In doubt is twice the current that accelerates the joint at that moment. Currents that nobody corrects let a joint
-drift, and may drive it over its highest point: in seed 12 the arm had 1534 mJ, in free fall 962. So after 50 ms
+drift, and may drive it over its highest point: in one seed the arm had 1534 mJ, in free fall 962. So after 50 ms
 without any answer the driver writes, twice each: torque off, position mode, torque on. Each servo then holds its
 joint by its own loop. At first they get no voltage, and only brake by their back-EMF; after 0.1 s as much as drives
 their current limit. After 2.5 s the voltage goes back to nothing, and the arm sinks as fast as the back-EMF lets

@@ -128,7 +128,7 @@ def test_validate_rejects_a_wrong_model(bags: Path, tmp_path: Path) -> None:
         "relative torque error of the worst joint",
         "torque error over the noise of the data",
     )
-    assert failed == {f"{name}, V01-1" for name in names}
+    assert {f"{name}, V01-1" for name in names} <= failed
     content["torque_constants_nm_per_a"][0] *= 2.0
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump(content), encoding="utf-8")

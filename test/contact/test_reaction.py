@@ -20,7 +20,7 @@ from dynid.trajectory.trajectory import through
 
 C = ROBOT.chain_size
 SETTINGS, DYNAMICS = load_controller(ROBOT), compile_single(ARM)
-STIFFNESS_N_M = 1500.0
+STIFFNESS_N_M = 500.0  # harder ones stop the joint before it is felt, see docs/contact.md
 
 
 class Wall:

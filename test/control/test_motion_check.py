@@ -18,9 +18,8 @@ from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.standard import from_file
+from dynid.model.standard import load_standard
 from dynid.robot import load_robot
-from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import LONGEST_S
 from dynid.trajectory.polynomial import through_points
@@ -90,7 +89,7 @@ def test_velocity_acceleration_and_current(torques, changed, words):
 
 def test_torques_are_those_of_the_model_and_its_friction():
     model = ArmModel.of(ROBOT, mount="hanging")
-    phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
+    phi = model.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", model.mdh))
     q, dq, ddq = np.random.default_rng(0).uniform(-1, 1, (3, 10, 8))
     expected = model.inverse_dynamics(q, dq, ddq, phi) + 0.2 * np.sign(dq)
     np.testing.assert_allclose(

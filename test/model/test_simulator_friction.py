@@ -16,14 +16,14 @@ from dynid.model.bam import law_of, read_bam
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
-from dynid.model.standard import load_standard, to_file
+from dynid.model.standard import from_file, to_file
 from dynid.robot import FloatArray, load_robot
-from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES
 
 ROBOT = load_robot("crane_x7")
 MODEL = ArmModel.of(ROBOT)
-STANDARD = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh)
+STANDARD = from_file(plant_standard(ROBOT), MODEL.mdh)
 BARE = replace(STANDARD, values=STANDARD.values * [not name.startswith("FV") for name in STANDARD.names])
 M6 = gear_friction(ROBOT)
 N, STEP_S = ROBOT.size, 0.001

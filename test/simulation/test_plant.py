@@ -8,13 +8,15 @@ import pytest
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.export.mjcf import PlantOptions, compile_plant, default_stops, mjcf_text
 from dynid.model.dynamics import ArmModel
-from dynid.model.standard import from_file
+from dynid.model.standard import StandardFile, from_file
+from dynid.resources import load_validated
 from dynid.robot import load_robot
 from dynid.simulation.plant.arm import ArmPlant, plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES, NoiseStream, Play, magnitudes, quantise, stamps
 
 ROBOT = load_robot("crane_x7")
 STANDARD = plant_standard(ROBOT)
+NOMINAL = load_validated(ROBOT.folder / "models" / "nominal.yaml", StandardFile)  # what the URDF holds
 QUIET = set(NUISANCES)
 
 
@@ -25,7 +27,7 @@ def states(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def mujoco_inverse(options: PlantOptions, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
-    compiled = compile_plant(ROBOT, STANDARD, options)
+    compiled = compile_plant(ROBOT, NOMINAL, options)
     data = mujoco.MjData(compiled.model)
     out = np.empty_like(q)
     for k in range(len(q)):
@@ -42,8 +44,8 @@ def pinocchio_inverse(mount: str, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray
     model = pinocchio.buildReducedModel(full, finger, pinocchio.neutral(full))
     model.gravity.linear[:] = ROBOT.gravity(mount)
     data = model.createData()
-    rotor = np.array([axis.rotor_inertia_kg_m2 for axis in STANDARD.axes])
-    viscous = np.array([axis.viscous_friction_nm_s_per_rad for axis in STANDARD.axes])
+    rotor = np.array([axis.rotor_inertia_kg_m2 for axis in NOMINAL.axes])
+    viscous = np.array([axis.viscous_friction_nm_s_per_rad for axis in NOMINAL.axes])
     rigid = [pinocchio.rnea(model, data, *row) for row in zip(q, dq, ddq, strict=True)]
     return np.array(rigid) + rotor * ddq + viscous * dq
 
