@@ -47,10 +47,10 @@ def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
 def test_the_spring_learns_the_load_and_gives_way_to_a_push(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     caps = robot.current_limits
     hold.drive(middle, STILL, None, caps)
-    first = hold.drive(middle - 0.03, STILL, None, caps)
+    first = hold.drive(middle - 0.022, STILL, None, caps)
     for _ in range(500):
-        later = hold.drive(middle - 0.03, STILL, None, caps)
-    assert (later > 1.5 * first).all() and (hold.load > 0.0).all()
+        later = hold.drive(middle - 0.022, STILL, None, caps)
+    assert (later > 1.5 * first).all() and (hold.load > 0.0).all()  # within what never trips a servo
     hold.drive(middle - 0.5, STILL, None, caps)  # pushed away, farther than the slip
     load = hold.load.copy()
     assert (hold.drive(middle - 0.4, STILL, None, caps) - load <= 1e-9).all()  # held there now

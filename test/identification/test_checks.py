@@ -179,6 +179,26 @@ def test_the_other_current_must_say_the_same() -> None:
     assert fitted(settings=SETTINGS.model_copy(update={"torque_source": "goal"})).other_source == "present"
 
 
+def test_a_droop_that_is_known_of_the_servos_does_not_count() -> None:
+    """A goal that is higher with speed passes up to the known droop; one that is lower, or higher by more, does not."""
+    own = recorded(load_robot("planar_3r"), seconds=8.0, coulomb=0.0).samples(
+        load_identification(load_robot("planar_3r"))
+    )
+    model, known = arm("planar_3r"), np.full(3, 2.0)
+    estimate = Conditioned(10.0, Regression.of(model, own, CoulombSettings(treatment="ignored")))
+    for droop, scale, allowed, expected in (
+        (2.0, 1.0, None, False),
+        (2.0, 1.0, known, True),
+        (2.0, 1.06, known, False),
+        (-2.0, 1.0, known, False),
+        (5.0, 1.0, known, False),
+    ):
+        samples = replace(own, other_tau=scale * own.tau + droop * own.dq)
+        fit = torque_errors(own.tau, own.tau)
+        found = fitted(model=model, samples=samples, estimate=estimate, fit=fit, droop=allowed)
+        assert ("torque_source" not in [one.id for one in judge(FITTED, [found], SETTINGS).failed]) == expected
+
+
 def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current() -> None:
     """A current of more friction says the same of the parameters, and one of more gravity does not."""
     planar = load_robot("planar_3r")

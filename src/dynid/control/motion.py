@@ -15,6 +15,8 @@ from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import OverloadModel
+from dynid.hardware.safety.relief import Relief
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.trajectory import approach
@@ -26,6 +28,8 @@ LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so
 GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
+GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # of held positions, see `Relief`
+BACK_RAD_S = 0.3  # all of it within the standstill before a trajectory
 LARGEST_SAG_RAD = 0.2  # a held arm is nearer than this to its reference, with gears that stick under load
 MAX_TRACKING_ERROR_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -72,7 +76,9 @@ class MotionExecutor:
         self._began_ns = self._last_ns = 0
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
-        self._q = np.zeros(robot.size)
+        self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
+        overload = OverloadModel.of(robot)
+        self._relief = None if overload is None else Relief(overload, np.full(robot.size, GIVING_RAD_S))
 
     @property
     def active(self) -> bool:
@@ -216,7 +222,11 @@ class MotionExecutor:
         self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
-        return MotionStep(self.controller.update(dt, q, *self._reference), *self._reference)
+        q_ref, dq_ref, ddq_ref = self._reference
+        if self._relief is not None:
+            q_ref = self._relieved(self._relief, step, q)
+        self._tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
+        return MotionStep(self._tau, q_ref, dq_ref, ddq_ref)
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 
@@ -251,6 +261,17 @@ class MotionExecutor:
             self._enter(stamp_ns)
             dq_ref[:], ddq_ref[:] = 0.0, 0.0
         self._scaling.scale(slope, dq_ref, ddq_ref)
+
+    def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
+        """The reference's position, less what a held joint gives way; before a motion that comes back."""
+        if self.moving or not self.controller.law.follows_reference:
+            relief.reset()
+            self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
+        else:
+            self._given += relief.step(step, q, self._tau / self.robot.torque_constants)
+            np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
+        np.add(self._reference[0], self._given, out=self._held)
+        return self._held
 
     def _guide_by_hand(self, q: FloatArray) -> None:
         """The law follows no reference: the reference follows the arm."""
@@ -304,7 +325,7 @@ class MotionExecutor:
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
         """Give the motion up, brake the arm and hold it where it comes to rest."""
         self._feedback_again()
-        self.controller.reset(q)  # what it thinks of velocities is as doubtful as what happened to the arm
+        self._forget(q)  # what it thinks of velocities is as doubtful as what happened to the arm
         phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"
         self._parts = [Part(phase, Brake(q, speed, STOP_RAD_S2))]
         self._enter(stamp_ns)
@@ -315,8 +336,12 @@ class MotionExecutor:
             self.controller.switch_to(self._chosen, at_once=True)
 
     def _reset(self, q: FloatArray, stamp_ns: int) -> None:
-        self.controller.reset(q)
+        self._forget(q)
         self._last_ns = stamp_ns - round(FIRST_DT_S * 1e9)
+
+    def _forget(self, q: FloatArray) -> None:
+        self.controller.reset(q)
+        self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
         """The first of the parts begins."""

@@ -12,11 +12,10 @@ import numpy as np
 from dynid.control.controller import ControllerSettings, Gains
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, MotionLimits, Torques
-from dynid.control.plan import MotionPlan, Part, Window
+from dynid.control.plan import MotionPlan, Part, Window, way
 from dynid.errors import SafetyError, UnknownNameError
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory.switching import calm_sequence, square_wave
-from dynid.trajectory.trajectory import approach
 
 PROFILE = "joint"  # what stands in the place of a trajectory's profile
 PREFIX = "joint_excitation_"  # the name of such a motion, followed by the joint's number
@@ -158,7 +157,7 @@ def plan_excitation(
             f"exciting {name} needs {needed:.3f} N m, allowed are {limits.torque[joint]:.3f} N m: lower its speed or "
             "acceleration"
         )
-    there = approach(start, posture, robot.joint_names)
+    there = way(check, start, posture, robot.joint_names)
     window = _window(robot, joint, posture, limits, chosen)
     step_s = robot.file.bus.cycle_s
     law = OpenLoopJoint(controller, joint, gravity)
@@ -169,7 +168,7 @@ def plan_excitation(
             path = SwitchingPath(posture, joint, read_only(shape * (level * size / inertia)), step_s)
             parts.append(Part("trajectory", path, law, window))
     duration = sum(part.path.duration + RETURN_S for part in parts[1:])
-    back = approach(posture, robot.rest_posture, robot.joint_names, name="rest")
+    back = way(check, posture, robot.rest_posture, robot.joint_names, name="rest")
     check.check([there, back])
     parts.append(Part("rest", back))
     return MotionPlan(f"{PREFIX}{joint + 1}", duration, read_only(start), tuple(parts))

@@ -1,5 +1,6 @@
 """What an executor runs through: a motion with its approach and its way to the rest posture, checked as a whole."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -12,11 +13,14 @@ from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.sampling import at_rest, sample_brake
-from dynid.trajectory.trajectory import approach
+from dynid.trajectory.trajectory import Trajectory, approach
 
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 Activity = Phase | Literal["hold"]  # an arm that is held without a motion is in no phase of one
 
+WAY_RAD_S = (0.4, 0.6, 0.9, 1.2)  # paces of the ways to and from a motion, the usual one first
+RAMP_S = 0.5  # pace over largest acceleration
+LIGHT = 0.2  # of what trips a servo: a way that may use up more is passed faster
 STOPPING_MARGIN = 1.25  # how much longer than planned the way to a standstill may become
 
 
@@ -127,6 +131,25 @@ class MotionPlan:
     parts: tuple[Part, ...]
 
 
+def way(
+    check: MotionCheck, q_from: FloatArray, q_to: FloatArray, names: tuple[str, ...], name: str = "approach"
+) -> Trajectory:
+    """The slow way between two postures, (n,) [rad]: no slower than loads no servo much, as far as that is known.
+
+    What loads a servo on it is gravity and friction, and a faster way is over sooner.
+    """
+    ways = (approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in WAY_RAD_S)
+    chosen, least = next(ways), np.inf
+    for one in itertools.chain([chosen], ways):
+        load = check.lifting_load(one)
+        if load is None or load >= least:
+            break
+        chosen, least = one, load
+        if load <= LIGHT:
+            break
+    return chosen
+
+
 def plan_motion(
     robot: Robot, motion: Motion, start: FloatArray, check: MotionCheck, *, to_rest: bool = True
 ) -> MotionPlan:
@@ -149,11 +172,11 @@ def plan_motion(
         )
     if not np.isfinite(start).all():
         raise SafetyError(f"the arm's posture is {start} rad; expected finite angles")
-    there = approach(start, motion.start, names)
+    there = way(check, start, motion.start, names)
     parts = [Part("approach", there), Part("trajectory", motion)]
     motions: list[Motion] = [there, motion]
     if to_rest:
-        back = approach(motion.end, robot.rest_posture, names, name="rest")
+        back = way(check, motion.end, robot.rest_posture, names, name="rest")
         motions.append(back)
         parts.append(Part("rest", back))
     check.check(motions)

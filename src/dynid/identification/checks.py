@@ -31,6 +31,7 @@ from dynid.identification.feasibility.audit import AuditResult
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.setup import SetupEstimate
+from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 from dynid.verdict import Check, Group, Verdict
@@ -131,6 +132,7 @@ class Fitted(NamedTuple):
         refined: 1.0 where a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without one.
         diagnosis: other readings of the data; None where none was tried.
         pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
+        droop: viscous friction that a goal current may show beyond the present one, (n,) [N m s/rad]; None: none.
     """
 
     model: ArmModel
@@ -142,6 +144,7 @@ class Fitted(NamedTuple):
     refined: tuple[float, str] | None = None
     pseudo_inertia: tuple[float, float] | None = None
     diagnosis: Diagnosis | None = None
+    droop: FloatArray | None = None
 
     @property
     def other_source(self) -> str:
@@ -185,6 +188,7 @@ def torque_source_difference(found: Fitted) -> Measured:
 
     The regression uses measured or written currents; the closed-loop refinement predicts commands. Where a servo's
     current loop does not follow its goal, or one of the two has another unit, sign or delay, their parameters differ.
+    A droop with speed, as far as it is known of these servos, differs in viscous friction alone, and does not count.
     """
     regression, samples = found.estimate.regression, found.samples
     if samples.other_tau is None:
@@ -194,8 +198,16 @@ def torque_source_difference(found: Fitted) -> Measured:
     else:
         known, other = regression.beside.fit.known, of_other_current(samples)
         again = Regression.stack(found.model, other, found.settings.coulomb_friction, known)
-    change = regression.W @ (again.solve().phi - regression.solve().phi)
-    return float(np.linalg.norm(change) / np.linalg.norm(regression.torques)), "relative difference in torque"
+    change, detail = again.solve().phi - regression.solve().phi, "relative difference in torque"
+    if found.droop is not None:
+        sign = 1.0 if found.other_source == "goal" else -1.0
+        kinds = [kind_and_number(name) for name in found.model.names]
+        columns = [k for k, (kind, _) in enumerate(kinds) if kind == "FV"]
+        most = found.droop[[kinds[k][1] - 1 for k in columns]]
+        droop = np.clip(sign * change[columns], 0.0, most)
+        change[columns] -= sign * droop
+        detail += f", beside a droop of up to {droop.max(initial=0.0):.2g} N m s/rad"
+    return float(np.linalg.norm(regression.W @ change) / np.linalg.norm(regression.torques)), detail
 
 
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:

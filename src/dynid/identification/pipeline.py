@@ -14,6 +14,7 @@ import numpy as np
 from dynid import __version__
 from dynid.errors import DataError
 from dynid.export.result_files import write_exports
+from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
 from dynid.identification.data.repeats import repeat_note
@@ -349,7 +350,7 @@ def conclude(
     margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
     progress("looking for faults in the data")
     diagnosis = diagnose(model, samples, regression, limits.suspicion, thorough=_doubtful(fit, limits))
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis)
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, known_droop(robot))
     motions = _fitted_motions(fitted, estimate, base)
     return Identification(
         robot=robot,

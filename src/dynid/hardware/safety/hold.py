@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.hardware.safety.overload import OverloadModel
+from dynid.hardware.safety.relief import Relief
 from dynid.hardware.safety.settings import SafetySettings
 from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, Robot
@@ -16,6 +18,7 @@ DOUBT = 2.0  # times the current that accelerates a joint: of 0, 1, 2, 3 the lea
 TAKEN_BACK = 2.0  # per `lower_s`: damping and cushion of an arm that is let down go so fast
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
 STANDING_RAD_S = 0.02  # below the first step of a servo's velocity register
+GIVING_A_S = 0.6  # of the load that a joint is held with, see `Relief`
 RESTS_WITHIN_RAD = 0.02  # a joint that stands so near to where it is held has nothing to learn
 
 
@@ -99,6 +102,8 @@ class Hold:
         self._captured = np.zeros(robot.size, dtype=np.bool_)
         self._all_captured = False
         self._age_s = 0.0
+        overload = OverloadModel.of(robot)
+        self._relief = None if overload is None else Relief(overload, np.full(robot.size, GIVING_A_S))
 
     def reset(self) -> None:
         """Forget the past, for an arm whose torque comes on."""
@@ -112,6 +117,8 @@ class Hold:
             self.load[:], self._doubt[:] = known
         self._captured[:] = False
         self._all_captured, self._age_s = False, 0.0
+        if self._relief is not None:
+            self._relief.reset()
 
     def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None = None) -> None:
         """What flows in this cycle, (n,) [A], and how the joints move, (n,) [rad/s]: the load is learned from it."""
@@ -154,6 +161,9 @@ class Hold:
             # Friction carries a part of what is missing at a joint that stands: to learn on would break it loose, to
             # stick again on the other side, and so on.
             learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
+            if self._relief is not None and (valid is None or valid.all()):
+                self.load += self._relief.step(step_s, q, self.held)
+                learning &= ~self._relief.gives
             self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
             np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
             self.held[:] = self._sure(valid) + self._stiffness * stretch

@@ -16,6 +16,7 @@ from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_o
 
 WARNING, LIMITED = 0.75, 0.85  # of what trips: a warning, and the current limit begins to fall
 LOWERED_FULLY, FLOOR = 0.95, 0.97  # there it is this part of the nominal current, which never trips
+MOST_DROOP = 2.0  # times the stated one, which is assumed
 LIMITED_S = 5.0  # an arm that needs more for so long is stopped and let down
 
 
@@ -104,6 +105,14 @@ def reachable_speed(robot: Robot) -> FloatArray:
         return robot.velocity_limits
     unloaded = [one.winding.supply_v / one.winding.back_emf_v_s_rad for one in motors]
     return read_only(np.minimum(robot.velocity_limits, unloaded))
+
+
+def known_droop(robot: Robot) -> FloatArray | None:
+    """The viscous friction, (n,) [N m s/rad], that a droop as of motors.yaml looks like; None without the file."""
+    motors = load_motors(robot)
+    if motors is None:
+        return None
+    return read_only(MOST_DROOP * robot.torque_constants * np.array([one.loop.droop_a_s_rad for one in motors]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,161 @@
+"""The simulated arm in lock-step behind the driver's guard, with motors that switch themselves off, under an executor.
+
+    python benchmarks/guarded_arm.py
+
+prints how near the gentle motions bring servos to their overload, with nominal masses and with a tenth more, and what a
+joint that has lifted its load pushes with when it is held.
+"""
+
+import argparse
+from collections.abc import Collection
+
+import numpy as np
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.motion import MotionExecutor
+from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
+from dynid.control.plan import plan_motion
+from dynid.hardware.safety.guard import SafetyGuard, load_safety
+from dynid.hardware.safety.guard_states import GuardEvent
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
+from dynid.simulation.plant.motor import ALL, Motors
+from dynid.simulation.plant.nuisances import quantise
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.trajectory import Trajectory, through
+
+LONGEST_S = 120.0
+LIFTED, LIFT_RAD = 3, np.deg2rad(25.0)  # joint and way of `lift`
+
+
+def heavier(robot: Robot, factor: float) -> StandardFile:
+    """The simulated arm with so many times its masses and inertias."""
+    standard = plant_standard(robot)
+    links = [
+        link.model_copy(
+            update={
+                "mass_kg": factor * link.mass_kg,
+                "inertia_kg_m2": tuple(factor * value for value in link.inertia_kg_m2),
+            }
+        )
+        for link in standard.links
+    ]
+    return standard.model_copy(update={"links": tuple(links)})
+
+
+def nominal_check(robot: Robot) -> MotionCheck:
+    """The executor's check before a model is identified, links' contacts left out."""
+    limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
+    return MotionCheck(robot, limits, nominal_torques(robot, None))
+
+
+def lift(robot: Robot) -> Trajectory:
+    """Joint 4 lifts the forearm to the rest posture, and ends there."""
+    up = np.array(robot.rest_posture)
+    low = up - LIFT_RAD * np.eye(robot.size)[LIFTED]
+    return through("lift", robot.joint_names, np.array([low, up]), np.full(robot.size, 0.8), np.full(robot.size, 2.0))
+
+
+class GuardedArm:
+    """One arm, enabled, at rest where it was put down; one call of `cycle` is one cycle of the driver.
+
+    Args:
+        standard, friction: as in `ArmPlant`.
+        check: of the motions; None knows no torques.
+        limits: whether the guard limits currents near overload.
+        effects: of the motors, see `Motors`.
+
+    Attributes:
+        load: of each servo as it counts itself, (n,) [-].
+        command_a: the current that the executor asked for last, (n,) [A].
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        standard: StandardFile | None = None,
+        friction: FrictionLaw | str | None = None,
+        check: MotionCheck | None = None,
+        limits: bool = True,
+        effects: Collection[str] = (ALL,),
+    ) -> None:
+        self.robot, self.motors = robot, Motors(robot, effects)
+        self.plant = ArmPlant(robot, standard=standard, friction=friction, motors=self.motors)
+        settings = load_safety(robot).model_copy(update={"overload_limits": limits})
+        self.guard = SafetyGuard(robot, settings)
+        self.guard.handle(GuardEvent.ENABLE)
+        self.motion = MotionExecutor(robot, FeedforwardPd(load_controller(robot)), check)
+        self._cycle_s, self._stamp_ns = robot.file.bus.cycle_s, 0
+        self._tau: FloatArray | None = None
+        self.q = np.zeros(robot.size)
+        self.cycle()
+
+    @property
+    def load(self) -> FloatArray:
+        return self.motors.load
+
+    @property
+    def command_a(self) -> FloatArray:
+        return np.zeros(self.robot.size) if self._tau is None else self._tau / self.robot.torque_constants
+
+    def cycle(self) -> None:
+        """Read, guard, write, and answer the state; commands come one cycle late."""
+        nuisances, reading = self.plant.nuisances, self.plant.measure()
+        self.q, dq = quantise(reading.q, nuisances.position_step), quantise(reading.dq, nuisances.velocity_step)
+        self.guard.set_load(quantise(reading.current_a, nuisances.current_step), self._cycle_s)
+        current = self.guard.filter(self._tau, 0.0, self.q, dq).current_a
+        self.plant.set_currents(quantise(current, nuisances.current_step))
+        self.plant.advance(self._cycle_s)
+        self._stamp_ns += round(self._cycle_s * 1e9)
+        step = self.motion.update(self._stamp_ns, self.q)
+        self._tau = None if step is None else step.tau
+
+    def run(self, seconds: float) -> float:
+        """So many seconds; the highest load of a servo meanwhile."""
+        return max(self._loaded() for _ in range(round(seconds / self._cycle_s)))
+
+    def execute(self, motion: Motion, *, to_rest: bool = True) -> float:
+        """A motion, whole; the highest load of a servo meanwhile. Raises as `plan_motion` and `MotionExecutor` do."""
+        start = self.motion.start_posture(self.q)
+        self.motion.begin(
+            plan_motion(self.robot, motion, start, self.motion.check, to_rest=to_rest), self.q, self._stamp_ns
+        )
+        most, left = 0.0, round(LONGEST_S / self._cycle_s)
+        while self.motion.moving and left:
+            most, left = max(most, self._loaded()), left - 1
+        return most
+
+    def _loaded(self) -> float:
+        self.cycle()
+        return float(self.load.max())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cycle-s", type=float, default=0.002)
+    robot = load_robot("crane_x7").at_cycle(parser.parse_args().cycle_s)
+    motions = load_excitation(robot)
+    for factor in (1.0, 1.1):
+        arm = GuardedArm(robot, standard=heavier(robot, factor), check=nominal_check(robot))
+        for name in ("gentle_identification", "gentle_validation"):
+            print(
+                f"masses x {factor}: {name} uses up {arm.execute(motions.trajectory(name)):.2f} of what trips a servo"
+            )
+        arm = GuardedArm(robot, standard=heavier(robot, factor), limits=False, effects=("lag", "overload"))
+        arm.execute(lift(robot), to_rest=False)
+        arm.run(0.1)
+        began = arm.command_a[LIFTED]
+        most, q = arm.run(10.0), np.rad2deg(arm.plant.q[LIFTED])
+        print(
+            f"masses x {factor}: after lifting, joint 4 is held at {q:.2f} deg with {began:.2f} A, then with ", end=""
+        )
+        print(f"{arm.command_a[LIFTED]:.2f} A; that and lifting use up {most:.2f}")
+
+
+if __name__ == "__main__":
+    main()

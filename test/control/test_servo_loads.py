@@ -1,0 +1,149 @@
+"""What loads servos beside motions, in lock-step: slow ways, and held joints that push against their friction."""
+
+import numpy as np
+import pytest
+from benchmarks.guarded_arm import LIFTED, GuardedArm, heavier, lift, nominal_check
+
+from dynid.control.motion_check import position_and_speed
+from dynid.control.plan import WAY_RAD_S, way
+from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import LIMITED, OverloadModel
+from dynid.hardware.safety.relief import LAG_S, SLIPPED_RAD, Relief
+from dynid.model.friction import FrictionLaw
+from dynid.robot import Robot, load_robot
+from dynid.trajectory.families import load_excitation
+
+HOME = np.deg2rad([0.0, 0.0, 0.0, -20.0, 0.0, 0.0, 0.0, 0.0])
+NOMINAL_A = 0.75  # of joint 4
+ENOUGH_A = 0.9 * NOMINAL_A
+WITHOUT_FRICTION = FrictionLaw.of(8, {})
+
+
+@pytest.fixture(scope="module")
+def robot() -> Robot:
+    return load_robot("crane_x7").at_cycle(0.002)
+
+
+@pytest.fixture(scope="module")
+def check(robot):
+    return nominal_check(robot)
+
+
+def relief(pace: float = 1.0) -> Relief:
+    overload = OverloadModel.of(load_robot("crane_x7"))
+    assert overload is not None
+    return Relief(overload, np.full(8, pace))
+
+
+def test_a_way_is_fast_only_where_lifting_loads_a_servo(robot, check):
+    names, rest = robot.joint_names, np.array(robot.rest_posture)
+    paces = {
+        "lifting": way(check, rest, HOME, names),
+        "lowering": way(check, HOME, rest, names),
+        "unknown": way(position_and_speed(robot), rest, HOME, names),
+        "nowhere": way(check, rest, rest, names),
+    }
+    fastest = {name: one.peak_velocities.max() for name, one in paces.items()}
+    assert fastest["lifting"] == pytest.approx(WAY_RAD_S[-1])
+    assert fastest["lowering"] == fastest["unknown"] == pytest.approx(WAY_RAD_S[0])
+    assert fastest["nowhere"] == 0.0
+    assert check.lifting_load(paces["lifting"]) < 0.6 * check.lifting_load(paces["unknown"])
+
+
+def test_an_arm_a_tenth_heavier_is_lifted_and_moved_within_the_overload(robot, check):
+    arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=check)
+    assert arm.execute(load_excitation(robot).trajectory("gentle_validation")) < 0.7
+    assert arm.run(1.0) < LIMITED and arm.motion.phase == "done"
+
+
+def test_at_the_usual_pace_it_is_not(robot):
+    arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=position_and_speed(robot))
+    with pytest.raises(SafetyError, match="off its reference"):
+        arm.execute(load_excitation(robot).trajectory("gentle_validation"))
+
+
+def lifted(robot: Robot, factor: float, friction: FrictionLaw | str | None = None) -> GuardedArm:
+    arm = GuardedArm(
+        robot, standard=heavier(robot, factor), friction=friction, limits=False, effects=("lag", "overload")
+    )
+    arm.execute(lift(robot), to_rest=False)
+    return arm
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1])
+def test_a_held_joint_stops_pushing_against_its_friction(robot, factor):
+    arm = lifted(robot, factor)
+    assert arm.command_a[LIFTED] > 1.2
+    q = arm.plant.q.copy()
+    arm.run(1.5)
+    load = arm.load[LIFTED]
+    assert arm.run(3.0) < max(load, 0.01) + 1e-9 and 0.5 < arm.command_a[LIFTED] < NOMINAL_A
+    assert np.abs(arm.plant.q - q).max() < np.deg2rad(0.05)
+
+
+def test_without_relief_the_same_servo_trips(robot):
+    arm = lifted(robot, 1.0)
+    arm.motion._relief = None
+    assert arm.run(4.5) > 1.0 and arm.command_a[LIFTED] > 1.2
+
+
+@pytest.mark.parametrize("friction", [WITHOUT_FRICTION, "M1"])
+def test_a_joint_that_slips_is_caught(robot, friction):
+    """Gravity alone needs more than the current that never trips, and friction does not carry the difference."""
+    arm = lifted(robot, 1.5, friction)
+    q = arm.plant.q[LIFTED]
+    lowest = q
+    for _ in range(3000):
+        arm.cycle()
+        lowest = min(lowest, arm.plant.q[LIFTED])
+    assert np.deg2rad(0.2) < q - lowest < np.deg2rad(0.7)
+    assert arm.command_a[LIFTED] > ENOUGH_A
+
+
+def test_the_next_motion_begins_without_a_jump(robot):
+    arm = lifted(robot, 1.0)
+    arm.run(2.0)
+    given, before = arm.motion._given.copy(), arm.motion._held.copy()
+    assert given[LIFTED] < -0.05
+    arm.execute(lift(robot), to_rest=False)  # its approach lowers the joint
+    assert np.abs(arm.motion._given).max() < np.abs(given).max()
+    np.testing.assert_allclose(before - given, robot.rest_posture, atol=1e-6)
+
+
+def test_relief_gives_until_the_current_is_low():
+    one, current = relief(pace=1.0), np.zeros(8)
+    current[LIFTED] = -1.2
+    given = np.zeros(8)
+    for _ in range(1000):
+        change = one.step(0.002, np.zeros(8), current + given)
+        assert (change >= 0.0).all()
+        given += change
+    assert np.abs(current + given)[LIFTED] == pytest.approx(ENOUGH_A, abs=0.1) and np.count_nonzero(given) == 1
+
+
+def test_relief_ends_with_the_first_slip_until_the_joint_is_held_anew():
+    one, q, current = relief(), np.zeros(8), np.full(8, 3.0)
+    for _ in range(500):
+        one.step(0.002, q, current)
+    q = q - 1.1 * SLIPPED_RAD
+    assert one.step(0.002, q, current) == pytest.approx(LAG_S)
+    assert not any(one.step(0.002, q, current).any() for _ in range(1000))
+    one.reset()
+    assert any(one.step(0.002, q, current).any() for _ in range(200))
+
+
+def test_a_moving_joint_gives_nothing():
+    one, current = relief(), np.full(8, 3.0)
+    assert not any(one.step(0.002, np.full(8, 0.1 * 0.002 * k), current).any() for k in range(2000))
+
+
+def test_the_drivers_own_hold_does_not_learn_to_push(robot):
+    """An arm that creeps out of where it is held: what the hold learns then used to lift it through its friction."""
+    most = {}
+    for name in ("with", "without"):
+        arm = GuardedArm(robot, standard=heavier(robot, 1.1))
+        if name == "without":
+            arm.guard._hold._relief = None
+        arm.plant._held = False  # off its stand
+        most[name] = arm.run(8.0)
+    assert most["with"] < 0.05 and most["without"] > 0.5
