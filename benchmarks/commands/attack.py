@@ -1,5 +1,6 @@
 """`dynid benchmark attack`: the running chain and hostile peers."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,9 @@ def attack(
     robot: RobotOption = DEFAULT_ROBOT,
     runs: Annotated[int, typer.Option(min=1, help="Number of chains that are attacked.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the first peer; each further one adds one.")] = 0,
+    keep: Annotated[
+        Path | None, typer.Option(help="New folder for logs, bag and the arm's record of each run with a finding.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Attack the running chain with forged, malformed, huge and random messages and parameters.
@@ -20,10 +24,14 @@ def attack(
     """
     with needs_ros("attacking the chain"):
         from benchmarks.hostile.attack import attacked, figures
+    from dynid.resources import refuse_existing
+
+    if keep is not None:
+        refuse_existing(keep)
     found = []
     with stages("benchmark", runs) as begin:
         begin("attacking")
-        for k, run in enumerate(attacked(robot, runs, seed)):
+        for k, run in enumerate(attacked(robot, runs, seed, keep)):
             begin(f"attacked {k + 1} of {runs}: {run}{' stopped: ' + run.stopped if run.stopped else ''}")
             found.append(run)
     result = figures(found)

@@ -1,6 +1,7 @@
 """The running chain attacked by hostile peers: does the arm move, does a node end, can the bag be read?"""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,9 +49,13 @@ class Attacked:
     bag: str
     stopped: str
 
+    @property
+    def found(self) -> str:
+        """What is not in order; '' if nothing."""
+        return "; ".join(text for text in (*self.deaths, self.motion, self.bag) if text)
+
     def __str__(self) -> str:
-        found = [*self.deaths, self.motion, self.bag]
-        return f"{self.kind}, seed {self.seed}: {'; '.join(text for text in found if text)}"
+        return f"{self.kind}, seed {self.seed}: {self.found}"
 
 
 def figures(runs: list[Attacked]) -> dict[str, Any]:
@@ -61,16 +66,23 @@ def figures(runs: list[Attacked]) -> dict[str, Any]:
         "node_deaths": sum(len(run.deaths) for run in runs),
         "bags_unreadable": sum(bool(run.bag) for run in runs),
         "arms_stopped": sum(bool(run.stopped) for run in runs),
-        "findings": [str(run) for run in runs if run.motion or run.deaths or run.bag],
+        "findings": [str(run) for run in runs if run.found],
     }
 
 
-def attacked(robot: str, runs: int, seed: int) -> Iterator[Attacked]:
-    """Every kind of peer in turn, each time with another seed; one chain after the other."""
+def attacked(robot: str, runs: int, seed: int, keep: Path | None = None) -> Iterator[Attacked]:
+    """Every kind of peer in turn, each time with another seed; one chain after the other.
+
+    Args:
+        keep: folder for logs, bag and the arm's record of each run in which something was found; None keeps none.
+    """
     loaded = load_robot(robot)
     for k in range(runs):
         with tempfile.TemporaryDirectory(prefix="dynid-attack-", ignore_cleanup_errors=True) as name:
-            yield attack(loaded, robot, KINDS[k % len(KINDS)], seed + k, Path(name))
+            run = attack(loaded, robot, KINDS[k % len(KINDS)], seed + k, Path(name))
+            if keep is not None and run.found:
+                shutil.copytree(name, keep / f"{run.kind}-{run.seed}")
+            yield run
 
 
 def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attacked:
@@ -80,7 +92,7 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         NodeError: the chain did not come up.
     """
     options = ChainOptions(name, seed=seed, trace=folder / "trace.npz", identification=False)
-    law, held_within = list(LAWS.items())[seed % len(LAWS)]
+    law = list(LAWS)[seed % len(LAWS)]
     with Chain(robot, options, folder / "logs") as chain:
         call = chain.supervisor
         chain.bring_up()
@@ -91,10 +103,12 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         assert chain.options.paused_clock and chain._clock is not None
         page = ClockPage(chain._clock)
         begin_s = 1e-9 * page.monotonic_ns()
+        laws = {law}
         for held in (False, True):
             if held:
                 _try(call, "executor/hold")
             _be_attacked(call, kind, seed, name)
+            laws |= _law(call)
         stopped = _stopped(call)
         deaths = tuple(f"{one.name} ended: {one.last_error()}" for one in chain._group.processes if not one.running)
         end_s = 1e-9 * page.monotonic_ns()
@@ -102,6 +116,7 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         if not deaths:
             _try(call, "recorder/stop")
     trace = load_trace(folder / "trace.npz").between(begin_s, end_s)
+    held_within = max(LAWS.get(one, 0.0) for one in laws)  # a peer may choose another law, as everybody may
     return Attacked(
         kind, seed, uncommanded(robot, trace, stopped, held_within), deaths, unreadable(folder / "bag"), stopped
     )
@@ -121,7 +136,10 @@ def uncommanded(robot: Robot, trace: ArmTrace, stopped: str, held_within: float)
     speed, moved = np.abs(trace.dq).max(axis=0), np.abs(trace.q - trace.q[0]).max(axis=0)
     fastest, farthest = int(speed.argmax()), int(moved.argmax())
     if speed[fastest] > FASTEST_RAD_S:
-        return f"{robot.joint_names[fastest]} moved at {speed[fastest]:.2f} rad/s"
+        row = int(np.abs(trace.dq[:, fastest]).argmax())
+        current, after_s = trace.current_a[row, fastest], trace.time_s[row] - trace.time_s[0]
+        name = robot.joint_names[fastest]
+        return f"{name} moved at {speed[fastest]:.2f} rad/s with {current:.2f} A, {after_s:.2f} s after the start"
     if not stopped and moved[farthest] > held_within:
         return f"{robot.joint_names[farthest]} moved by {moved[farthest]:.3f} rad"
     return ""
@@ -145,6 +163,14 @@ def _try(call: Supervisor, service: str) -> None:
         call.trigger(service)
     except NodeError:
         call._watch()  # but not that a process ended
+
+
+def _law(call: Supervisor) -> set[str]:
+    """The law that commands the arm; nothing where the executor does not answer."""
+    try:
+        return {call.get_parameters("executor", ["controller"])[0].string_value}
+    except NodeError:
+        return set()
 
 
 def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> None:

@@ -177,8 +177,8 @@ def trace(moved_rad: float = 0.0, speed_rad_s: float = 0.0) -> ArmTrace:
         (trace(0.02), "", ""),
         (trace(0.05), "", "moved by 0.050 rad"),
         (trace(0.5, 0.6), "stopped: two publishers", ""),  # it was let down
-        (trace(0.5, 4.7), "stopped: two publishers", "moved at 4.70 rad/s"),
-        (trace(0.0, 4.7), "", "moved at 4.70 rad/s"),
+        (trace(0.5, 4.7), "stopped: two publishers", "moved at 4.70 rad/s with 0.00 A, 0.51 s after the start"),
+        (trace(0.0, 4.7), "", "moved at 4.70 rad/s with 0.00 A, 0.51 s after the start"),
         (trace().between(2.0, 3.0), "", "the arm's record is empty"),
     ],
 )
