@@ -1,0 +1,61 @@
+"""Figures in the documentation: each has a command, and a page says so where they are of an earlier simulated arm."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from benchmarks.doc_figures import DOCS, EARLIER, FILE, Figures, FiguresFile, fingerprint, wrong_pages
+
+from dynid.cli import app
+from dynid.resources import load_validated
+from dynid.robot import Robot
+
+FIGURES = load_validated(FILE, FiguresFile).figures
+MEASURED = {"adaptive", "bilateral", "control", "coverage", "faults", "feel", "friction", "logs", "plants"}
+
+
+def test_every_page_is_of_the_present_arm_or_says_that_it_is_not(robot: Robot) -> None:
+    assert wrong_pages(FIGURES, fingerprint(robot)) == []
+
+
+def test_a_page_of_an_earlier_arm_is_found_and_one_that_was_measured_again(tmp_path: Path) -> None:
+    (tmp_path / "old.md").write_text("12 %")
+    (tmp_path / "marked.md").write_text(f"Figures were\n{EARLIER}.")
+    rows = [Figures(page=page, command="dynid benchmark x", arm="0" * 12) for page in ("old.md", "marked.md")]
+    assert wrong_pages(rows, "0" * 12, tmp_path) == [
+        f"marked.md says '{EARLIER}', but its figures are of the present one"
+    ]
+    assert wrong_pages(rows, "1" * 12, tmp_path) == [
+        "old.md: figures of 'dynid benchmark x' are older than the simulated arm: measure again"
+    ]
+
+
+@pytest.mark.parametrize("change", ["plant", "friction", "nuisances", "servos"])
+def test_the_fingerprint_is_that_of_the_simulated_arm(robot: Robot, change: str) -> None:
+    simulated, before = robot.file.simulation, fingerprint(robot)
+    servos = {name: one.model_copy(update={"torque_constant_nm_per_a": 2.0}) for name, one in robot.file.servos.items()}
+    changed = {
+        "plant": {"simulation": simulated.model_copy(update={"plant_parameters": None})},
+        "friction": {"simulation": simulated.model_copy(update={"friction": "viscous"})},
+        "nuisances": {"simulation": simulated.model_copy(update={"nuisances": None})},
+        "servos": {"servos": servos},
+    }[change]
+    assert fingerprint(Robot(robot.file.model_copy(update=changed), robot.folder)) != before
+    title = robot.file.model_copy(update={"title": "another"})
+    assert fingerprint(Robot(title, robot.folder)) == before
+
+
+def test_every_command_is_there_and_every_page_that_was_measured_is_listed() -> None:
+    benchmark = typer.main.get_command(app).get_command(None, "benchmark")
+    for one in FIGURES:
+        words = shlex.split(one.command)
+        if words[:2] == ["dynid", "benchmark"]:
+            assert benchmark.get_command(None, words[2]) is not None, one.command
+        else:
+            assert (FILE.parents[1] / words[1]).is_file(), one.command
+    listed = {(one.page, one.command.split()[-1]) for one in FIGURES}
+    for page in DOCS.glob("*.md"):
+        named = set(re.findall(r"(?:\./run|dynid) benchmark ([a-z]+)", page.read_text(encoding="utf-8"))) & MEASURED
+        assert {(page.name, name) for name in named} - listed <= {("friction.md", "control"), ("verdict.md", "plants")}
