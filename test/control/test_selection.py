@@ -97,6 +97,10 @@ def test_a_law_that_needs_a_model_is_refused_without_one_and_an_unknown_one_alwa
             empty.exchange(name=name)
     with pytest.raises(UnknownNameError, match="unknown controller 'pid'; known: ff_pd, gravity_compensation"):
         empty.exchange(name="pid")
+    with pytest.raises(
+        UnknownNameError, match="unknown controller ''"
+    ):  # it would stand for a law that it does not name
+        empty.exchange(name="")
     assert empty.controller.law is running
 
 

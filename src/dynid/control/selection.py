@@ -105,7 +105,7 @@ class ControllerSelection:
             raise ConfigurationError(f"friction_share is {friction_share}; expected 0 to 1: more would drive the arm")
         if model is not None:
             self.gate.check(model)
-        wanted = name or self.controller.law.name
+        wanted = self.controller.law.name if name is None else name
         concerned = {GravityCompensation.name} if friction_share is not None and model is None else set(CONTROLLERS[1:])
         if name is not None or wanted in concerned:
             (switch or self.controller.switch_to)(self.make(wanted, model, friction_share))
