@@ -17,6 +17,9 @@ class ArmController:
     reference that it had last; their difference is added to the new law's torque and fades linearly over `BLEND_S`. The
     velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`.
 
+    A law that follows no reference holds nothing, and an arm whose torque has just come on is held by feedback alone:
+    it would fall while the difference fades. So there the former law goes on with its feedback, and fades itself.
+
     Args:
         time_constant: of the pseudo-differentiation [s].
         size: number of joints n.
@@ -31,6 +34,9 @@ class ArmController:
         self._dq = np.zeros(size)
         self._reference = np.zeros((3, size))
         self._difference = np.zeros(size)
+        # The law that fades with its feedback, the reference that it keeps, and what else there was at the switch
+        self._holding: TorqueLaw | None = None
+        self._kept, self._rest = np.zeros((3, size)), np.zeros(size)
         self._left_s = 0.0
         self._started = False  # whether a law has given a torque since the last reset
 
@@ -47,7 +53,7 @@ class ArmController:
     def reset(self, q: FloatArray) -> None:
         """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
         self._velocity.reset(q)
-        self._former, self._left_s, self._started = None, 0.0, False
+        self._former, self._holding, self._left_s, self._started = None, None, 0.0, False
         self._is_led = False
         self._dq = np.zeros_like(self._dq)
 
@@ -58,7 +64,7 @@ class ArmController:
             at_once: let nothing of the former law fade: for an arm that must be braked now.
         """
         if at_once or not self._started:
-            self._former, self._left_s = None, 0.0
+            self._former, self._holding, self._left_s = None, None, 0.0
         elif self._former is None:
             self._former = self._law  # of two switches within one cycle, the law that ran is the one before both
         self._law = law
@@ -77,16 +83,36 @@ class ArmController:
         torque = self._law.torque(q, dq if led is None else led, q_ref, dq_ref, ddq_ref)
         self._left_s -= dt
         if self._former is not None:
-            before = self._former.torque(q, dq, *self._reference)
-            if self._left_s > 0.0:
-                before += self._difference * (self._left_s / BLEND_S)
-            self._difference, self._left_s, self._former = before - torque, BLEND_S, None
+            self._begin_blend(self._former, torque, q, dq)
         if self._left_s > 0.0:
-            torque += self._difference * (self._left_s / BLEND_S)
+            torque += self._missing(torque, q, dq) * (self._left_s / BLEND_S)
         last = self._reference
         last[0], last[1], last[2] = q_ref, dq_ref, ddq_ref
         self._started = True
         return torque
+
+    def _missing(self, torque: FloatArray, q: FloatArray, dq: FloatArray) -> FloatArray:
+        """What the running law's torque (n,) lacks of what fades, (n,) [N m]."""
+        if self._holding is None:
+            return self._difference
+        return self._holding.torque(q, dq, *self._kept) + self._rest - torque
+
+    def _begin_blend(self, former: TorqueLaw, torque: FloatArray, q: FloatArray, dq: FloatArray) -> None:
+        """The former law begins to fade; `torque` (n,) is the new one's."""
+        before = former.torque(q, dq, *self._reference)
+        if self._left_s > 0.0:
+            before = before + self._missing(before, q, dq) * (self._left_s / BLEND_S)
+        else:
+            self._holding = None
+        if self._law.follows_reference:
+            self._holding = None
+        elif former.follows_reference:
+            self._holding, self._kept = former, self._reference.copy()
+        if self._holding is None:
+            self._difference = before - torque
+        else:
+            self._rest = before - self._holding.torque(q, dq, *self._kept)
+        self._left_s, self._former = BLEND_S, None
 
     def _led_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
         """The slower velocity estimate of an arm that is led, (n,) [rad/s], from standstill on; None for other laws."""
