@@ -18,7 +18,7 @@ class ArmController:
     velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`.
 
     A law that follows no reference holds nothing, and an arm whose torque has just come on is held by feedback alone:
-    it would fall while the difference fades. So there the former law goes on with its feedback, and fades itself.
+    it would fall while the difference fades. So there the former law continues with its feedback, and fades itself.
 
     Args:
         time_constant: of the pseudo-differentiation [s].
