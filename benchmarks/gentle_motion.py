@@ -19,7 +19,7 @@ from dynid.errors import ConfigurationError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.excitation_schema import WaypointMotion
 from dynid.trajectory.families import load_excitation
@@ -46,8 +46,7 @@ class Search:
     def __post_init__(self) -> None:
         self.robot = load_robot("crane_x7")
         self.model, self.excitation = ArmModel.of(self.robot), load_excitation(self.robot)
-        file = self.robot.folder / self.robot.file.simulation.standard_parameters
-        phi = self.model.base_parameters(load_standard(file, self.model.mdh, self.model.regrouping.standard))
+        phi = self.model.base_parameters(load_nominal(self.robot, self.model.mdh, self.model.regrouping.standard))
         self.torques = model_torques(self.model, phi, gear_friction(self.robot, "M6"))
         scene, overload = scene_of(self.robot), OverloadModel.of(self.robot)
         if scene is None or overload is None:

@@ -16,7 +16,7 @@ from dynid.identification.feasibility.consistent import ConsistentProblem, large
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import StandardParameters
-from dynid.model.standard import load_standard, save_standard, to_file
+from dynid.model.standard import load_nominal, save_standard, to_file
 from dynid.resources import refuse_existing
 from dynid.robot import Robot, load_robot, read_only
 
@@ -28,7 +28,7 @@ def plant_parameters(robot: Robot) -> StandardParameters:
     """Standard parameters of the simulated arm, strictly inside the physical bounds."""
     model = ArmModel.of(robot)
     names, size = model.regrouping.standard, 10 * model.chain_size
-    nominal = load_standard(robot.folder / robot.file.simulation.standard_parameters, model.mdh, names).values
+    nominal = load_nominal(robot, model.mdh, names).values
     limits = model.limits(robot.file.physical_bounds)
     problem = ConsistentProblem(model, limits, ROOM * largest_room(model, limits))
     base_units = problem.units[list(model.regrouping.representatives)]

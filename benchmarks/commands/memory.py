@@ -14,7 +14,7 @@ import typer
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, say, stages
 from dynid.model.dynamics import ArmModel
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.resources import yaml_text
 from dynid.robot import Robot, load_robot
 
@@ -25,8 +25,7 @@ MOST_MIB = 2048
 def write_recording(robot: Robot, file: Path, rows: int, seed: int = 0) -> Path:
     """A CSV recording of sums of sines, with the robot's nominal torques, dry friction and noise; and its mapping."""
     model, rng, n = ArmModel.of(robot), np.random.default_rng(seed), robot.size
-    path = robot.folder / robot.file.simulation.standard_parameters
-    phi = model.base_parameters(load_standard(path, model.mdh, model.regrouping.standard)).values
+    phi = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard)).values
     middle, half = 0.5 * (robot.lower + robot.upper), 0.45 * (robot.upper - robot.lower)
     amplitude = rng.dirichlet(np.ones(TERMS), n) * half[:, None]
     omega, phase = 2.0 * np.pi * rng.uniform(0.05, 0.35, (n, TERMS)), rng.uniform(0.0, 2.0 * np.pi, (n, TERMS))

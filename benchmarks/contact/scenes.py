@@ -25,7 +25,7 @@ from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
-from dynid.model.standard import StandardFile, load_standard
+from dynid.model.standard import StandardFile, load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
@@ -64,8 +64,7 @@ class Scene:
             raise DataError(f"the model that the benchmark identified was not accepted: {failed}")
         file = result.model_file()
         identified = from_model_file(file, arm)
-        path = robot.folder / robot.file.simulation.standard_parameters
-        phi = arm.base_parameters(load_standard(path, arm.mdh))
+        phi = arm.base_parameters(load_nominal(robot, arm.mdh))
         nominal = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), False)
         return cls(robot, settings, excitation, arm, compile_single(arm), file, identified, nominal)
 

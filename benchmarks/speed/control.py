@@ -28,7 +28,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters, StandardParameters
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.run import simulate
@@ -107,8 +107,7 @@ def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFi
 
 def nominal_models(bench: Bench) -> dict[str, ControlModel]:
     """The nominal model, and what a URDF holds of it: no rotors."""
-    path = bench.robot.folder / bench.robot.file.simulation.standard_parameters
-    standard = load_standard(path, bench.arm.mdh, bench.arm.regrouping.standard)
+    standard = load_nominal(bench.robot, bench.arm.mdh, bench.arm.regrouping.standard)
     bare = np.array(
         [0.0 if name.startswith("IA") else v for name, v in zip(standard.names, standard.values, strict=True)]
     )

@@ -13,7 +13,7 @@ from benchmarks.studies.excitation.optimiser import ExcitationOptimiser, Excitat
 from benchmarks.studies.many_joints import LARGEST, SMALLEST, Fit, Setting, Study, chain, growth
 from benchmarks.studies.screws import ScrewChain, same
 from dynid.model.dynamics import ArmModel
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 
@@ -45,8 +45,7 @@ def _by_noise(name: str, found: ElasticStudy) -> dict[str, float]:
 def _of_robot(name: str) -> Study:
     robot = load_robot(name)
     model = ArmModel.of(robot)
-    path = robot.folder / robot.file.simulation.standard_parameters
-    return Study.of(model, load_standard(path, model.mdh, model.regrouping.standard), Setting(), robot)
+    return Study.of(model, load_nominal(robot, model.mdh, model.regrouping.standard), Setting(), robot)
 
 
 def many_joint_figures(quick: bool = False) -> dict[str, float]:

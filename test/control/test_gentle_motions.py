@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
+from arms import arm, nominal
 from benchmarks.chain.demo import GENTLE_MOTIONS, MOTIONS, usual_motions
 
 from dynid.control.motion_check import MotionCheck, model_torques, robot_limits
 from dynid.control.safe_box import SafeBox, scene_of
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
-from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction
-from dynid.model.standard import load_standard
 from dynid.nodes.chain import ChainOptions
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
@@ -19,10 +18,7 @@ from dynid.trajectory.families import load_excitation
 @pytest.fixture(scope="module")
 def check(robot) -> MotionCheck:
     """With the torques of the simulated arm's own parameters and the friction of published gears."""
-    model = ArmModel.of(robot)
-    path = robot.folder / robot.file.simulation.standard_parameters
-    phi = model.base_parameters(load_standard(path, model.mdh, model.regrouping.standard))
-    torques = model_torques(model, phi, gear_friction(robot, "M6"))
+    torques = model_torques(arm("crane_x7"), nominal("crane_x7"), gear_friction(robot, "M6"))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     return MotionCheck(robot, limits, torques, SelfCollision(robot))
 

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arms import arm, plant
 
 from dynid.control.motion_check import model_torques
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.model.drive import of_kinds
-from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
-from dynid.model.standard import from_file
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.plant.arm import plant_standard
 from dynid.trajectory.families import load_excitation
 
 PAGE = Path(__file__).parents[2] / "docs" / "servos.md"
@@ -28,9 +26,9 @@ WRIST = slice(5, None)
 
 def counts(robot: Robot, friction: FrictionLaw) -> FloatArray:
     """RMS current of each joint (n,) on the demo's motion, in counts of its register."""
-    model, motion = ArmModel.of(robot), load_excitation(robot).trajectory("demo_identification")
-    phi = model.base_parameters(from_file(plant_standard(robot), model.mdh, model.regrouping.standard))
-    torques = model_torques(model, of_kinds(phi, ("FV",), others=True), friction)
+    motion = load_excitation(robot).trajectory("demo_identification")
+    links = of_kinds(plant("crane_x7"), ("FV",), others=True)
+    torques = model_torques(arm("crane_x7"), links, friction)
     tau = torques(*motion.sample_all(np.arange(0.0, motion.duration, 0.01)))
     return np.asarray(np.sqrt(np.mean((tau / robot.torque_constants) ** 2, axis=0)) / CURRENT_A_PER_COUNT)
 

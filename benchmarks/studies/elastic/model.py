@@ -25,7 +25,7 @@ from dynid.errors import DataError
 from dynid.model.base_parameters import standard_names
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import link_columns, link_motions
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot, read_only
 
 
@@ -81,7 +81,7 @@ class ElasticModel:
     @cached_property
     def nominal(self) -> FloatArray:
         """The robot's nominal parameters in the order of `names`, (14 n,)."""
-        standard = load_standard(self.robot.folder / self.robot.file.simulation.standard_parameters, self.rigid.mdh)
+        standard = load_nominal(self.robot, self.rigid.mdh)
         known = dict(zip(standard.names, standard.values.tolist(), strict=True))
         known |= {f"K{j + 1}": value for j, value in enumerate(self.file.stiffness_nm_per_rad)}
         return read_only(np.array([known[name] for name in self.names]))

@@ -17,7 +17,7 @@ from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.motion import Motion
@@ -117,9 +117,8 @@ class ExcitationOptimiser:
     def __init__(self, robot: Robot, excitation: Excitation, mount: str | None = None) -> None:
         self._robot, self._excitation = robot, excitation
         model = ArmModel.of(robot, mount=mount)
-        path = robot.folder / robot.file.simulation.standard_parameters
         self.names = model.names
-        self._phi: BaseParameters = model.base_parameters(load_standard(path, model.mdh, model.regrouping.standard))
+        self._phi: BaseParameters = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard))
         compiled, turns = compile_regressor(model), ~np.array(robot.prismatic)
         # Optimisation tries postures beyond every limit, the compiled kernels know one turn, and sliding joints as far.
         self.regressor: Regressor = lambda q, dq, ddq: compiled(

@@ -34,7 +34,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.motion import Motion
@@ -244,8 +244,7 @@ class AdaptiveIdentification:
 
     def start(self) -> _Known:
         """The nominal arm, without friction: what its gears take is only known when it moves."""
-        path = self.robot.folder / self.robot.file.simulation.standard_parameters
-        standard = load_standard(path, self.model.mdh, self.model.regrouping.standard)
+        standard = load_nominal(self.robot, self.model.mdh, self.model.regrouping.standard)
         friction = FrictionLaw.of(self.robot.size, {})
         sigma = FIRST_SIGMA * self.robot.torque_limits
         return _Known(self.model, self.model.base_parameters(standard), friction, sigma)

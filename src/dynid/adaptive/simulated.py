@@ -29,7 +29,7 @@ class SimulatedArm:
 
     Args:
         robot: what is known of it.
-        standard, friction: what it is; None is the robot's nominal arm.
+        standard, friction: what it is; None is the robot's simulated arm.
         mount: how it is mounted.
         seed: of all nuisances.
     """

@@ -33,10 +33,10 @@ class ArmController:
         self._is_led = False
         self._dq = np.zeros(size)
         self._reference = np.zeros((3, size))
-        self._difference = np.zeros(size)
-        # The law that fades with its feedback, the reference that it keeps, and what else there was at the switch
+        self._difference = np.zeros(size)  # at the switch, from the law that holds, else from the new one
+        # The law that fades with its feedback, and the reference that it keeps
         self._holding: TorqueLaw | None = None
-        self._kept, self._rest = np.zeros((3, size)), np.zeros(size)
+        self._kept = np.zeros((3, size))
         self._left_s = 0.0
         self._started = False  # whether a law has given a torque since the last reset
 
@@ -95,7 +95,7 @@ class ArmController:
         """What the running law's torque (n,) lacks of what fades, (n,) [N m]."""
         if self._holding is None:
             return self._difference
-        return self._holding.torque(q, dq, *self._kept) + self._rest - torque
+        return self._holding.torque(q, dq, *self._kept) + self._difference - torque
 
     def _begin_blend(self, former: TorqueLaw, torque: FloatArray, q: FloatArray, dq: FloatArray) -> None:
         """The former law begins to fade; `torque` (n,) is the new one's."""
@@ -108,10 +108,7 @@ class ArmController:
             self._holding = None
         elif former.follows_reference:
             self._holding, self._kept = former, self._reference.copy()
-        if self._holding is None:
-            self._difference = before - torque
-        else:
-            self._rest = before - self._holding.torque(q, dq, *self._kept)
+        self._difference = before - (torque if self._holding is None else self._holding.torque(q, dq, *self._kept))
         self._left_s, self._former = BLEND_S, None
 
     def _led_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:

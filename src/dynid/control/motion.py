@@ -15,7 +15,6 @@ from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
-from dynid.hardware.safety.overload import OverloadModel
 from dynid.hardware.safety.relief import Relief
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
@@ -77,8 +76,7 @@ class MotionExecutor:
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
-        overload = OverloadModel.of(robot)
-        self._relief = None if overload is None else Relief(overload, np.full(robot.size, GIVING_RAD_S))
+        self._relief = Relief.of(robot, GIVING_RAD_S)
 
     @property
     def active(self) -> bool:

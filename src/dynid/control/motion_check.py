@@ -13,7 +13,7 @@ from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
-from dynid.model.standard import load_standard
+from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 
@@ -54,8 +54,7 @@ def position_and_speed(robot: Robot) -> "MotionCheck":
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
     """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
     model = ArmModel.of(robot, mount=mount)
-    path = robot.folder / robot.file.simulation.standard_parameters
-    standard = load_standard(path, model.mdh, model.regrouping.standard)
+    standard = load_nominal(robot, model.mdh, model.regrouping.standard)
     return model_torques(model, model.base_parameters(standard), FrictionLaw.of(robot.size, {}))
 
 

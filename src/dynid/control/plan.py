@@ -1,6 +1,5 @@
 """What an executor runs through: a motion with its approach and its way to the rest posture, checked as a whole."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -138,9 +137,9 @@ def way(
 
     What loads a servo on it is gravity and friction, and a faster way is over sooner.
     """
-    ways = (approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in WAY_RAD_S)
-    chosen, least = next(ways), np.inf
-    for one in itertools.chain([chosen], ways):
+    ways = [approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in WAY_RAD_S]
+    chosen, least = ways[0], np.inf
+    for one in ways:
         load = check.lifting_load(one)
         if load is None or load >= least:
             break

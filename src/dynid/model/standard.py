@@ -16,7 +16,7 @@ from dynid.model.base_parameters import standard_names
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
 from dynid.resources import load_validated, write_whole
-from dynid.robot import FloatArray, Strict, Vector3, read_only
+from dynid.robot import FloatArray, Robot, Strict, Vector3, read_only
 
 FILE_DECIMALS = 12
 
@@ -194,6 +194,11 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
 def load_standard(path: Path, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
     """Read a standard-parameter file; `names` as in `from_file`."""
     return from_file(load_validated(path, StandardFile), mdh, names)
+
+
+def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
+    """Read the robot's nominal standard parameters, those nearest to it (CAD); `names` as in `from_file`."""
+    return load_standard(robot.folder / robot.file.simulation.standard_parameters, mdh, names)
 
 
 def save_standard(path: Path, content: StandardFile) -> None:

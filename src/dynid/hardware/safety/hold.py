@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.hardware.safety.overload import OverloadModel
 from dynid.hardware.safety.relief import Relief
 from dynid.hardware.safety.settings import SafetySettings
 from dynid.model.friction import FrictionLaw
@@ -102,8 +101,7 @@ class Hold:
         self._captured = np.zeros(robot.size, dtype=np.bool_)
         self._all_captured = False
         self._age_s = 0.0
-        overload = OverloadModel.of(robot)
-        self._relief = None if overload is None else Relief(overload, np.full(robot.size, GIVING_A_S))
+        self._relief = Relief.of(robot, GIVING_A_S)
 
     def reset(self) -> None:
         """Forget the past, for an arm whose torque comes on."""

@@ -8,7 +8,7 @@ carries the difference. A joint that slips is held where it is.
 import numpy as np
 
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.robot import FloatArray
+from dynid.robot import FloatArray, Robot
 
 ENOUGH = 0.9  # of the current that never trips the servo
 LAG_S = 0.1  # 1 / stiffness over damping, of hold and controllers: a joint that slips comes so much later
@@ -32,6 +32,12 @@ class Relief:
         self._current, self._anchor, self._stood_s, self._given = np.zeros((4, size))
         self._slipped, self._fresh = np.zeros(size, dtype=np.bool_), True
         self.gives = np.zeros(size, dtype=np.bool_)
+
+    @classmethod
+    def of(cls, robot: Robot, pace: float) -> "Relief | None":
+        """Of all joints at one pace [rad/s or A/s]; None where nothing is known of the servos' overload."""
+        overload = OverloadModel.of(robot)
+        return None if overload is None else cls(overload, np.full(robot.size, pace))
 
     def reset(self) -> None:
         """The joints are not held any more, or elsewhere."""
