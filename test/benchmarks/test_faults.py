@@ -10,6 +10,7 @@ import pytest
 import yaml
 from benchmarks.faults.cases import LOCKSTEP_CASES, FaultCase, StartCase
 from benchmarks.faults.judge import STANDS_S, ArmJudge, Published
+from benchmarks.faults.lockstep import Disturbed
 from benchmarks.faults.table import fault_document
 from benchmarks.faults.table_run import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
 from typer.testing import CliRunner
@@ -21,7 +22,7 @@ from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.faults.script import FaultScript
+from dynid.simulation.faults.script import FaultScript, LineFault
 from dynid.simulation.plant.arm import ArmPlant
 from dynid.simulation.servo.trace import ArmTrace
 
@@ -209,6 +210,24 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
         text for seed in seeds for one in lockstep(robot, [name], seed, GivesUp) for text in one.violations
     )
     assert "gained speed" in texts or "moved at" in texts, texts
+
+
+@pytest.mark.slow
+def test_a_driver_that_waits_for_good_replies_of_a_servo_that_sends_none_is_found(
+    robot: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In cycles of 9 ms the brake drives joints that are nearly coaxial: seed 11, 240 mJ after a third of a second."""
+
+    def damaged(*_: object) -> Disturbed:
+        line = LineFault(kind="wrong_crc", at_s=0.0, servo=9, for_s=60.0)
+        return Disturbed(faults=lambda at_s: (line.model_copy(update={"at_s": at_s}),), axes=(7,))
+
+    case = FaultCase("wrong CRC, for good", "other joints stop", "servo 9", damaged)
+    (mended,) = run_lockstep(robot, [case], 11)
+    assert mended.violations == () and mended.stop_ms < 150.0
+    monkeypatch.setattr(StateCycle, "_unwanted", lambda cycle: (cycle.bus.parser.skipped_bytes,))
+    (waiting,) = run_lockstep(robot, [case], 11)
+    assert "gained speed" in " ".join(waiting.violations)
 
 
 @pytest.mark.slow

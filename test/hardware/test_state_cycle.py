@@ -11,7 +11,7 @@ from plain_bus import IndependentAxesPlant
 from dynid.errors import BusError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import Clock
-from dynid.hardware.bus.protocol import Packet, build_status
+from dynid.hardware.bus.protocol import BROADCAST_ID, Packet, build_status
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import LONGEST_LEFT_OUT_READS, StateCycle
 from dynid.robot import Robot
@@ -242,6 +242,27 @@ def test_a_servo_that_stays_silent_is_left_out_and_found_again(
     for _ in range(LONGEST_LEFT_OUT_READS + 1):
         reading = cycle.read()
     assert reading.complete and (reading.position_count == expected_positions(plant)).all()
+
+
+@pytest.mark.parametrize("servo_id", [2, 5, 9])
+def test_a_servo_whose_replies_stay_damaged_is_left_out_like_a_silent_one(
+    cycle: StateCycle, bus: EmulatedServoBus, servo_id: int
+) -> None:
+    """Or every cycle would wait for a good reply: 9 ms, in which nothing brakes the arm."""
+
+    def damage(frames: list[bytes]) -> list[bytes]:
+        return [flip_last([frame])[0] if frame[4] in (servo_id, BROADCAST_ID) else frame for frame in frames]
+
+    bus.line_fault = damage
+    others = [one != servo_id for one in cycle.bus.servo_ids]
+    assert [cycle.read().valid.tolist() for _ in range(6)][-1] == others
+    asked: list[Packet] = []
+    execute = bus.chain.execute
+    bus.chain.execute = lambda packet: (asked.append(packet), execute(packet))[1]  # type: ignore[method-assign]
+    cycle.read()
+    assert servo_id not in asked[0].payload[4:] and len(asked[0].payload) == 4 + 7
+    bus.line_fault = None
+    assert True in [cycle.read().complete for _ in range(LONGEST_LEFT_OUT_READS + 1)]
 
 
 @pytest.mark.parametrize("silent", [(2, 3), (2, 5, 6), (4, 9)], ids=str)

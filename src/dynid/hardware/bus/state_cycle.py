@@ -221,8 +221,12 @@ class StateCycle:
         return quarantine_s <= longest_s
 
     def _unwanted(self) -> tuple[int, ...]:
-        """Counts of what arrived and was no answer: they change where replies are late rather than missing."""
-        return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
+        """Counts of what arrived and was no answer: they change where replies are late rather than missing.
+
+        A whole reply with a wrong CRC is not late: its servo is to blame for it as for silence.
+        """
+        parser = self.bus.parser
+        return (parser.skipped_bytes - parser.damaged_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """After a plain read in which servos were silent: read the others once more, without the first that was.
