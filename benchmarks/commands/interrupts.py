@@ -1,5 +1,6 @@
 """`dynid benchmark interrupts`: the demo, or the launch files, interrupted at random moments."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,9 @@ def interrupts(
     latest: Annotated[float, typer.Option(min=1.0, help="Latest moment of an interrupt [s].")] = 90.0,
     seed: Annotated[int, typer.Option(help="Seed of moments and signals.")] = 0,
     launch: Annotated[bool, typer.Option("--launch", help="Interrupt the launch files; needs launch_ros.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option(help="New folder for what the processes of each run with a finding printed.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Interrupt the demo, or the launch files, at random moments by SIGINT, SIGTERM or SIGHUP.
@@ -23,11 +27,17 @@ def interrupts(
     with needs_ros("interrupting the demo"):
         from benchmarks.hostile.interrupts import SLOWEST_S, figures, interrupted
         from benchmarks.hostile.launch_interrupts import interrupted_launches
+    from dynid.resources import refuse_existing
+
+    if keep is not None:
+        refuse_existing(keep)
     found = []
     with stages("benchmark", runs) as begin:
         for k, run in enumerate((interrupted_launches if launch else interrupted)(runs, latest, seed)):
             begin(f"interrupted {k + 1} of {runs}: {run.what} after {run.after_s:.1f} s, ended in {run.seconds:.1f} s")
             found.append(run)
+            if keep is not None and run.poor:
+                run.keep(keep / str(k + 1))
     result = figures(found)
     if as_json:
         print_json(result)

@@ -108,6 +108,17 @@ class Ended:
         ]
 
     @property
+    def poor(self) -> bool:
+        """Whether it is worth a look."""
+        return bool(self.left or self.traces or self.torque_on or self.early or self.seconds > SLOWEST_S)
+
+    def keep(self, folder: Path) -> None:
+        """Write what each process printed and logged into a new folder."""
+        folder.mkdir(parents=True)
+        for name, text in self.texts.items():
+            (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+    @property
     def torque_on(self) -> bool:
         """Whether a servo was left with torque on, or current; also where the arm does not say so."""
         said = self._arm()
@@ -141,7 +152,7 @@ class Ended:
 
 def figures(runs: list[Ended]) -> dict[str, Any]:
     """The counts over all runs, and each run that is worth a look."""
-    poor = [run for run in runs if run.left or run.traces or run.torque_on or run.early or run.seconds > SLOWEST_S]
+    poor = [run for run in runs if run.poor]
     return {
         "runs": len(runs),
         "left_behind": sum(len(run.left) for run in runs),

@@ -80,6 +80,15 @@ time.sleep(60)
 """
 
 
+def test_what_the_processes_of_a_poor_end_printed_is_kept(tmp_path: Path) -> None:
+    run = ended(arm=f"/dev/pts/0\n{ON}")
+    assert run.poor and not ended().poor
+    run.keep(tmp_path / "kept" / "3")
+    assert ON in (tmp_path / "kept" / "3" / "simulated_arm.txt").read_text(encoding="utf-8")
+    with pytest.raises(FileExistsError):
+        run.keep(tmp_path / "kept" / "3")
+
+
 def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
