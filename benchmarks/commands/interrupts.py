@@ -14,6 +14,9 @@ def interrupts(
     latest: Annotated[float, typer.Option(min=1.0, help="Latest moment of an interrupt [s].")] = 90.0,
     seed: Annotated[int, typer.Option(help="Seed of moments and signals.")] = 0,
     launch: Annotated[bool, typer.Option("--launch", help="Interrupt the launch files; needs launch_ros.")] = False,
+    in_motion: Annotated[
+        bool, typer.Option("--in-motion", help="Interrupt launch files only while the arm moves.")
+    ] = False,
     keep: Annotated[
         Path | None, typer.Option(help="New folder for what the processes of each run with a finding printed.")
     ] = None,
@@ -21,8 +24,8 @@ def interrupts(
 ) -> None:
     """Interrupt the demo, or the launch files, at random moments by SIGINT, SIGTERM or SIGHUP.
 
-    Half of the interrupts come in the start. Exits 1 where a process or file is left behind, a traceback is printed, a
-    servo's torque stays on, or an end takes more than 12 s.
+    Half of the interrupts come in the start, but for those of `--launch --in-motion`. Exits 1 where a process or file
+    is left behind, a traceback is printed, a servo's torque stays on, or an end takes more than 12 s.
     """
     with needs_ros("interrupting the demo"):
         from benchmarks.hostile.interrupts import SLOWEST_S, figures, interrupted
@@ -31,9 +34,12 @@ def interrupts(
 
     if keep is not None:
         refuse_existing(keep)
+    if in_motion and not launch:
+        raise typer.BadParameter("--in-motion goes with --launch")
     found = []
     with stages("benchmark", runs) as begin:
-        for k, run in enumerate((interrupted_launches if launch else interrupted)(runs, latest, seed)):
+        ends = interrupted_launches(runs, latest, seed, in_motion) if launch else interrupted(runs, latest, seed)
+        for k, run in enumerate(ends):
             begin(f"interrupted {k + 1} of {runs}: {run.what} after {run.after_s:.1f} s, ended in {run.seconds:.1f} s")
             found.append(run)
             if keep is not None and run.poor:

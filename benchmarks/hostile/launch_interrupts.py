@@ -68,8 +68,10 @@ class LaunchFile:
         return printed | {"launch": own}
 
 
-def interrupted_launches(runs: int, latest_s: float, seed: int) -> Iterator[Ended]:
+def interrupted_launches(runs: int, latest_s: float, seed: int, in_motion: bool = False) -> Iterator[Ended]:
     """Start launch files so often and interrupt each one, those in a motion up to `latest_s` after it was prepared.
+
+    Every other one is in its start, or none where only those `in_motion` count.
 
     Raises:
         NodeError: launch is not installed.
@@ -82,8 +84,9 @@ def interrupted_launches(runs: int, latest_s: float, seed: int) -> Iterator[Ende
         subprocess.run(command, check=True, capture_output=True, env=dict(os.environ) | child_environment())
         starting, moving = _files(bag)
         for k in range(runs):
-            subject = starting[k // 2 % len(starting)] if k % 2 == 0 else moving
-            after_s = rng.uniform(0.0, START_S if k % 2 == 0 else latest_s)
+            starts = k % 2 == 0 and not in_motion
+            subject = starting[k // 2 % len(starting)] if starts else moving
+            after_s = rng.uniform(0.0, START_S if starts else latest_s)
             number, everybody = rng.choice(WAYS)
             what = f"{subject.file}.launch.py {'in its motion' if subject.moving else 'at its start'}"
             yield interrupt(subject, what, after_s, number, everybody=everybody)
