@@ -1,6 +1,8 @@
 """The structure holds: arrows point one way, only nodes know ROS, files stay readable."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -178,6 +180,14 @@ def test_only_nodes_know_ros_and_some_do() -> None:
         if any(name.split(".")[0] in ROS for name in imports(path.read_text(encoding="utf-8")))
     }
     assert users == {"nodes"}
+
+
+def test_commands_load_what_they_run_and_no_more() -> None:
+    """`dynid --help` and every other start would wait a second for libraries that it does not use."""
+    heavy = {"cvxpy", "dynid.model.dynamics", "matplotlib", "mujoco", "numba", "pinocchio", "rclpy", "scipy"}
+    command = [sys.executable, "-c", "import sys, dynid.cli; print(*sys.modules)"]
+    loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    assert "dynid.commands.identify" in loaded and not heavy & loaded
 
 
 def test_no_robot_is_named_in_the_code() -> None:

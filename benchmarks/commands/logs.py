@@ -66,6 +66,40 @@ def rates(
     stdout().print(table)
 
 
+def episodes(
+    robot: RobotOption = DEFAULT_ROBOT,
+    count: Annotated[int, typer.Option("--episodes", min=10, help="Number of episodes.")] = 1000,
+    seconds: Annotated[float, typer.Option(min=5.0, help="Length of each [s].")] = 36.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of arm, motions and noise.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Identify from many short logs by one process, by two, and by a local Dask cluster where Dask is installed.
+
+    Exits 1 where results differ by more than 1e-9, or memory grows with the number of logs.
+    """
+    from benchmarks.logs.episodes import MEMORY_GROWTH, SAME, benchmark_episodes
+    from dynid.robot import load_robot
+
+    with stages("benchmark", 5) as begin:
+        found = benchmark_episodes(load_robot(robot), count, seconds, seed, progress=begin)
+    if as_json:
+        print_json(found)
+    else:
+        table = Table("figure", "value", title="dynid benchmark episodes", title_justify="left")
+        for key, value in found.items():
+            table.add_row(key, "Dask is not installed" if value is None else f"{value:.4g}")
+        stdout().print(table)
+    apart = [key for key in ("difference_two", "difference_dask") if (found[key] or 0.0) > SAME]
+    for key in apart:
+        stderr().print(f"{key} is {found[key]:.3g}, expected at most {SAME:g}")
+    grows = found["peak_mib"] > MEMORY_GROWTH * found["peak_mib_of_a_tenth"]
+    if grows:
+        stderr().print(
+            f"{found['peak_mib']:.0f} MiB for all, {found['peak_mib_of_a_tenth']:.0f} MiB for a tenth of them"
+        )
+    raise typer.Exit(1 if apart or grows else 0)
+
+
 def kr300(
     folder: Annotated[Path, typer.Argument(help="Folder with kr300_A.csv.gz and kr300_B.csv.gz.")],
     as_json: JsonOption = False,
@@ -105,4 +139,5 @@ def register(group: typer.Typer) -> None:
     """Add the benchmarks."""
     group.command()(logs)
     group.command()(rates)
+    group.command()(episodes)
     group.command()(kr300)

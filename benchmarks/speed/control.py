@@ -122,10 +122,10 @@ def _unjudged(bench: Bench, phi: BaseParameters) -> ControlModel:
     return ControlModel(bench.robot.name, bench.arm.structure_hash, phi, FrictionLaw.of(bench.robot.size, {}), False)
 
 
-def tracking(bench: Bench, law: TorqueLaw, names: Sequence[str] = ()) -> dict[str, float] | str:
-    """Tracking RMS [deg] of every motion (default: `TRAJECTORIES`) and of all; or why the arm did not follow one."""
+def tracking(bench: Bench, law: TorqueLaw) -> dict[str, float] | str:
+    """Tracking RMS [deg] of each of `TRAJECTORIES` and of all; or why the arm did not follow one."""
     squares, count, found = 0.0, 0, {}
-    for name in names or TRAJECTORIES:
+    for name in TRAJECTORIES:
         controller = ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
         motion = bench.excitation.trajectory(name, PROFILE)
         try:

@@ -1,30 +1,18 @@
 """What the identified model is worth for control, with all nuisances of the simulated arm on."""
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.speed import control
-from benchmarks.speed.control import (
-    NominalGravity,
-    drift,
-    gravity_error,
-    identified,
-    led_by_hand,
-    make_bench,
-    missed,
-    nominal_models,
-    step_cost,
-    tracking,
-)
+from benchmarks.speed.control import drift, gravity_error, identified, make_bench, missed
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.control.control_model import ModelGate, from_model_file
-from dynid.control.ff_pd import FeedforwardPdLaw
-from dynid.control.model_laws import ComputedTorque
-from dynid.model.friction import FrictionLaw
+from dynid.model.model_file import ModelFile
 from dynid.robot import load_robot
 
 pytestmark = pytest.mark.slow
@@ -33,36 +21,58 @@ ROBOT = load_robot("crane_x7")
 N = ROBOT.size
 
 
+Identified = Callable[..., ModelFile]
+
+
 @pytest.fixture(scope="module")
 def bench():
     return make_bench(ROBOT, None, 0)
 
 
 @pytest.fixture(scope="module")
-def model(bench, tmp_path_factory):
-    """The accepted model of one motion, nuisances on."""
-    return from_model_file(identified(bench, tmp_path_factory.mktemp("bags")), bench.arm)
+def identify(bench, tmp_path_factory) -> Identified:
+    """The accepted model file of one motion, with or without nuisances; each is identified once."""
+    found: dict[tuple[str, ...], ModelFile] = {}
+
+    def once(*without: str) -> ModelFile:
+        if without not in found:
+            found[without] = identified(bench, tmp_path_factory.mktemp("bags"), without)
+        return found[without]
+
+    return once
 
 
-def test_computed_torque_has_a_third_of_the_error_and_beats_what_can_be_had_without_identification(bench, model):
+@pytest.fixture(scope="module")
+def model(bench, identify):
+    """With nuisances on."""
+    return from_model_file(identify(), bench.arm)
+
+
+@pytest.fixture(scope="module")
+def figures(identify) -> dict[str, Any]:
+    """What the command prints, of one motion of three and one posture of nine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(control, "TRAJECTORIES", ("V02",))
+        patch.setattr(control, "identified", lambda bench, work, without=(): identify(*without))
+        patch.setattr(control, "drift", lambda bench, model, poses: drift(bench, model, poses[:1]))
+        done = CliRunner().invoke(app, ["benchmark", "control", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_computed_torque_has_a_third_of_the_error_and_beats_what_can_be_had_without_identification(
+    bench, model, figures
+):
     ModelGate(ROBOT, bench.arm).check(model)
-    nominal = nominal_models(bench)["nominal"]
-    laws = {
-        "computed_torque": ComputedTorque(bench.settings, model, bench.dynamics),
-        "ff_pd": FeedforwardPdLaw(bench.settings),
-        "gravity": NominalGravity(bench.settings, nominal, bench.dynamics),
-        "nominal": ComputedTorque(bench.settings, nominal, bench.dynamics),
-        "bare": ComputedTorque(bench.settings, replace(model, friction=FrictionLaw.of(N, {})), bench.dynamics),
-    }
-    error = {name: tracking(bench, law, ["V02"])["all"] for name, law in laws.items()}
+    error = {name: found["all"] for name, found in figures["tracking_rms_deg"].items() if isinstance(found, dict)}
     assert error["computed_torque"] <= error["ff_pd"] / 3.0
-    assert error["computed_torque"] <= 0.8 * min(error["gravity"], error["nominal"], error["bare"])
-    without = tracking(bench, ComputedTorque(bench.settings, nominal_models(bench)["nominal_urdf"], bench.dynamics))
-    assert isinstance(without, str) and "off its reference" in without  # a URDF has no rotors
+    others = ("ff_pd_nominal_gravity", "computed_torque_nominal", "computed_torque_without_friction")
+    assert error["computed_torque"] <= 0.8 * min(error[name] for name in others)
+    assert "off its reference" in figures["tracking_rms_deg"]["computed_torque_nominal_urdf"]  # it has no rotors
 
 
-def test_gravity_and_what_a_wrong_model_would_get(bench, model, tmp_path):
-    frictionless = from_model_file(identified(bench, tmp_path, ["coulomb"]), bench.arm)
+def test_gravity_and_what_a_wrong_model_would_get(bench, model, identify):
+    frictionless = from_model_file(identify("coulomb"), bench.arm)
     assert gravity_error(bench, frictionless) < 2.0
     assert gravity_error(bench, model) < 3.0
     heavier = model.phi.with_values(1.1 * model.phi.values)
@@ -79,10 +89,9 @@ def test_the_released_arm_stays_and_stops_after_a_push(bench, model):
     assert drift(bench, weightless, poses[:1])["released_arm_moves_deg"] > 5.0
 
 
-def test_leading_by_hand_takes_less_push_at_every_joint(bench, model):
-    found = led_by_hand(bench, model)
-    before, after = (np.array(list(found[key].values())) for key in ("push_nm_before", "push_nm_after"))
-    assert list(found["push_nm_before"]) == list(ROBOT.joint_names) and found["friction_share"] == 0.68
+def test_leading_by_hand_takes_less_push_at_every_joint(figures):
+    before, after = (np.array(list(figures[key].values())) for key in ("push_nm_before", "push_nm_after"))
+    assert list(figures["push_nm_before"]) == list(ROBOT.joint_names) and figures["friction_share"] == 0.68
     assert (after < 0.8 * before).all() and (after > 0.2 * before).all()
 
 
@@ -110,16 +119,11 @@ def test_a_bar_that_is_missed_is_told(changed, words):
     assert words in told
 
 
-def test_a_step_is_timed(bench, model):
-    cost = step_cost(bench, ComputedTorque(bench.settings, model, bench.dynamics))
-    assert 0.0 < cost["step_without_messages_us"] < cost["step_us"] <= cost["step_p99_us"]
+def test_a_step_is_timed(figures):
+    assert 0.0 < figures["step_without_messages_us"] < figures["step_us"] <= figures["step_p99_us"]
 
 
-def test_the_command_prints_what_it_promises(monkeypatch):
-    monkeypatch.setattr(control, "TRAJECTORIES", ("V02",))  # of three
-    done = CliRunner().invoke(app, ["benchmark", "control", "--json"], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    figures = json.loads(done.stdout)
+def test_the_command_prints_what_it_promises(figures):
     promised = (
         "step_us",
         "tracking_rms_ff_pd",

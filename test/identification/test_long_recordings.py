@@ -83,7 +83,7 @@ def test_the_benchmark_measures_a_process_of_its_own(monkeypatch: pytest.MonkeyP
     done = CliRunner().invoke(app, ["benchmark", "memory", "--rows", "30000", "--json"])
     found = json.loads(done.stdout)
     assert done.exit_code == 0 and found["exit_code"] in (0, 1) and 100.0 < found["peak_mib"] <= 2048.0
-    from benchmarks.commands import memory
+    from benchmarks.speed import memory
 
     monkeypatch.setattr(memory, "MOST_MIB", 1)
     assert CliRunner().invoke(app, ["benchmark", "memory", "--rows", "30000", "--json"]).exit_code == 1

@@ -12,6 +12,7 @@ from dynid.parallel import THREAD_VARIABLES
 # library reads this when it is loaded, which is when the first command is.
 for _variable in THREAD_VARIABLES:
     os.environ.setdefault(_variable, "1")
+os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a display takes time
 
 # in the order of `dynid --help`
 COMMANDS = (

@@ -20,30 +20,43 @@ def logs(
         bool, typer.Option("--identify", help="Identify a model from all logs that can be used.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="New file for the identified parameters (YAML).")] = None,
+    processes: Annotated[
+        int, typer.Option(min=0, help="Processes that reduce logs side by side; 0: one per core, 1: this one.")
+    ] = 1,
+    dask: Annotated[
+        str | None, typer.Option(help="Reduce logs on a Dask cluster: its scheduler's address, or local to start one.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for finished work: an interrupted command continues there.")
+    ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """List logs that nobody recorded for identification: rates, signals, gaps; and identify from them."""
     from dynid.errors import DataError
     from dynid.identification.logs.identify import identify_logs
     from dynid.identification.logs.readers import Units, find_logs
+    from dynid.identification.logs.spread import LOCAL, kept, spread_over, watched
     from dynid.identification.logs.tables import described, result_content
     from dynid.resources import refuse_existing, write_whole, yaml_text
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
+    if processes > 1 and dask is not None and dask != LOCAL:
+        raise typer.BadParameter("a cluster has workers of its own: leave --processes out")
     if out is not None:
         refuse_existing(out)
-    with stages("logs", 2) as begin:
+    with stages("logs", 2) as begin, spread_over(processes or None, dask) as spread:
         begin(f"reading {folder.name}")
-        found = find_logs(folder, loaded, Units(position, effort), opt.read_mapping(mapping))
-        rows = [described(one) for one in found]
+        found = find_logs(folder, loaded, Units(position, effort), opt.read_mapping(mapping), spread)
+        rows = [described(one, loaded.joint_names) for one in found]
         content: dict[str, Any] = {"logs": rows}
         if identify or out is not None:
             begin("identifying")
-            usable = [one.read for one, row in zip(found, rows, strict=True) if row["torques"]]
+            usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
             if not usable:
                 raise DataError(f"no log in {folder} has torques or currents; see the column 'missing'")
-            content["model"] = result_content(identify_logs(loaded, usable, mount=mount))
+            mapper = watched(spread if keep is None else kept(spread, keep), begin)
+            content["model"] = result_content(identify_logs(loaded, usable, mount=mount, mapper=mapper))
     if out is not None:
         write_whole(out, yaml_text(content["model"]))
     if as_json:

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dynid.errors import DynidError, UnknownNameError
-from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import ModelFile, load_model, parameter_rows
-from dynid.model.parameters import BaseParameters
-from dynid.model.standard import StandardFile, from_file
-from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.resources import load_validated, read_yaml
-from dynid.robot import Robot, load_robot
+
+if TYPE_CHECKING:  # every command would load them, `--help` too
+    from dynid.model.dynamics import ArmModel
+    from dynid.model.model_file import ModelFile
+    from dynid.model.parameters import BaseParameters
+    from dynid.recording.csv_mapping import CsvMapping
+    from dynid.robot import Robot
 
 RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder with a robot.yaml.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
@@ -65,12 +65,13 @@ RealArmOption = Annotated[
 DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
 
 
-def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, friction: str | None = None) -> Robot:
+def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, friction: str | None = None) -> "Robot":
     """A robot that is to be driven or simulated.
 
     Raises:
         UnknownNameError: no such robot, mount, nuisance or friction.
     """
+    from dynid.robot import load_robot
     from dynid.simulation.plant.gear_friction import check_friction
     from dynid.simulation.plant.nuisances import magnitudes
 
@@ -93,20 +94,22 @@ def needs_ros(what: str) -> Iterator[None]:
         ) from error
 
 
-def read_mapping(path: Path | None, skip_corrupt_rows: bool = False) -> CsvMapping | None:
+def read_mapping(path: Path | None, skip_corrupt_rows: bool = False) -> "CsvMapping | None":
     """The mapping of CSV files, if one was named; corrupt rows are left out where it or the caller says so."""
+    from dynid.recording.csv_mapping import load_mapping
+
     if path is None:
         return None
     mapping = load_mapping(path)
     return mapping.model_copy(update={"skip_corrupt_rows": True}) if skip_corrupt_rows else mapping
 
 
-def shipped_models(robot: Robot) -> tuple[str, ...]:
+def shipped_models(robot: "Robot") -> tuple[str, ...]:
     """Names of the models that ship with a robot."""
     return tuple(sorted(path.stem for path in (robot.folder / "models").glob("*.yaml")))
 
 
-def model_path(robot: Robot, name_or_path: str) -> Path:
+def model_path(robot: "Robot", name_or_path: str) -> Path:
     """A model file, or the result folder that holds a model.yaml, or a shipped model by its name.
 
     Raises:
@@ -123,13 +126,18 @@ def model_path(robot: Robot, name_or_path: str) -> Path:
     return shipped
 
 
-def read_model(robot: Robot, path: Path, mount: str | None = None) -> ModelFile:
+def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFile":
     """A model file; a file of standard parameters is read as one, its base parameters being computed.
 
     Raises:
         InputNotFoundError, ConfigurationError: no such file, or neither kind.
         DataError: of another robot.
     """
+    from dynid.model.dynamics import ArmModel
+    from dynid.model.model_file import ModelFile, load_model, parameter_rows
+    from dynid.model.standard import StandardFile, from_file
+    from dynid.resources import load_validated, read_yaml
+
     content = read_yaml(path)
     if not isinstance(content, dict) or "parameters" in content or "links" not in content:
         return load_model(path)
@@ -145,11 +153,14 @@ def read_model(robot: Robot, path: Path, mount: str | None = None) -> ModelFile:
     )
 
 
-def parameters_for(model: ArmModel, content: ModelFile, robot: Robot) -> BaseParameters:
+def parameters_for(model: "ArmModel", content: "ModelFile", robot: "Robot") -> "BaseParameters":
     """The file's base parameters as phi of `model`, whose lengths may be another profile's.
 
     Raises:
         DataError: the file is of another robot or structure.
     """
+    from dynid.model.dynamics import ArmModel
+    from dynid.model.parameters import BaseParameters
+
     own = ArmModel.of(robot, structure=model.structure, lengths_m=content.geometry_overrides_m)
     return BaseParameters(model.names, content.base_parameters(own).values)

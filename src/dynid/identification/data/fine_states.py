@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import sosfiltfilt
 
+from dynid.identification.data.zero_phase import filtered_both_ways
 from dynid.robot import FloatArray, read_only
 
 Function = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
@@ -57,7 +57,7 @@ class FineStates:
 
     def low_pass(self, values: FloatArray) -> FloatArray:
         """Values on the grid, (M, ...), as they are at the samples behind the low-pass, (N, ...)."""
-        filtered = np.asarray(sosfiltfilt(self.sections, values.reshape(len(values), -1), axis=0))
+        filtered = filtered_both_ways(self.sections, values.reshape(len(values), -1))
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
@@ -67,7 +67,7 @@ class FineStates:
         """
         if self.wide is None:
             return self.low_pass(values)
-        return self.low_pass(np.asarray(sosfiltfilt(self.wide, values, axis=0)))
+        return self.low_pass(filtered_both_ways(self.wide, values))
 
     def seen(self, function: Function) -> FloatArray:
         """A function of (q, dq, ddq), giving (M, ...), as it is at the samples behind the low-pass, (N, ...)."""

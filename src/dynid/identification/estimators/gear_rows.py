@@ -161,18 +161,21 @@ class _Stretch:
         `more` is (M, c), of the kept columns `changed` (c,). Terms that nobody asks for need not pass the filter.
         """
         n = friction.shape[1]
-        blocks = [friction, drift, gradient[..., terms].reshape(len(friction), -1), more]
-        values = np.concatenate(blocks, axis=1)
-        if not sticking:
-            own = [np.tile(np.arange(n), 2), np.repeat(np.arange(n), len(terms)), self.joints[changed]]
-            values *= self.slides[:, np.concatenate(own)]
+        blocks = [friction, drift, *(gradient[..., term] for term in terms), more]
+        ends = np.cumsum([block.shape[1] for block in blocks])
+        values = np.empty((len(friction), ends[-1]))
+        for block, end in zip(blocks, ends, strict=True):
+            place = values[:, end - block.shape[1] : end]
+            if sticking:
+                place[:] = block
+            else:
+                np.multiply(block, self.slides[:, self.joints[changed]] if block is more else self.slides, out=place)
         # torques that are cut have not passed the states' filter
         seen = self.sharp(values) if sticking else self.low_pass(values)
-        ends = np.cumsum([block.shape[1] for block in blocks[:3]])
-        torque, drift, asked, packed = np.split(seen, ends, axis=1)
+        torque, drift, asked, packed = np.split(seen, [n, 2 * n, (2 + len(terms)) * n], axis=1)
         whole, columns = (self._whole_W if sticking else self._sliding_W).copy(), np.zeros((len(seen), n, len(TERMS)))
         whole[:, self.joints[changed], self.parameters[changed]] += packed
-        columns[..., terms] = asked.reshape(len(seen), n, -1)
+        columns[..., terms] = asked.reshape(len(seen), -1, n).swapaxes(1, 2)
         return Linearised(torque, whole, columns, drift, (tm,))
 
 

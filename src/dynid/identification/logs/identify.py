@@ -1,11 +1,10 @@
 """From logs to a model and to what the logs do not determine."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
 from dynid.model.parameters import BaseParameters
+from dynid.parallel import Map
 from dynid.robot import FloatArray, Robot
 
 PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides
@@ -31,16 +31,16 @@ KEPT_S = 2400.0  # of all logs: regressors of more are made anew in each round
 RATE_SHARE = 0.25  # of what half the rows change, which stands for what the missing rows would
 SHORTEST_CUT = 100  # rows
 DELAY_LOGS = 4  # that the first guess of the delay looks at
+TASK_LOGS = 8  # at most in a piece of work: its triangle is sent once
 
 Reading = Log | Callable[[], Log]
-Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A log to reduce, or what reads it, as a piece of work for any process."""
+    """Some logs to reduce, or what reads them, as a piece of work for any process."""
 
-    reading: Reading
+    readings: tuple[Reading, ...]
     group: int
     model: ArmModel
     settings: RowSettings
@@ -96,34 +96,44 @@ class Prepared:
         return parts
 
 
+@dataclass(frozen=True)
 class _Halved:
     """A reading with every other row."""
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
+    reading: Reading
+
+    @property
+    def digest(self) -> str | None:
+        """Of what it reads, where that says so."""
+        own = getattr(self.reading, "digest", None)
+        return own and f"every other row of {own}"
 
     def __call__(self) -> Log:
         return (self.reading if isinstance(self.reading, Log) else self.reading()).halved()
 
 
 def reduced(task: Task) -> tuple[int, FloatArray, FloatArray]:
-    """The group, triangles (n, c, c) and numbers of rows (n,) of one log."""
-    reading = task.reading
-    ready = reading if isinstance(reading, Prepared) else None
-    log = reading if isinstance(reading, Log) else reading()
+    """The group, triangles (n, c, c) and numbers of rows (n,) of some logs, one after the other."""
     columns = len(task.model.names) + len(FRICTION) + EXTRA
     found = Triangles.empty(1, task.model.axes, columns)
     how = task.model, task.settings, task.delay_s, task.every
-    for part in Prepared(log).parts(*how) if ready is None else ready.kept(*how):
-        tau = part.tau.states(part.time + task.delay_s)[0]
-        found.add(0, joint_rows(part.stretch, tau, task.point, task.settings))
+    for reading in task.readings:
+        ready = reading if isinstance(reading, Prepared) else None
+        log = reading if isinstance(reading, Log) else reading()
+        for part in Prepared(log).parts(*how) if ready is None else ready.kept(*how):
+            tau = part.tau.states(part.time + task.delay_s)[0]
+            found.add(0, joint_rows(part.stretch, tau, task.point, task.settings))
     return task.group, found.R[0], found.rows[0]
 
 
 def reduce_all(
-    readings: Sequence[Reading], model: ArmModel, settings: RowSettings, mapper: Mapper
+    readings: Sequence[Reading], model: ArmModel, settings: RowSettings, mapper: Map
 ) -> Callable[[Point, float, int], Triangles]:
-    """What `fit` calls: all logs as triangles, by way of a mapper such as `map` or a pool's."""
+    """What `fit` calls: all logs as triangles, by way of a mapper such as `map` or a pool's.
+
+    Which logs make a piece of work, and in which order the pieces are merged, does not depend on the mapper: the
+    result is the same to the last bit, wherever it was made.
+    """
 
     def reduce(point: Point, delay_s: float, every: int) -> Triangles:
         whole = Triangles.empty(GROUPS, model.axes, len(model.names) + len(FRICTION) + EXTRA)
@@ -131,7 +141,10 @@ def reduce_all(
         skip = every if len(readings) >= GROUPS * every else 1
         within = 1 if skip > 1 else every
         tasks = (
-            Task(one, k % GROUPS, model, settings, point, delay_s, within) for k, one in enumerate(readings[::skip])
+            Task(tuple(mine[first : first + TASK_LOGS]), group, model, settings, point, delay_s, within)
+            for group in range(GROUPS)
+            for mine in [readings[::skip][group::GROUPS]]
+            for first in range(0, len(mine), TASK_LOGS)
         )
         for group, R, rows in mapper(reduced, tasks):
             whole.merge(group, R, rows)
@@ -189,7 +202,7 @@ def identify_logs(
     *,
     mount: str | None = None,
     settings: RowSettings | None = None,
-    mapper: Mapper = map,
+    mapper: Map = map,
     arm: ArmModel | None = None,
     known: Mapping[str, float] = KNOWN,
 ) -> LogModel:

@@ -1,5 +1,6 @@
 """A log: positions, torques and goals of an arm at stamps that need not be even."""
 
+import hashlib
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
@@ -8,6 +9,7 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
 
+SLOW_RAD_S = 0.05  # slower than this, a joint may stick
 SHORTEST = 20  # rows: fewer are no motion
 GAP_STEPS = 5.0  # of the median step: over a longer pause between two rows nothing is known
 
@@ -77,3 +79,47 @@ class Log:
         """Some of the rows."""
         parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal")}
         return replace(self, **{key: value[chosen] for key, value in parts.items() if value is not None})
+
+
+@dataclass(frozen=True, eq=False)
+class LogFacts:
+    """What is said of a log before anything is identified from it.
+
+    Attributes:
+        rows, seconds, interval_s, jitter_s, gaps: of its stamps; the jitter is the deviation of their steps.
+        torques, goals: whether they were logged.
+        moving_s: how long each joint moved faster than `SLOW_RAD_S`, (n,) [s].
+    """
+
+    rows: int
+    seconds: float
+    interval_s: float
+    jitter_s: float
+    gaps: int
+    torques: bool
+    goals: bool
+    moving_s: FloatArray
+
+    @classmethod
+    def of(cls, log: Log) -> "LogFacts":
+        """Of one log."""
+        steps, interval_s = np.diff(log.time), log.interval_s
+        speed = np.abs(np.diff(log.q, axis=0)) / steps[:, None]
+        return cls(
+            rows=len(log.time),
+            seconds=float(log.time[-1] - log.time[0]),
+            interval_s=interval_s,
+            jitter_s=float(np.std(steps)),
+            gaps=len(log.pieces()) - 1,
+            torques=log.tau is not None,
+            goals=log.goal is not None,
+            moving_s=(speed > SLOW_RAD_S).sum(axis=0) * interval_s,
+        )
+
+
+def log_digest(log: Log) -> str:
+    """Equal for logs with equal contents, whatever their names, and for no others."""
+    digest = hashlib.sha256(" ".join(log.joint_names).encode())
+    for value in (log.time, log.q, log.tau, log.goal):
+        digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()

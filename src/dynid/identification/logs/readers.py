@@ -9,14 +9,15 @@ Reading its parquet files takes pyarrow, which `pip install dynid[lerobot]` brin
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
-from dynid.identification.logs.log import Log
+from dynid.identification.logs.log import Log, LogFacts, log_digest
+from dynid.parallel import Map
 from dynid.recording.bag_reader import Bag, read_bag
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
@@ -51,23 +52,40 @@ class Units:
 
 @dataclass(frozen=True)
 class FoundLog:
-    """A log, or why it is none.
+    """A log, or why it is none; a reading for `identify_logs`, which travels to other processes.
 
     Attributes:
         name: file, and topic or episode.
         kind: "bag", "CSV" or "LeRobot".
         read: reads it.
         problem: why it cannot be used; "" if it can.
+        facts: about what is in it; None where it cannot be used.
+        digest: of what is in it, by which work on it can be kept.
     """
 
     name: str
     kind: str
     read: Callable[[], Log]
     problem: str = ""
+    facts: LogFacts | None = None
+    digest: str = ""
+
+    def __call__(self) -> Log:
+        """The log.
+
+        Raises:
+            DataError: it is not what was found.
+        """
+        log = self.read()
+        if self.digest and log_digest(log) != self.digest:
+            raise DataError(f"{self.name} has changed since it was found")
+        return log
 
 
-def find_logs(folder: Path, robot: Robot, units: Units, mapping: CsvMapping | None = None) -> list[FoundLog]:
-    """All logs in a folder or of one file, in the order of their names.
+def find_logs(
+    folder: Path, robot: Robot, units: Units, mapping: CsvMapping | None = None, spread: Map = map
+) -> list[FoundLog]:
+    """All logs in a folder or of one file, in the order of their names; each is read once, by way of `spread`.
 
     Raises:
         InputNotFoundError: no such folder or file.
@@ -75,7 +93,7 @@ def find_logs(folder: Path, robot: Robot, units: Units, mapping: CsvMapping | No
     """
     if not folder.exists():
         raise InputNotFoundError(f"no such folder or file: {folder}")
-    found = list(_look(folder, robot, units, mapping))
+    found = list(spread(examined, _look(folder, robot, units, mapping)))
     if not found:
         raise DataError(f"{folder} holds no bag, no CSV file and no LeRobot data set")
     return found
@@ -93,30 +111,46 @@ def _look(path: Path, robot: Robot, units: Units, mapping: CsvMapping | None) ->
             yield from _look(one, robot, units, mapping)
 
 
+@dataclass(frozen=True)
+class _Refused:
+    error: DynidError
+
+    def __call__(self) -> Log:
+        raise self.error
+
+
 def _unusable(name: str, kind: str, error: DynidError) -> FoundLog:
-    def read() -> Log:
-        raise error
-
-    return FoundLog(name, kind, read, str(error))
+    return FoundLog(name, kind, _Refused(error), str(error))
 
 
-def _tried(name: str, kind: str, read: Callable[[], Log]) -> FoundLog:
+def examined(found: FoundLog) -> FoundLog:
+    """A log with what is said of it, or why it is none."""
+    if found.problem:
+        return found
     try:
-        read()
+        log = found.read()
     except DynidError as error:
-        return _unusable(name, kind, error)
-    return FoundLog(name, kind, read)
+        return _unusable(found.name, found.kind, error)
+    return replace(found, facts=LogFacts.of(log), digest=log_digest(log))
 
 
 def _csv(path: Path, robot: Robot, mapping: CsvMapping | None) -> FoundLog:
     if mapping is None:
         return _unusable(str(path), "CSV", ConfigurationError(f"{path.name}: describe its columns with --mapping"))
+    return FoundLog(str(path), "CSV", _CsvFile(path, robot, mapping))
 
-    def read() -> Log:
-        run = read_csv(path, robot, mapping)
-        return Log(str(path), robot.joint_names, run.time, run.q, run.tau)
 
-    return _tried(str(path), "CSV", read)
+@dataclass(frozen=True)
+class _CsvFile:
+    """Reads a CSV file; travels to other processes."""
+
+    path: Path
+    robot: Robot
+    mapping: CsvMapping
+
+    def __call__(self) -> Log:
+        run = read_csv(self.path, self.robot, self.mapping)
+        return Log(str(self.path), self.robot.joint_names, run.time, run.q, run.tau)
 
 
 def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
@@ -130,7 +164,7 @@ def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
         said = f"{path} has no topic of {' or '.join(STATES)} with states"
         yield _unusable(str(path), "bag", DataError(said))
     for topic in states:
-        yield _tried(f"{path}:{topic}", "bag", _BagTopic(path, topic, robot, units))
+        yield FoundLog(f"{path}:{topic}", "bag", _BagTopic(path, topic, robot, units))
 
 
 def _says_goal(topic: str) -> bool:
@@ -195,7 +229,7 @@ def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
             continue
         for episode in episodes:
             name = f"{path.name} episode {episode}"
-            yield _tried(name, "LeRobot", _Episode(path, file, int(episode), robot, units))
+            yield FoundLog(name, "LeRobot", _Episode(path, file, int(episode), robot, units))
 
 
 def _columns(file: Path, wanted: Sequence[str], episode: int | None = None) -> dict[str, Any]:

@@ -26,13 +26,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.identification.logs.log import SLOW_RAD_S
 from dynid.model.drive import KINDS, kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 GRID_S, BLOCK_S = 0.01, 20.0
 WINDOW_S, HOPS = 0.4, 4
-SLOW_RAD_S, SLIDING_SHARE = 0.05, 0.5
+SLIDING_SHARE = 0.5
 MOST_GAIN = 0.9
 FRICTION = ("fb", "fs", "km", "kms", "ke", "kes", "ws")
 START = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0)

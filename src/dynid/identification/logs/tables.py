@@ -1,45 +1,38 @@
 """What is said of logs and of what was identified from them, as plain values."""
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from dynid.errors import DynidError
 from dynid.identification.logs.identify import LogModel
 from dynid.identification.logs.readers import FoundLog
-from dynid.identification.logs.rows import FRICTION, SLOW_RAD_S
+from dynid.identification.logs.rows import FRICTION
 from dynid.model.drive import kind_and_number
 from dynid.model.parameters import parameter_unit
 
 MOVES_S = 10.0  # in motion for less, a joint shows little
 
 
-def described(found: FoundLog) -> dict[str, Any]:
-    """One log: rows, seconds, rate, signals, and what is missing in words."""
+def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
+    """One log of joints with these names: rows, seconds, rate, signals, and what is missing in words."""
     row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
     row |= {"torques": False, "goals": False, "gaps": 0, "missing": found.problem}
-    if found.problem:
+    facts = found.facts
+    if facts is None:
         return row
-    try:
-        log = found.read()
-    except DynidError as error:
-        return row | {"missing": str(error)}
-    missing = [] if log.tau is not None else ["torques or currents: nothing can be identified without them"]
-    if log.goal is None:
+    missing = [] if facts.torques else ["torques or currents: nothing can be identified without them"]
+    if not facts.goals:
         missing.append("goals: the servos' gains stay unknown")
-    speed = np.abs(np.diff(log.q, axis=0)) / np.diff(log.time)[:, None]
-    moving = (speed > SLOW_RAD_S).sum(axis=0) * log.interval_s
-    if still := [name for name, one in zip(log.joint_names, moving, strict=True) if one < MOVES_S]:
-        which = "all joints" if len(still) == len(log.joint_names) else ", ".join(still)
+    if still := [name for name, one in zip(names, facts.moving_s, strict=True) if one < MOVES_S]:
+        which = "all joints" if len(still) == len(names) else ", ".join(still)
         missing.append(f"motion: less than {MOVES_S:g} s of {which}")
     return row | {
-        "rows": len(log.time),
-        "seconds": float(log.time[-1] - log.time[0]),
-        "rate_hz": 1.0 / log.interval_s,
-        "jitter_s": float(np.std(np.diff(log.time))),
-        "torques": log.tau is not None,
-        "goals": log.goal is not None,
-        "gaps": len(log.pieces()) - 1,
+        "rows": facts.rows,
+        "seconds": facts.seconds,
+        "rate_hz": 1.0 / facts.interval_s,
+        "jitter_s": facts.jitter_s,
+        "torques": facts.torques,
+        "goals": facts.goals,
+        "gaps": facts.gaps,
         "missing": "; ".join(missing),
     }
 

@@ -1,0 +1,203 @@
+"""Many short logs, as teleoperation leaves them, reduced by one process, by two, and by a local Dask cluster.
+
+Episodes are made by inverse dynamics of an arm that is drawn anew: hand-made motions through quintic splines, torques
+of links, rotors and gears' friction, late, noisy and rounded as the servos round them, one CSV file each. The result
+must be the same whoever reduced them, and the memory no larger for ten times as many.
+"""
+
+import importlib.util
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import make_interp_spline
+
+from benchmarks.logs.benchmark import gravity_error, published_errors
+from benchmarks.logs.teleoperation import hand_motion
+from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
+from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.identification.logs.identify import LogModel, identify_logs
+from dynid.identification.logs.readers import Units, find_logs
+from dynid.identification.logs.spread import LOCAL, spread_over
+from dynid.model.dynamics import ArmModel
+from dynid.parallel import in_processes, process_map
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.robot import FloatArray, Robot
+
+RATE_HZ, LATE_S, JITTER_S, NOISE_COUNTS = 50.0, 0.06, 0.001, 2.0
+TENTH = 10
+SAME = 1e-9  # relative, between ways of reducing
+MEMORY_GROWTH = 1.2  # of what a tenth of the episodes takes: names, digests, and nothing of their rows
+
+
+@dataclass(frozen=True)
+class _Episodes:
+    """Some of the episodes, to be written."""
+
+    robot: Robot
+    arm: DrawnArm
+    folder: Path
+    numbers: tuple[int, ...]
+    seconds: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """One way of reducing a folder of episodes, in a process of its own."""
+
+    robot: Robot
+    folder: Path
+    processes: int
+    dask: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduced:
+    model: LogModel
+    logs: int
+    rows: int
+    seconds: float
+    peak_mib: float
+    peak_of_a_child_mib: float
+
+
+def columns(robot: Robot) -> CsvMapping:
+    """What the columns of an episode's file are."""
+    count = range(robot.size)
+    return CsvMapping.model_validate(
+        {
+            "schema_version": 1,
+            "time": {"column": "t"},
+            "position": {"columns": [f"q{k}" for k in count], "unit": "rad"},
+            "torque": {"columns": [f"tau{k}" for k in count], "unit": "N m"},
+        }
+    )
+
+
+def episode(robot: Robot, arm: DrawnArm, seconds: float, seed: int) -> FloatArray:
+    """Rows (N, 1 + 2 n) of one episode: stamps [s], positions [rad], torques [N m]."""
+    random = np.random.default_rng([seed, 11])
+    knots = np.arange(round((seconds + 2.0) * RATE_HZ)) / RATE_HZ
+    curve = make_interp_spline(knots, hand_motion(robot, seconds + 2.0, RATE_HZ, seed), k=5)
+    stamps = np.arange(0.5, seconds + 0.5, 1.0 / RATE_HZ)
+    stamps = stamps + np.clip(JITTER_S * random.standard_normal(len(stamps)), -0.4 / RATE_HZ, 0.4 / RATE_HZ)
+    tau = _torques(robot, arm, *(curve(stamps - LATE_S, nu) for nu in range(3)))
+    amperes = tau / robot.drive_constants
+    counts = np.rint(amperes / CURRENT_A_PER_COUNT + NOISE_COUNTS * random.standard_normal(amperes.shape))
+    q = np.rint(curve(stamps) / POSITION_RAD_PER_COUNT) * POSITION_RAD_PER_COUNT
+    return np.asarray(np.c_[stamps, q, counts * CURRENT_A_PER_COUNT * robot.drive_constants])
+
+
+def _torques(robot: Robot, arm: DrawnArm, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+    """Of motors at the joints, (N, n) [N m]: links and rotors, and what the gears' friction adds."""
+    model = ArmModel.of(robot)
+    rigid = np.where([name.startswith("FV") for name in arm.names], 0.0, arm.base)
+    wanted = (model.regressor(q, dq, ddq) @ rigid).reshape(q.shape)
+    load = -(model.regressor(q, dq, np.zeros_like(q)) @ rigid).reshape(q.shape)
+    return np.asarray(arm.friction.motor_torque(dq, wanted, load))
+
+
+def _write(task: _Episodes) -> int:
+    header = ",".join(["t", *(f"{name}{k}" for name in ("q", "tau") for k in range(task.robot.size))])
+    for number in task.numbers:
+        rows = episode(task.robot, task.arm, task.seconds, 1000 * task.seed + number)
+        path = task.folder / f"episode_{number:04d}.csv"
+        np.savetxt(path, rows, delimiter=",", header=header, comments="", fmt="%.7f")
+    return len(task.numbers)
+
+
+def _reduce(task: _Reduction) -> _Reduced:
+    begin = time.monotonic()
+    with spread_over(task.processes, task.dask) as spread:
+        found = find_logs(task.folder, task.robot, Units(), columns(task.robot), spread)
+        model = identify_logs(task.robot, found, mapper=spread)
+    seconds = time.monotonic() - begin
+    rows = sum(one.facts.rows for one in found if one.facts is not None)
+    own, children = (
+        resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return _Reduced(model, len(found), rows, seconds, own, children)
+
+
+def _alone(task: _Reduction) -> _Reduced:
+    """In a new process, whose memory is its own."""
+    with process_map(2) as spread:
+        (found,) = spread(_reduce, [task])
+    assert isinstance(found, _Reduced)
+    return found
+
+
+def _difference(one: LogModel, other: LogModel) -> float:
+    """The largest difference of base parameters, friction and delay, over the size of each kind."""
+    pairs = (
+        (one.fit.point.phi, other.fit.point.phi),
+        (one.fit.point.friction, other.fit.point.friction),
+        (one.base.values, other.base.values),
+        (np.array([one.fit.delay_s]), np.array([other.fit.delay_s])),
+    )
+    return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs)
+
+
+def benchmark_episodes(
+    robot: Robot,
+    episodes: int = 1000,
+    seconds: float = 36.0,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> dict[str, Any]:
+    """All figures; those of Dask are None where it is not installed.
+
+    Args:
+        episodes: at least ten: a tenth of them shows how memory grows.
+        seconds: length of each.
+    """
+    arm = draw_arm(robot, seed, "M6")
+    with tempfile.TemporaryDirectory(prefix="dynid-episodes-") as name:
+        whole, tenth = Path(name) / "all", Path(name) / "tenth"
+        for folder in (whole, tenth):
+            folder.mkdir()
+        progress(f"making {episodes} episodes")
+        begin = time.monotonic()
+        jobs = [
+            _Episodes(robot, arm, whole, tuple(range(first, min(first + 20, episodes))), seconds, seed)
+            for first in range(0, episodes, 20)
+        ]
+        made = sum(count for _, count in in_processes(_write, jobs))
+        making_s = time.monotonic() - begin
+        for number in range(episodes // TENTH):
+            (tenth / f"episode_{number:04d}.csv").symlink_to(whole / f"episode_{number:04d}.csv")
+        ways = {"one": _Reduction(robot, whole, 1), "two": _Reduction(robot, whole, 2)}
+        ways["tenth"] = _Reduction(robot, tenth, 1)
+        if importlib.util.find_spec("distributed") is not None:
+            ways["dask"] = _Reduction(robot, whole, 2, LOCAL)
+        found = {}
+        for way, job in ways.items():
+            progress(f"reducing, {way}")
+            found[way] = _alone(job)
+    one, errors = found["one"], published_errors(found["one"].model, arm)
+    q = np.concatenate([episode(robot, arm, seconds, 1000 * seed + k)[::10, 1 : 1 + robot.size] for k in range(5)])
+    dask = found.get("dask")
+    return {
+        "episodes": made,
+        "hours": made * seconds / 3600.0,
+        "rows": one.rows,
+        "seconds_one": one.seconds,
+        "seconds_two": found["two"].seconds,
+        "seconds_dask": None if dask is None else dask.seconds,
+        "difference_two": _difference(one.model, found["two"].model),
+        "difference_dask": None if dask is None else _difference(one.model, dask.model),
+        "peak_mib": one.peak_mib,
+        "peak_mib_of_a_tenth": found["tenth"].peak_mib,
+        "peak_mib_of_a_child_of_two": found["two"].peak_of_a_child_mib,
+        "seconds_making": making_s,
+        "delay_error_ms": 1e3 * (one.model.fit.delay_s - LATE_S),
+        "gravity_error": gravity_error(robot, one.model, arm, q),
+        "published": len(errors),
+        "worst_published_error": max(map(abs, errors.values()), default=float("nan")),
+    }
