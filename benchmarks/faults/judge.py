@@ -1,6 +1,6 @@
 """Judges what the simulated arm did around a fault: by the arm itself, not by what the driver says of it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -132,15 +132,16 @@ class ArmJudge:
         flowing = np.flatnonzero(after.current_a[:, list(axes)].any(axis=1))
         return float(after.time_s[flowing[-1]] - fault_s) if len(flowing) else 0.0
 
-    def worse_than_free_fall(self, trace: ArmTrace, falling: ArmTrace, fault_s: float) -> list[str]:
+    def worse_than_free_fall(self, trace: ArmTrace, falls: Sequence[ArmTrace], fault_s: float) -> list[str]:
         """Whether an arm that did not stand still after `STANDS_S` had more energy than one without any current.
 
-        `falling` is the arm from the same moment on, of which all bus watchdogs trip. Compared is the most kinetic
-        energy of the whole arm.
+        `falls` are the arm from the same moment on, of which all bus watchdogs trip, and where only some joints are
+        reached, the others alone. Compared is the most kinetic energy of the whole arm.
         """
         if self.stop_s(trace, fault_s) <= STANDS_S:
             return []
-        most, allowed = (self.kinetic_energy(one.between(fault_s, np.inf)).max() for one in (trace, falling))
+        most, *fallen = (self.kinetic_energy(one.between(fault_s, np.inf)).max() for one in (trace, *falls))
+        allowed = max(fallen)
         if most <= ENERGY_GAIN * allowed + NEGLIGIBLE_J:
             return []
         return [f"the arm had {1e3 * most:.1f} mJ at most, in free fall {1e3 * allowed:.1f} mJ"]

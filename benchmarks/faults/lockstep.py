@@ -49,6 +49,7 @@ class Disturbed:
         world: what else happens then, to the clock.
         axes: whose servos are hit, where it is not all of them.
         unpowered: whether those servos lose their power, too.
+        locked: joints that stand still from then on, whatever happens: for a comparison.
         driver_gone_s: for how long the fault keeps the driver from running [s].
         window_s: how long the arm is watched from then on [s].
         reopen_s: how long after the fault opening the port again is tried [s]; None does not.
@@ -59,6 +60,7 @@ class Disturbed:
     world: Callable[[SimulatedClock], None] | None = None
     axes: tuple[int, ...] = ()
     unpowered: bool = False
+    locked: tuple[int, ...] = ()
     driver_gone_s: float = 0.0
     window_s: float = STOP_WINDOW_S
     reopen_s: float | None = None
@@ -265,6 +267,7 @@ class LockstepChain:
             script = FaultScript(seed=self._seed, faults=disturbed.faults(self.chain.time_s))
             self.line.faults = FaultInjector(script, self.chain)
             self.line.faults.advance()
+        self.arm.plant.lock(disturbed.locked)
         self._commander.disturbance = disturbed.commands
         if disturbed.world is not None:
             disturbed.world(self.clock)

@@ -3,7 +3,7 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -128,19 +128,32 @@ def run_lockstep(
     plant = chain.arm.plant
     judge = ArmJudge(robot, plant.compiled.model, plant.nuisances.backlash)
     shared: list[ArmTrace] = []
+    steps: list[tuple[FaultCase | None, Disturbed]] = [(None, one) for one in REFERENCES]
+    for case, one in zip(cases, disturbed, strict=True):
+        steps += [(None, held_still(one, robot.size))] if case.expectation == "reached joints stop" else []
+        steps.append((case, one))
 
     def conclude(index: int, run: LockstepRun) -> ArmTrace | Outcome:
-        if index < len(REFERENCES):
+        case, one = steps[index]
+        if case is None:
             return run.trace
-        number = index - len(REFERENCES)
-        return outcome(judge, cases[number], disturbed[number], seed, run, *shared)
+        falls = [shared[2] if one.unpowered else shared[1]]
+        falls += shared[-1:] if case.expectation == "reached joints stop" else []
+        return outcome(judge, case, one, seed, run, shared[0], falls)
 
     def learn(result: ArmTrace | Outcome) -> None:
         if isinstance(result, ArmTrace):
             shared.append(result)
 
-    found = chain.branch([*REFERENCES, *disturbed], conclude, learn)
+    found = chain.branch([one for _, one in steps], conclude, learn)
     return [one for one in found if isinstance(one, Outcome)]
+
+
+def held_still(cut: Disturbed, size: int) -> Disturbed:
+    """The fall of the joints behind a cut, while those that are reached stand still from the fault on."""
+    fall = WITHOUT_POWER if cut.unpowered else FREE_FALL
+    reached = tuple(axis for axis in range(size) if axis not in cut.axes)
+    return replace(fall, locked=reached, window_s=cut.window_s)
 
 
 def outcome(
@@ -150,22 +163,23 @@ def outcome(
     seed: int,
     run: LockstepRun,
     undisturbed: ArmTrace,
-    falling: ArmTrace,
-    unpowered: ArmTrace,
+    falls: Sequence[ArmTrace],
 ) -> Outcome:
-    """Judge one run by the arm, and by what the driver says of the fault; the last three are `REFERENCES`."""
+    """Judge one run by the arm, and by what the driver says of the fault.
+
+    `undisturbed` is the arm without it; `falls` are those of the whole arm, and of the joints that are not reached.
+    """
     trace, fault_s = run.trace, run.fault_s
     found = judge.excess_current(trace) + judge.garbage(trace, run.published)
     stop_s = 0.0
     every = tuple(range(judge.robot.size))
-    fall = unpowered if disturbed.unpowered else falling
     match case.expectation:
         case "motion continues":
             found += _must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
             free = disturbed.axes if case.expectation != "arm stops" else ()
             seen = judge.until_contact(trace, free)
-            dropped = fall if case.expectation == "reached joints stop" else None
+            dropped = falls[0] if case.expectation == "reached joints stop" else None
             found += judge.late_damping(seen, fault_s, free, dropped) + judge.unstopped(seen, fault_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
@@ -176,7 +190,7 @@ def outcome(
         case "no worse than free fall":
             stop_s = judge.stop_s(trace.between(-np.inf, fault_s + STOP_WINDOW_S), fault_s)
     if case.expectation in ("other joints stop", "reached joints stop", "no worse than free fall"):
-        found += judge.worse_than_free_fall(trace, fall, fault_s)
+        found += judge.worse_than_free_fall(trace, falls, fault_s)
     if CUT in run.injected:
         found += judge.current_left(trace, fault_s, run.watchdog_s, disturbed.axes)
     if case.expectation != "motion continues" and (run.following or not re.search(case.named, run.text)):

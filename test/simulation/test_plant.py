@@ -183,6 +183,21 @@ def test_arm_without_a_stand_falls_at_once():
     assert np.abs(plant.q - ROBOT.rest_posture).max() > 0.2
 
 
+@pytest.mark.parametrize("friction", ["viscous", "M6"])
+def test_locked_joints_stand_still_while_the_others_fall(friction: str) -> None:
+    plant = ArmPlant(ROBOT, q0=np.full(ROBOT.size, 0.5), hold_until_current=False, friction=friction)
+    plant.advance(0.1)
+    plant.lock((0, 1, 2))
+    plant.advance(0.02)
+    before = plant.q.copy()
+    plant.advance(0.3)
+    moved = np.abs(plant.q - before)
+    assert moved[:3].max() < 1e-3 and moved[3:].max() > 0.01
+    plant.lock(())
+    plant.advance(0.3)
+    assert np.abs(plant.q - before)[1] > 0.05
+
+
 def test_dry_friction_holds_what_is_lighter_than_it():
     posture = np.zeros(8)  # upright: only friction has anything to do
     plant = ArmPlant(ROBOT, q0=posture, switched_off=QUIET - {"coulomb"}, hold_until_current=False, friction="viscous")

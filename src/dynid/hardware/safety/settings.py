@@ -82,7 +82,7 @@ class SafetySettings(Strict):
     hold_slip_rad: Positive = 0.1
     capture_velocity_rad_s: Positive = 0.1
     capture_s: Positive = 0.15
-    blind_brake_s: Positive = 0.035
+    blind_brake_s: Positive = 0.012
     hold_s: NonNegative = 1.5
     lower_s: Positive = 1.0
     stop_velocity_rad_s: Positive = 0.05

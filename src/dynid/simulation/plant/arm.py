@@ -158,6 +158,10 @@ class ArmPlant:
         if self._held and current_a.any():
             self._held = False
 
+    def lock(self, axes: Collection[int]) -> None:
+        """From now on these joints stand still whatever acts on them, as behind a brake."""
+        self._gears.lock(axes)
+
     def _drive(self, current_a: FloatArray) -> None:
         self._current[:] = current_a
         np.multiply(self._current, self.robot.drive_constants, out=self._held_torque)

@@ -20,6 +20,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.nuisances import COULOMB, Magnitudes
 
 VISCOUS = "viscous"
+LOCKED_NM = 1000.0  # friction of a joint that nothing moves
 
 
 def check_friction(robot: Robot, chosen: str | None) -> str:
@@ -97,6 +98,8 @@ class GearFriction:
         self._loss, damping = model.dof_frictionloss, model.dof_damping
         self._damping = damping if damping.ndim == 1 else damping[:, 0]
         self.hand = np.zeros(law.axes)
+        self._locked: list[int] = []
+        self._data = data
         self._dq, self._torque, self._bias = data.qvel, data.qfrc_applied, data.qfrc_bias
         self.varies = bool(law.values[[FA, FS, *range(KM, WS)]].any() or self._share)
         self.update(0.0)
@@ -109,3 +112,9 @@ class GearFriction:
         """Friction for the next step at a time [s], from velocities, motor torques and loads as MuJoCo has them."""
         warm = self.warmth(time_s)
         resist(self._p, warm, self._dq, self._torque, self.hand, self._bias, self._loss, self._damping)
+        self._loss[self._locked] = LOCKED_NM
+
+    def lock(self, axes: Collection[int]) -> None:
+        """See `ArmPlant.lock`."""
+        self._locked = list(axes)
+        self.update(self._data.time)
