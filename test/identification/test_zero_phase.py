@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import butter, sosfiltfilt
 
+from dynid.errors import DataError
 from dynid.identification.data.zero_phase import filtered_both_ways
 
 
@@ -25,3 +26,10 @@ def test_columns_of_any_layout() -> None:
     np.testing.assert_allclose(filtered_both_ways(sections, values), sosfiltfilt(sections, values, axis=0), atol=1e-12)
     thin = np.random.default_rng(1).standard_normal((300, 8))[:, ::2]
     np.testing.assert_allclose(filtered_both_ways(sections, thin), sosfiltfilt(sections, thin, axis=0), atol=1e-12)
+
+
+def test_too_few_rows_are_refused() -> None:
+    sections = butter(4, 0.1, output="sos")
+    assert len(filtered_both_ways(sections, np.ones((28, 2)))) == 28
+    with pytest.raises(DataError, match="27 rows are too few"):
+        filtered_both_ways(sections, np.ones((27, 2)))

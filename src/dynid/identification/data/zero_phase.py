@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from scipy.signal import sosfilt_zi
 
+from dynid.errors import DataError
 from dynid.robot import FloatArray
 
 PADDED_TAPS = 3  # on both sides, times the filter's taps; as in scipy
@@ -17,10 +18,13 @@ PADDED_TAPS = 3  # on both sides, times the filter's taps; as in scipy
 def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
     """Values (M, k) behind the sections (s, 6), forward and backward, (M, k); ends are extended by odd reflection.
 
-    M must be larger than `PADDED_TAPS` times the filter's taps.
+    Raises:
+        DataError: M is not larger than `PADDED_TAPS` times the filter's taps.
     """
     taps = 2 * len(sections) + 1 - min(int((sections[:, 2] == 0.0).sum()), int((sections[:, 5] == 0.0).sum()))
     edge = PADDED_TAPS * taps
+    if len(values) <= edge:
+        raise DataError(f"{len(values)} rows are too few for the low-pass, expected more than {edge}: record longer")
     before = 2.0 * values[:1] - values[edge:0:-1]
     after = 2.0 * values[-1:] - values[-2 : -edge - 2 : -1]
     padded = np.concatenate([before, values, after])
