@@ -197,7 +197,6 @@ class PacketParser:
 
     Attributes:
         skipped_bytes: bytes that belonged to no packet.
-        damaged_bytes: those of them that were whole packets but for a wrong CRC.
         crc_errors_by_id: packets dropped for a wrong CRC, by the id in the packet, which may be what is damaged; all
             servos at once answer a fast read under the broadcast id.
         malformed: headers dropped for an impossible id or length, or cut off by a following header.
@@ -205,7 +204,7 @@ class PacketParser:
 
     def __init__(self, max_length: int = MAX_LENGTH) -> None:
         self.max_length = max_length
-        self.skipped_bytes = self.damaged_bytes = 0
+        self.skipped_bytes = 0
         self.crc_errors_by_id = Counter[int]()
         self.malformed = 0
         self._buffer = bytearray()
@@ -271,7 +270,6 @@ class PacketParser:
         frame = bytes(self._buffer[:total])
         if crc16(frame[:-2]) != frame[-2] | frame[-1] << 8:
             self.crc_errors_by_id[frame[4]] += 1
-            self.damaged_bytes += total
             self._drop(1)
             return
         del self._buffer[:total]

@@ -221,12 +221,8 @@ class StateCycle:
         return quarantine_s <= longest_s
 
     def _unwanted(self) -> tuple[int, ...]:
-        """Counts of what arrived and was no answer: they change where replies are late rather than missing.
-
-        A whole reply with a wrong CRC is not late: its servo is to blame for it as for silence.
-        """
-        parser = self.bus.parser
-        return (parser.skipped_bytes - parser.damaged_bytes, self.counters.stale, self.counters.duplicates)
+        """Counts of what arrived and was no answer: they change where replies are late rather than missing."""
+        return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
         """After a plain read in which servos were silent: read the others once more, without the first that was.
@@ -344,17 +340,19 @@ class StateCycle:
         self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
         request = self._requests.get(fast, self._size)
         last, keep = False, self._beside is not None
+        damaged_before = dict(self.bus.parser.crc_errors_by_id)
         for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile, margin_s, keep):
             for packet in packets:
                 if self._is_beside(packet):
                     continue
                 own = self._accept(packet, fast, seen)
                 last = last or (own and not fast and packet.packet_id == self._last_id)
-            if len(seen) == self._asked_count or last:
+            if len(seen) == self._asked_count or last or self._ends_damaged(fast, damaged_before):
                 break  # servos answer in order: after the last one nothing comes
         self._beside = None  # it was before these, or does not come
         self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
-        self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
+        arrived = self._all_arrived(fast, seen, damaged_before)
+        self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns(), arrived)
         if self.counters.duplicates > duplicates:  # the line may be a reply behind
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
@@ -364,8 +362,23 @@ class StateCycle:
         np.copyto(reading.position_count, self._state["position"], where=reading.valid)
         return reading.complete
 
-    def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
-        """Stamp a read, and refuse what its timing says is of another moment."""
+    def _ends_damaged(self, fast: bool, before: dict[int, int]) -> bool:
+        """Whether the last reply has come with a wrong CRC: to wait for a good one would leave the motors alone."""
+        last = protocol.BROADCAST_ID if fast else self._last_id
+        return self.bus.parser.crc_errors_by_id[last] > before.get(last, 0)
+
+    def _all_arrived(self, fast: bool, seen: set[int], before: dict[int, int]) -> bool:
+        """Whether each servo has replied, if only with a wrong CRC: then nothing of this read can still come."""
+        if fast:
+            return self._ends_damaged(fast, before)
+        damaged, ids = self.bus.parser.crc_errors_by_id, self.bus.servo_ids
+        missing = (ids[axis] for axis in np.flatnonzero(self._asked) if axis not in seen)
+        return all(damaged[one] > before.get(one, 0) for one in missing)
+
+    def _judge(
+        self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int, arrived: bool
+    ) -> None:
+        """Stamp a read, and refuse what its timing says is of another moment; `arrived` as of `_all_arrived`."""
         reading, answered = self._reading, len(seen) == self._asked_count
         wire_s = request.wire_s
         if not answered and not fast:
@@ -386,6 +399,8 @@ class StateCycle:
             self._early_replies = self._early_replies if early else 0
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._doubt(ended_ns)
+            if arrived:
+                self._quarantine_until_ns = ended_ns
         elif np.count_nonzero(reading.valid):
             self._silent_reads = self._early_replies = 0
             self._misses[self._asked] = 0

@@ -253,7 +253,7 @@ class ArmCycle:
         if self.torque_on and not self.arm.unseen.held.any() and self.watch.silence(now_ns):
             silent = self.watch.silent(now_ns)
             if silent.all():
-                self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_brake_s)
+                self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_travel_s)
                 self.guard.unseen_are_held()
 
     def _find_slow_faults(self) -> None:
