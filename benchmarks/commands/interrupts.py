@@ -24,8 +24,8 @@ def interrupts(
 ) -> None:
     """Interrupt the demo, or the launch files, at random moments by SIGINT, SIGTERM or SIGHUP.
 
-    Half of the interrupts come in the start, but for those of `--launch --in-motion`. Exits 1 where a process or file
-    is left behind, a traceback is printed, a servo's torque stays on, or an end takes more than 12 s.
+    Half of the interrupts come in the start; with `--in-motion` none does. Exits 1 where a process or file is left
+    behind, a traceback is printed, a servo's torque stays on, or an end takes more than 12 s.
     """
     with needs_ros("interrupting the demo"):
         from benchmarks.hostile.interrupts import SLOWEST_S, figures, interrupted

@@ -6,11 +6,16 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
+from dynid.errors import DynidError
+
+AHEAD = 4  # pieces per process that are under way or wait for an earlier one: their results take memory
+QUARTERS = 4
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 # Where every core has work of its own, threads inside of a piece only get in each other's way.
@@ -61,11 +66,52 @@ def process_map(processes: int | None = None) -> Iterator[Map]:
     with _pool(count) as pool:
 
         def spread(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-            with _deaf_children():
-                futures = [pool.submit(work, item) for item in items]
-            return (future.result() for future in futures)
+            def submit(item: Any) -> Any:
+                with _deaf_children():
+                    return pool.submit(work, item)
+
+            return in_order(submit, items, AHEAD * count)
 
         yield spread
+
+
+def in_order(submit: Callable[[Any], Any], items: Iterable[Any], ahead: int) -> Iterator[Any]:
+    """Results of the futures that `submit` makes of items, in their order; at most so many are under way or kept.
+
+    Raises:
+        DynidError: who works on an item has ended; and what the work itself raises.
+    """
+    waiting: deque[Any] = deque()
+    for item in items:
+        waiting.append(submit(item))
+        if len(waiting) >= ahead:
+            yield _result(waiting.popleft())
+    while waiting:
+        yield _result(waiting.popleft())
+
+
+def _result(future: Any) -> Any:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise DynidError("a process that worked on a piece has ended, perhaps for want of memory: use fewer") from error
+
+
+def watched(spread: Map, said: Callable[[str], None]) -> Map:
+    """The same map, which says four times per call how far it is."""
+    rounds = 0
+
+    def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        nonlocal rounds
+        rounds += 1
+        pieces = list(items)
+        marks = {len(pieces) * quarter // QUARTERS for quarter in range(1, QUARTERS + 1)}
+        for done, result in enumerate(spread(work, pieces), 1):
+            if done in marks:
+                said(f"round {rounds}: {done} of {len(pieces)} pieces")
+            yield result
+
+    return watch
 
 
 @contextlib.contextmanager

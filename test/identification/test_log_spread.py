@@ -1,7 +1,9 @@
 """Many logs reduced by several processes, by Dask, and by a run that takes up what another has left."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,12 @@ import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.readers import FoundLog, Units, find_logs
-from dynid.identification.logs.spread import kept, spread_over, watched
+from dynid.identification.logs.spread import kept, spread_over
 from dynid.model.dynamics import ArmModel
-from dynid.parallel import process_map
+from dynid.parallel import in_order, process_map, watched
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.robot import load_robot
 
@@ -132,10 +134,12 @@ def _other_mount() -> str:
 def test_kept_work_that_is_damaged_is_named(tmp_path: Path, logs: list[FoundLog]) -> None:
     work = tmp_path / "work"
     identify_logs(ROBOT, logs, mapper=kept(map, work))
-    for file in work.glob("*.npz"):
-        file.write_bytes(b"cut off")
-    with pytest.raises(DataError, match=r"\.npz .*remove it"):
-        identify_logs(ROBOT, logs, mapper=kept(map, work))
+    whole = {file: file.read_bytes() for file in work.glob("*.npz")}
+    for damage in (lambda data: b"cut off", lambda data: data[: len(data) // 2], lambda data: b""):
+        for file, data in whole.items():
+            file.write_bytes(damage(data))
+        with pytest.raises(DataError, match=r"\.npz .*remove it"):
+            identify_logs(ROBOT, logs, mapper=kept(map, work))
 
 
 def test_readings_that_do_not_say_what_they_read_cannot_be_kept(tmp_path: Path, logs: list[FoundLog]) -> None:
@@ -153,11 +157,48 @@ def test_a_log_that_changes_meanwhile_is_refused(tmp_path: Path, folder: Path) -
         log()
 
 
+class Finished:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def result(self) -> int:
+        return self.value
+
+
+def test_results_come_in_order_and_few_are_under_way() -> None:
+    begun: list[int] = []
+
+    def submit(item: int) -> Finished:
+        begun.append(item)
+        return Finished(item)
+
+    taken = in_order(submit, iter(range(100)), 8)
+    assert [next(taken) for _ in range(3)] == [0, 1, 2] and len(begun) == 10
+    assert list(taken) == list(range(3, 100))
+
+
+def test_a_process_that_ends_is_named() -> None:
+    with pytest.raises(DynidError, match="has ended"), process_map(2) as spread:
+        list(spread(os._exit, [1]))
+
+
+def test_a_log_that_was_not_looked_into_cannot_be_kept(tmp_path: Path, logs: list[FoundLog]) -> None:
+    blank = [replace(one, digest="") for one in logs]
+    with pytest.raises(ConfigurationError, match="cannot be kept"):
+        identify_logs(ROBOT, blank, mapper=kept(map, tmp_path / "work"))
+
+
+def test_one_long_log_is_cut_for_its_deviations(logs: list[FoundLog]) -> None:
+    """Read from a file or in memory: blocks of time are what deviations rest on."""
+    (read, here) = (identify_logs(ROBOT, [one]) for one in (logs[0].read, logs[0].read()))
+    assert np.allclose(read.fit.deviations, here.fit.deviations, rtol=1e-6)
+
+
 def test_progress_is_said_four_times_a_round() -> None:
     said: list[str] = []
     spread = watched(map, said.append)
     assert list(spread(lambda x: x + 1, range(8))) == list(range(1, 9))
-    assert said == [f"round 1: {k} of 8 pieces" for k in (0, 2, 4, 6)]
+    assert said == [f"round 1: {k} of 8 pieces" for k in (2, 4, 6, 8)]
 
 
 def test_the_command_spreads_and_keeps(tmp_path: Path, folder: Path, alone: LogModel) -> None:
@@ -172,3 +213,5 @@ def test_the_command_spreads_and_keeps(tmp_path: Path, folder: Path, alone: LogM
     assert np.allclose(values, alone.base.values, rtol=1e-9, atol=1e-12)
     refused = CliRunner().invoke(app, [*words, "--processes", "2", "--dask", "tcp://127.0.0.1:9"])
     assert refused.exit_code == 2 and "--processes" in refused.output
+    listed = CliRunner().invoke(app, ["logs", str(folder), "--keep", str(work)])
+    assert listed.exit_code == 2 and "--identify" in listed.output

@@ -8,6 +8,8 @@ import typer
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
+STAGES = 40  # some ten rounds, each said four times
+
 
 def logs(
     folder: Annotated[Path, typer.Argument(help="Folder with bags, CSV files or LeRobot data sets, or one of them.")],
@@ -21,8 +23,9 @@ def logs(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="New file for the identified parameters (YAML).")] = None,
     processes: Annotated[
-        int, typer.Option(min=0, help="Processes that reduce logs side by side; 0: one per core, 1: this one.")
-    ] = 1,
+        int | None,
+        typer.Option(min=0, help="Processes that reduce logs side by side; 0: one per core; default: this one alone."),
+    ] = None,
     dask: Annotated[
         str | None, typer.Option(help="Reduce logs on a Dask cluster: its scheduler's address, or local to start one.")
     ] = None,
@@ -35,19 +38,28 @@ def logs(
     from dynid.errors import DataError
     from dynid.identification.logs.identify import identify_logs
     from dynid.identification.logs.readers import Units, find_logs
-    from dynid.identification.logs.spread import LOCAL, kept, spread_over, watched
+    from dynid.identification.logs.spread import LOCAL, kept, spread_over
     from dynid.identification.logs.tables import described, result_content
     from dynid.resources import refuse_existing, write_whole, yaml_text
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
-    if processes > 1 and dask is not None and dask != LOCAL:
+    if processes is not None and dask not in (None, LOCAL):
         raise typer.BadParameter("a cluster has workers of its own: leave --processes out")
+    if (keep or dask) and not (identify or out):
+        raise typer.BadParameter("--keep and --dask are for --identify")
+    count = (1 if dask is None else None) if processes is None else processes or None
     if out is not None:
         refuse_existing(out)
-    with stages("logs", 2) as begin, spread_over(processes or None, dask) as spread:
+    with stages("logs", STAGES if identify or out else 1) as begin, spread_over(count, dask) as spread:
         begin(f"reading {folder.name}")
-        found = find_logs(folder, loaded, Units(position, effort), opt.read_mapping(mapping), spread)
+        found = find_logs(
+            folder if dask is None else folder.resolve(),
+            loaded,
+            Units(position, effort),
+            opt.read_mapping(mapping),
+            spread,
+        )
         rows = [described(one, loaded.joint_names) for one in found]
         content: dict[str, Any] = {"logs": rows}
         if identify or out is not None:
@@ -55,13 +67,21 @@ def logs(
             usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
             if not usable:
                 raise DataError(f"no log in {folder} has torques or currents; see the column 'missing'")
-            mapper = watched(spread if keep is None else kept(spread, keep), begin)
-            content["model"] = result_content(identify_logs(loaded, usable, mount=mount, mapper=mapper))
+            mapper = spread if keep is None else kept(spread, keep)
+            result = identify_logs(loaded, usable, mount=mount, mapper=mapper, progress=begin)
+            content["model"] = result_content(result)
     if out is not None:
         write_whole(out, yaml_text(content["model"]))
     if as_json:
         print_json(content)
         return
+    _show(rows, folder)
+    if "model" in content:
+        say(*content["model"]["sentences"], markup=False)
+
+
+def _show(rows: list[dict[str, Any]], folder: Path) -> None:
+    """The logs as a table, and what each lacks."""
     listed = table("logs", "", "log", "rows", "seconds", "rows per second", "torques", "goals", words=2)
     for number, row in enumerate(rows, 1):
         rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
@@ -71,8 +91,6 @@ def logs(
         )
     stdout().print(listed)
     say(*(f"log {number} lacks {row['missing']}" for number, row in enumerate(rows, 1) if row["missing"]), markup=False)
-    if "model" in content:
-        say(*content["model"]["sentences"], markup=False)
 
 
 def _short(name: str, folder: Path) -> str:

@@ -20,7 +20,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
 from dynid.model.parameters import BaseParameters
-from dynid.parallel import Map
+from dynid.parallel import Map, watched
 from dynid.robot import FloatArray, Robot
 
 PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides
@@ -131,8 +131,8 @@ def reduce_all(
 ) -> Callable[[Point, float, int], Triangles]:
     """What `fit` calls: all logs as triangles, by way of a mapper such as `map` or a pool's.
 
-    Which logs make a piece of work, and in which order the pieces are merged, does not depend on the mapper: the
-    result is the same to the last bit, wherever it was made.
+    Which logs make a piece of work, and in which order the pieces are merged, does not depend on the mapper: for
+    readings that are not `Prepared`, the result is the same but for rounding, wherever it was made.
     """
 
     def reduce(point: Point, delay_s: float, every: int) -> Triangles:
@@ -205,6 +205,7 @@ def identify_logs(
     mapper: Map = map,
     arm: ArmModel | None = None,
     known: Mapping[str, float] = KNOWN,
+    progress: Callable[[str], None] | None = None,
 ) -> LogModel:
     """Identify a model from logs.
 
@@ -216,6 +217,7 @@ def identify_logs(
         mapper: how pieces of work are spread, such as `map` or that of a process pool.
         arm: the model; None is the robot's, with its springs.
         known: of friction beforehand, as deviations, see `fit.KNOWN`; a tiny one leaves a term out.
+        progress: called with one line four times per round.
 
     Raises:
         DataError: no torques were logged, joints are not the robot's, or a joint hardly moves.
@@ -235,11 +237,13 @@ def identify_logs(
     chosen = settings or settings_for(interval)
     delay = torque_delay(model, first, chosen)
     readings: list[Reading] = list(logs)
-    if len(readings) < GROUPS and all(isinstance(one, Log) for one in readings):
-        readings = [piece for one in readings for piece in cut(one, -(-GROUPS // len(readings)))]  # type: ignore[arg-type]
+    if len(readings) < GROUPS:  # few enough for memory
+        whole = [one if isinstance(one, Log) else one() for one in readings]
+        readings = [piece for one in whole for piece in cut(one, -(-GROUPS // len(whole)))]
     in_memory = [one for one in readings if isinstance(one, Log)]
     if mapper is map and sum(float(one.time[-1] - one.time[0]) for one in in_memory) < KEPT_S:
         readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]
+    mapper = mapper if progress is None else watched(mapper, progress)
     found = fit(model, robot, reduce_all(readings, model, chosen, mapper), delay, known)
     if interval > FAST_S:
         halved = reduce_all([_Halved(one) for one in readings], model, chosen, mapper)

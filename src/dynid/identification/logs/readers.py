@@ -85,7 +85,7 @@ class FoundLog:
 def find_logs(
     folder: Path, robot: Robot, units: Units, mapping: CsvMapping | None = None, spread: Map = map
 ) -> list[FoundLog]:
-    """All logs in a folder or of one file, in the order of their names; each is read once, by way of `spread`.
+    """All logs in a folder or of one file, in the order of their names; each is read by way of `spread`.
 
     Raises:
         InputNotFoundError: no such folder or file.

@@ -11,20 +11,23 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid import __version__
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification.logs.identify import Task
+from dynid.identification.logs.log import Log, log_digest
 from dynid.model.dynamics import ArmModel
-from dynid.parallel import Map, cores, process_map
+from dynid.parallel import AHEAD, Map, cores, in_order, process_map
 from dynid.resources import make_folder, write_whole
 from dynid.robot import FloatArray
 
 LOCAL = "local"
 PROBES, PROBE_SEED = 8, 20
 CONNECT_S = 20
-QUARTERS = 4
+FORMAT = 1  # of kept work
 
 Reduced = tuple[int, FloatArray, FloatArray]
 
@@ -61,27 +64,33 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
             raise InputNotFoundError(f"no Dask scheduler answers at {dask}: {error}") from error
 
         def spread(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-            futures = client.map(work, list(items), pure=False)
-            return (future.result() for future in futures)
+            workers = max(1, len(client.scheduler_info()["workers"]))
+            return in_order(lambda item: _Watched(client.submit(work, item, pure=False)), items, AHEAD * workers)
 
         yield spread
 
 
-def watched(spread: Map, said: Callable[[str], None]) -> Map:
-    """The same map, which says four times per round how far it is."""
-    rounds = 0
+class _Watched:
+    """A future of Dask's, whose failures are told from those of the work."""
 
-    def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        nonlocal rounds
-        rounds += 1
-        pieces = list(items)
-        marks = {len(pieces) * quarter // QUARTERS for quarter in range(QUARTERS)}
-        for done, result in enumerate(spread(work, pieces)):
-            if done in marks:
-                said(f"round {rounds}: {done} of {len(pieces)} pieces")
-            yield result
+    def __init__(self, future: Any) -> None:
+        self._future = future
 
-    return watch
+    def result(self) -> Any:
+        """The result.
+
+        Raises:
+            DynidError: the cluster could not do the work; and what the work itself raises.
+        """
+        try:
+            return self._future.result()
+        except DynidError:
+            raise
+        except Exception as error:
+            raise DynidError(
+                f"the Dask cluster could not do a piece of work ({type(error).__name__}: {error}); its workers need "
+                "dynid, and the logs under the same paths"
+            ) from error
 
 
 def kept(spread: Map, folder: Path) -> Map:
@@ -114,10 +123,12 @@ def task_key(task: Task) -> str:
         ConfigurationError: a reading does not say what it reads.
     """
     digest = hashlib.sha256(_probe(task.model))
+    digest.update(f"{__version__} {FORMAT}".encode())
     for reading in task.readings:
-        content = getattr(reading, "digest", None)
-        if not isinstance(content, str):
-            raise ConfigurationError(f"{reading} does not say what it reads: work on it cannot be kept")
+        content = log_digest(reading) if isinstance(reading, Log) else getattr(reading, "digest", None)
+        if not content:
+            name = getattr(reading, "name", type(reading).__name__)
+            raise ConfigurationError(f"{name} does not say what it reads: work on it cannot be kept")
         digest.update(content.encode())
     digest.update(repr((task.group, task.delay_s, task.every, task.settings)).encode())
     digest.update(task.point.phi.tobytes() + task.point.friction.tobytes())
@@ -141,5 +152,5 @@ def _read(task: Task, file: Path) -> Reduced:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return task.group, arrays["R"], arrays["rows"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise DataError(f"{file} is no piece of work that can be read ({error}); remove it") from error
