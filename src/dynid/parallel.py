@@ -94,7 +94,7 @@ def _result(future: Any) -> Any:
     try:
         return future.result()
     except BrokenExecutor as error:
-        raise DynidError("a process that worked on a piece has ended, perhaps for want of memory: use fewer") from error
+        raise DynidError("a process that worked on a piece has ended, perhaps for lack of memory: use fewer") from error
 
 
 def watched(spread: Map, said: Callable[[str], None]) -> Map:

@@ -71,7 +71,7 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
 
 
 class _Watched:
-    """A future of Dask's, whose failures are told from those of the work."""
+    """A future of Dask's that separates the cluster's failures from those of the work."""
 
     def __init__(self, future: Any) -> None:
         self._future = future
