@@ -40,6 +40,7 @@ class StateCycle:
     their last currents. Where nobody behind it answers then, the cable may be cut there, and all behind it are silent.
     They are left out of further reads, or every one would wait for their replies; each is asked again on its own, ever
     more seldom. Of those behind a cut that is only assumed, the last is asked first: if it answers, there is none.
+    A reply with a wrong CRC is as good as none, but it has arrived: nobody waits for another one, or is left out.
 
     Args:
         bus: an open bus.
