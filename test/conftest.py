@@ -27,6 +27,7 @@ DRIVER = ("bus", "cycle", "doctor", "dynamixel_arm", "handshake", "state_cycle",
 # real time is tried again then; pytest counts it as rerun.
 ON_THE_BUS = [
     *(TEST / "hardware" / f"test_{name}.py" for name in DRIVER),
+    TEST / "simulation" / "test_foreign_clients.py",
     TEST / "simulation" / "test_servo_bus.py",
     TEST / "benchmarks" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),
