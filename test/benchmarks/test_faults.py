@@ -259,7 +259,7 @@ def test_the_blind_brake_does_not_drive_joints_the_other_way(robot: Robot) -> No
     name = "missing reply of all servos, for good"
     (short,) = lockstep(robot, [name], 52)
     assert short.violations == ()
-    settings = load_safety(robot).model_copy(update={"blind_brake_s": 0.035})
+    settings = load_safety(robot).model_copy(update={"blind_alone_s": 0.035})
     (longer,) = lockstep(robot, [name], 52, lambda robot: SafetyGuard(robot, settings))
     assert "the limit is" in " ".join(longer.violations)
 

@@ -235,7 +235,9 @@ class SafetyGuard:
             return dq
         self._unseen = True
         self._unseen_s = np.where(valid, 0.0, self._unseen_s + step_s * self._holding)  # no brake before
-        return np.where(valid, dq, dq * np.exp(-self._unseen_s / self.settings.blind_brake_s))
+        # where nobody is seen, cycles are long, and what brakes lasts for all of each
+        lasts_s = self.settings.blind_brake_s if valid.any() else self.settings.blind_alone_s
+        return np.where(valid, dq, dq * np.exp(-self._unseen_s / lasts_s))
 
     def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
         """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""

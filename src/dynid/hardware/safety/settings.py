@@ -40,8 +40,8 @@ class SafetySettings(Strict):
         capture_velocity_rad_s: below this a braked joint is held where it is; all are `capture_s` after the begin.
         capture_s: see there.
         blind_brake_s: the velocity of a joint that is not read any more counts as falling with this time constant.
-            What brakes it then may last for long cycles and meet a small inertia: longer than this, it drove joints the
-            other way (CRANE-X7, `test_faults.py`).
+        blind_alone_s: the same where no joint is read. What brakes then lasts for long cycles and may meet a small
+            inertia: for longer than this, it drove joints the other way (CRANE-X7, `test_faults.py`).
         blind_travel_s: at its last velocity, a joint that is not read any more goes on for about so long.
         hold_s: a stop that nobody asked for holds for so long before it lets the arm down.
         lower_s: time in which the holding current fades to nothing; the damping stays.
@@ -85,7 +85,8 @@ class SafetySettings(Strict):
     hold_slip_rad: Positive = 0.1
     capture_velocity_rad_s: Positive = 0.1
     capture_s: Positive = 0.15
-    blind_brake_s: Positive = 0.012
+    blind_brake_s: Positive = 0.035
+    blind_alone_s: Positive = 0.012
     blind_travel_s: Positive = 0.035
     hold_s: NonNegative = 1.5
     lower_s: Positive = 1.0
