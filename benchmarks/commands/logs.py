@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from benchmarks.commands.figures import figure_table, report_figures
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
-from dynid.commands.terminal import print_json, stages, stderr, stdout
+from dynid.commands.terminal import print_json, stages, stdout
 
 
 def logs(
@@ -26,17 +27,13 @@ def logs(
 
     with stages("benchmark", 2) as begin:
         found = benchmark_logs(load_robot(robot), minutes, seed, progress=begin)
-    if as_json:
-        print_json(found)
-    else:
-        table = Table("figure", "value", "bar", title="dynid benchmark logs", title_justify="left")
-        for key, bar in BARS.items():
-            table.add_row(key, f"{found[key]:.4g}", f"<= {bar:g}")
-        stdout().print(table)
-    missed = [key for key, bar in BARS.items() if not found[key] <= bar]
-    for key in missed:
-        stderr().print(f"{key} is {found[key]:.4g}, expected at most {BARS[key]:g}")
-    raise typer.Exit(1 if missed else 0)
+    table = Table("figure", "value", "bar", title="dynid benchmark logs", title_justify="left")
+    for key, bar in BARS.items():
+        table.add_row(key, f"{found[key]:.4g}", f"<= {bar:g}")
+    missed = (
+        f"{key} is {found[key]:.4g}, expected at most {BARS[key]:g}" for key in BARS if not found[key] <= BARS[key]
+    )
+    report_figures(found, [table], missed, as_json)
 
 
 def rates(
@@ -82,22 +79,15 @@ def episodes(
 
     with stages("benchmark", 5) as begin:
         found = benchmark_episodes(load_robot(robot), count, seconds, seed, progress=begin)
-    if as_json:
-        print_json(found)
-    else:
-        table = Table("figure", "value", title="dynid benchmark episodes", title_justify="left")
-        for key, value in found.items():
-            table.add_row(key, "Dask is not installed" if value is None else f"{value:.4g}")
-        stdout().print(table)
-    apart = [key for key in ("difference_two", "difference_dask") if (found[key] or 0.0) > SAME]
-    for key in apart:
-        stderr().print(f"{key} is {found[key]:.3g}, expected at most {SAME:g}")
-    grows = found["peak_mib"] > MEMORY_GROWTH * found["peak_mib_of_a_tenth"]
-    if grows:
-        stderr().print(
-            f"{found['peak_mib']:.0f} MiB for all, {found['peak_mib_of_a_tenth']:.0f} MiB for a tenth of them"
-        )
-    raise typer.Exit(1 if apart or grows else 0)
+    table = figure_table("episodes", found)
+    for key in (key for key, value in found.items() if value is None):
+        table.add_row(key, "Dask is not installed")
+    ways = ("difference_two", "difference_dask")
+    missed = [f"{key} is {found[key]:.3g}, expected at most {SAME:g}" for key in ways if (found[key] or 0.0) > SAME]
+    most, tenth = found["peak_mib"], found["peak_mib_of_a_tenth"]
+    if most > MEMORY_GROWTH * tenth:
+        missed.append(f"{most:.0f} MiB for all episodes, {tenth:.0f} MiB for a tenth of them")
+    report_figures(found, [table], missed, as_json)
 
 
 def kr300(

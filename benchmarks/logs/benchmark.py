@@ -65,7 +65,7 @@ def _simulate(task: _Simulation) -> float:
     session = run_session(task.job)
     with task.file.open("wb") as stream:
         np.savez(stream, position=session.position, goal=session.goal, current=session.current)
-    return _peak_mib()
+    return peak_mib()
 
 
 def _sessions(files: tuple[Path, ...]) -> list[Session]:
@@ -90,7 +90,7 @@ def _identify(task: _Identification) -> _Found:
     begin = time.monotonic()
     result = identify_logs(robot, fitted)
     seconds = time.monotonic() - begin
-    return _Found(result, _pooled(result, held), seconds, _peak_mib())
+    return _Found(result, _pooled(result, held), seconds, peak_mib())
 
 
 def _pooled(result: LogModel, held: list[Log]) -> LogErrors:
@@ -101,8 +101,9 @@ def _pooled(result: LogModel, held: list[Log]) -> LogErrors:
     return LogErrors(float(np.sqrt(np.mean([one.relative**2 for one in each]))), np.sqrt(squares))
 
 
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+def peak_mib(who: int = resource.RUSAGE_SELF) -> float:
+    """The largest resident memory of this process, or of the largest child [MiB]."""
+    return resource.getrusage(who).ru_maxrss / 1024.0
 
 
 def gravity_error(robot: Robot, result: LogModel, arm: DrawnArm, q: Any) -> float:

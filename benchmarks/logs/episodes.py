@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import make_interp_spline
 
-from benchmarks.logs.benchmark import gravity_error, published_errors
+from benchmarks.logs.benchmark import gravity_error, peak_mib, published_errors
 from benchmarks.logs.teleoperation import hand_motion
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
@@ -119,10 +119,7 @@ def _reduce(task: _Reduction) -> _Reduced:
         model = identify_logs(task.robot, found, mapper=spread)
     seconds = time.monotonic() - begin
     rows = sum(one.facts.rows for one in found if one.facts is not None)
-    own, children = (
-        resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return _Reduced(model, len(found), rows, seconds, own, children)
+    return _Reduced(model, len(found), rows, seconds, peak_mib(), peak_mib(resource.RUSAGE_CHILDREN))
 
 
 def _alone(task: _Reduction) -> _Reduced:

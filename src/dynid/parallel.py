@@ -47,7 +47,7 @@ def in_processes(
         with _deaf_children():
             futures = {pool.submit(work, item): index for index, item in enumerate(items)}
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield futures[future], _result(future)
 
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

@@ -46,12 +46,13 @@ def logs(
     loaded = load_robot(robot)
     if processes is not None and dask not in (None, LOCAL):
         raise typer.BadParameter("a cluster has workers of its own: leave --processes out")
-    if (keep or dask) and not (identify or out):
+    wanted = identify or out is not None
+    if (keep or dask) and not wanted:
         raise typer.BadParameter("--keep and --dask are for --identify")
-    count = (1 if dask is None else None) if processes is None else processes or None
+    count = 1 if processes is None and dask is None else processes or None
     if out is not None:
         refuse_existing(out)
-    with stages("logs", STAGES if identify or out else 1) as begin, spread_over(count, dask) as spread:
+    with stages("logs", STAGES if wanted else 1) as begin, spread_over(count, dask) as spread:
         begin(f"reading {folder.name}")
         found = find_logs(
             folder if dask is None else folder.resolve(),
@@ -62,7 +63,7 @@ def logs(
         )
         rows = [described(one, loaded.joint_names) for one in found]
         content: dict[str, Any] = {"logs": rows}
-        if identify or out is not None:
+        if wanted:
             begin("identifying")
             usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
             if not usable:

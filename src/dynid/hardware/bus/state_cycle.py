@@ -352,8 +352,9 @@ class StateCycle:
                 break  # servos answer in order: after the last one nothing comes
         self._beside = None  # it was before these, or does not come
         self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
-        arrived = self._all_arrived(fast, seen, damaged_before)
-        self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns(), arrived)
+        self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
+        if len(seen) < self._asked_count and self._all_arrived(fast, seen, damaged_before):
+            self._quarantine_until_ns = 0
         if self.counters.duplicates > duplicates:  # the line may be a reply behind
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
@@ -376,10 +377,8 @@ class StateCycle:
         missing = (ids[axis] for axis in np.flatnonzero(self._asked) if axis not in seen)
         return all(damaged[one] > before.get(one, 0) for one in missing)
 
-    def _judge(
-        self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int, arrived: bool
-    ) -> None:
-        """Stamp a read, and refuse what its timing says is of another moment; `arrived` as of `_all_arrived`."""
+    def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
+        """Stamp a read, and refuse what its timing says is of another moment."""
         reading, answered = self._reading, len(seen) == self._asked_count
         wire_s = request.wire_s
         if not answered and not fast:
@@ -400,8 +399,6 @@ class StateCycle:
             self._early_replies = self._early_replies if early else 0
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._doubt(ended_ns)
-            if arrived:
-                self._quarantine_until_ns = ended_ns
         elif np.count_nonzero(reading.valid):
             self._silent_reads = self._early_replies = 0
             self._misses[self._asked] = 0

@@ -65,9 +65,11 @@ class FineStates:
 
         The torques have passed that filter, too. What is nearly linear in the states has passed it with them.
         """
-        if self.wide is None:
-            return self.low_pass(values)
-        return self.low_pass(filtered_both_ways(self.wide, values))
+        return self.low_pass(self.wide_pass(values))
+
+    def wide_pass(self, values: FloatArray) -> FloatArray:
+        """Values (M, k) behind the filter of the states, (M, k); as they are where nothing has passed one."""
+        return values if self.wide is None else filtered_both_ways(self.wide, values)
 
     def seen(self, function: Function) -> FloatArray:
         """A function of (q, dq, ddq), giving (M, ...), as it is at the samples behind the low-pass, (N, ...)."""

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import butter, sosfiltfilt
+from scipy.signal import butter
 
 from dynid.errors import DataError
 from dynid.identification.data.fine_states import FineStates, Function, decimation
@@ -41,6 +41,7 @@ from dynid.identification.data.signals import (
     interpolate,
     refuse_unusable,
 )
+from dynid.identification.data.zero_phase import filtered_both_ways
 from dynid.identification.settings import FilterSettings, IdentificationSettings, TorqueSource
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
@@ -146,7 +147,7 @@ class LowPass:
 
     def apply(self, signal: FloatArray) -> FloatArray:
         """The filtered signal, (N, n) as given, on the fine grid."""
-        return np.asarray(sosfiltfilt(self.sections, signal, axis=0), dtype=np.float64)
+        return filtered_both_ways(self.sections, signal)
 
 
 def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:

@@ -16,7 +16,7 @@ PADDED_TAPS = 3  # on both sides, times the filter's taps; as in scipy
 
 
 def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
-    """Values (M, k) behind the sections (s, 6), forward and backward, (M, k); ends are extended by odd reflection.
+    """Values (M, ...) behind the sections (s, 6), forward and backward, (M, ...); ends are extended by odd reflection.
 
     Raises:
         DataError: M is not larger than `PADDED_TAPS` times the filter's taps.
@@ -29,8 +29,9 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
     after = 2.0 * values[-1:] - values[-2 : -edge - 2 : -1]
     padded = np.concatenate([before, values, after])
     begin = sosfilt_zi(sections)
-    _filter(sections, begin, padded)
-    _filter(sections, begin, padded[::-1])
+    columns = padded.reshape(len(padded), -1)  # the same memory
+    _filter(sections, begin, columns)
+    _filter(sections, begin, columns[::-1])
     return padded[edge:-edge]
 
 

@@ -15,7 +15,6 @@ open of b, `remaining`, goes into the estimate's covariance.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.signal import sosfiltfilt
 
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples, central_differences
@@ -77,7 +76,7 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
     s = np.tanh(states.dq / REVERSAL_RAD_S)
     if half is not None and half.any():
         s = np.where(half > 0.0, (states.q - _through_gap(states.q, half)) / np.where(half > 0.0, half, 1.0), s)
-    s = s if states.wide is None else np.asarray(sosfiltfilt(states.wide, s, axis=0))
+    s = states.wide_pass(s)
     return s, *central_differences(s, step)
 
 

@@ -36,6 +36,11 @@ TASK_LOGS = 8  # at most in a piece of work: its triangle is sent once
 Reading = Log | Callable[[], Log]
 
 
+def _log(reading: Reading) -> Log:
+    """What is in memory, or is read now."""
+    return reading if isinstance(reading, Log) else reading()
+
+
 @dataclass(frozen=True)
 class Task:
     """Some logs to reduce, or what reads them, as a piece of work for any process."""
@@ -109,7 +114,7 @@ class _Halved:
         return own and f"every other row of {own}"
 
     def __call__(self) -> Log:
-        return (self.reading if isinstance(self.reading, Log) else self.reading()).halved()
+        return _log(self.reading).halved()
 
 
 def reduced(task: Task) -> tuple[int, FloatArray, FloatArray]:
@@ -119,8 +124,7 @@ def reduced(task: Task) -> tuple[int, FloatArray, FloatArray]:
     how = task.model, task.settings, task.delay_s, task.every
     for reading in task.readings:
         ready = reading if isinstance(reading, Prepared) else None
-        log = reading if isinstance(reading, Log) else reading()
-        for part in Prepared(log).parts(*how) if ready is None else ready.kept(*how):
+        for part in Prepared(_log(reading)).parts(*how) if ready is None else ready.kept(*how):
             tau = part.tau.states(part.time + task.delay_s)[0]
             found.add(0, joint_rows(part.stretch, tau, task.point, task.settings))
     return task.group, found.R[0], found.rows[0]
@@ -223,7 +227,9 @@ def identify_logs(
         DataError: no torques were logged, joints are not the robot's, or a joint hardly moves.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
-    first = [one if isinstance(one, Log) else one() for one in logs[:DELAY_LOGS]]
+    few = len(logs) < GROUPS  # for memory they are
+    held = [_log(one) for one in (logs if few else logs[:DELAY_LOGS])]
+    first = held[:DELAY_LOGS]
     for log in first:
         if log.tau is None:
             raise DataError(
@@ -237,9 +243,8 @@ def identify_logs(
     chosen = settings or settings_for(interval)
     delay = torque_delay(model, first, chosen)
     readings: list[Reading] = list(logs)
-    if len(readings) < GROUPS:  # few enough for memory
-        whole = [one if isinstance(one, Log) else one() for one in readings]
-        readings = [piece for one in whole for piece in cut(one, -(-GROUPS // len(whole)))]
+    if few:
+        readings = [piece for one in held for piece in cut(one, -(-GROUPS // len(held)))]
     in_memory = [one for one in readings if isinstance(one, Log)]
     if mapper is map and sum(float(one.time[-1] - one.time[0]) for one in in_memory) < KEPT_S:
         readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]

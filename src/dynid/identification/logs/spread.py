@@ -65,12 +65,12 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
 
         def spread(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             workers = max(1, len(client.scheduler_info()["workers"]))
-            return in_order(lambda item: _Watched(client.submit(work, item, pure=False)), items, AHEAD * workers)
+            return in_order(lambda item: _ClusterFuture(client.submit(work, item, pure=False)), items, AHEAD * workers)
 
         yield spread
 
 
-class _Watched:
+class _ClusterFuture:
     """A future of Dask's that separates the cluster's failures from those of the work."""
 
     def __init__(self, future: Any) -> None:
