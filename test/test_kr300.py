@@ -5,19 +5,26 @@ tests of them are skipped where they are not.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from arms import arm
-from benchmarks.logs.kr300 import coupled, least_eigenvalue, run_of, stiffness, variants
+from benchmarks.logs.kr300 import SETTINGS, coupled, least_eigenvalue, refinements, run_of, stiffness, variants
+from benchmarks.logs.refinement import refined
 
 from dynid.errors import DataError
+from dynid.identification.logs.fit import KNOWN, NONE
+from dynid.identification.logs.identify import identify_logs
+from dynid.identification.logs.judge import log_errors
 from dynid.identification.logs.log import Log
+from dynid.identification.logs.rows import START, Point
 from dynid.identification.logs.springs import SpringArm, log_arm
 from dynid.identification.pipeline import identify
+from dynid.model.standard import load_nominal
 from dynid.recording.csv_mapping import load_mapping
-from dynid.robot import load_robot
+from dynid.robot import FloatArray, load_robot
 from dynid.robot_file import RobotFile
 
 ROBOT = load_robot("kr300")
@@ -31,7 +38,7 @@ def test_the_spring_makes_a_consistent_model_predict_the_other_run() -> None:
     found = {one.name: one for one in variants(ROBOT, fitted, held)}
     assert found["spring"].consistent < 0.06
     assert found["Coulomb-viscous"].consistent > 3.0 * found["spring"].consistent
-    assert least_eigenvalue(ROBOT, found["spring"].result) > 1.0
+    assert least_eigenvalue(ROBOT, found["spring"].result.base) > 1.0
 
 
 @with_data
@@ -87,3 +94,47 @@ def test_coupled_motors_turn_joints_and_torques_alike() -> None:
     assert np.allclose((log.tau * log.q).sum(axis=1), (tau * q).sum(axis=1))
     with pytest.raises(DataError, match="no torques"):
         coupled(Log("run", ROBOT.joint_names, np.arange(30.0), q), C)
+
+
+def swinging(theta: FloatArray, seed: int) -> Log:
+    """A log of 10 s of the arm with these parameters, spring included, its torques exact."""
+    random, time = np.random.default_rng(seed), np.arange(0.0, 10.0, 0.004)
+    angle = np.outer(time, np.full(6, 2.0 * np.pi))[:, :, None] * random.uniform(0.1, 0.5, (6, 3))
+    size, phase = random.uniform(0.05, 0.25, (2, 6, 3))
+    middle = 0.5 * (np.maximum(ROBOT.lower, -3.0) + np.minimum(ROBOT.upper, 3.0))
+    rate = np.gradient(angle, time, axis=0)
+    q = middle + (size * np.sin(angle + 9.0 * phase)).sum(axis=2)
+    dq = (size * rate * np.cos(angle + 9.0 * phase)).sum(axis=2)
+    ddq = -(size * rate**2 * np.sin(angle + 9.0 * phase)).sum(axis=2)
+    tau = log_arm(ROBOT).regressor(q, dq, ddq) @ theta
+    return Log(f"seed {seed}", ROBOT.joint_names, time, q, tau)
+
+
+def test_refinement_by_simulation_mends_a_wrong_model() -> None:
+    model, springs = arm("kr300"), log_arm(ROBOT)
+    phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard)).values
+    rubbing = np.array([name.startswith(("FV", "FC")) for name in model.names])
+    theta = np.append(np.where(rubbing, 40.0, phi), 1e4)
+    fitted, held = (swinging(theta, seed) for seed in (1, 2))
+    start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=springs)
+    wrong = Point(np.append(np.where(rubbing, 40.0, 1.1 * phi), 1e4), np.tile(START, (6, 1)))
+    before = log_errors(springs, wrong, held, SETTINGS).relative
+    found = refined(ROBOT, fitted, replace(start, point=wrong), SETTINGS, 3.0)
+    assert found.reason == "converged" and found.cost < 0.01
+    assert before > 0.03
+    assert log_errors(springs, found.path, held, SETTINGS).relative < 0.1 * before
+    assert log_errors(springs, found.consistent, held, SETTINGS).relative < 0.1 * before
+    with pytest.raises(DataError, match="no torques"):
+        refined(ROBOT, replace(fitted, tau=None), start, SETTINGS, 3.0)
+
+
+@with_data
+def test_what_refinement_changes_depends_on_the_loop() -> None:
+    """On ten seconds the refined models are no nearer to the other run in every loop: docs/logs.md says so."""
+    fitted, held = (run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB")
+    start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=log_arm(ROBOT), known=dict.fromkeys(KNOWN, NONE))
+    rows = refinements(ROBOT, fitted, held, start)
+    own = log_errors(log_arm(ROBOT), start.point, held, SETTINGS).relative
+    assert all(row["cost"] < 1.0 for row in rows)
+    assert all(abs(row["held_out_consistent"] / own - 1.0) < 0.2 for row in rows)
+    assert all(row["least_eigenvalue"] > 1.0 for row in rows)

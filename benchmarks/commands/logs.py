@@ -117,6 +117,17 @@ def kr300(
             axes = " ".join(f"{one:.3f}" for one in row["per_axis"])
             table.add_row(row["structure"], *(f"{one:.3f}" for one in errors), axes, f"{row['least_eigenvalue']:.3g}")
         stdout().print(table)
+        table = Table(
+            *("loop [Hz]", "cost over the start's", "held out", "consistent, held out", "smallest eigenvalue"),
+            title=f"{way}, spring, refined by simulation",
+            title_justify="left",
+        )
+        for row in found[f"{way}, refined"]:
+            errors = (row["cost"], row["held_out"], row["held_out_consistent"])
+            table.add_row(
+                f"{row['bandwidth_hz']:g}", *(f"{one:.3f}" for one in errors), f"{row['least_eigenvalue']:.3g}"
+            )
+        stdout().print(table)
     table = Table("run", "axis", "stiffness [MN m/rad]", "deviation", "twist explained", title_justify="left")
     for run, axes in found["stiffness_nm_per_rad"].items():
         for axis, one in enumerate(axes, 1):

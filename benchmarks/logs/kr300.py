@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.logs.refinement import refined
 from dynid.errors import DataError
 from dynid.identification.logs import fit as fitting
 from dynid.identification.logs.identify import LogModel, identify_logs
@@ -14,12 +15,14 @@ from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import RowSettings
 from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
 from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.csv_reader import read_csv
 from dynid.robot import FloatArray, Robot
 
 TWISTED = 3  # axes with a second encoder
 SETTINGS = RowSettings(grid_s=0.004, window_s=0.16, slow_rad_s=0.02)
+REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)  # the structure that is refined by simulation, and in which loops
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +124,7 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
     logs = {run: run_of(robot, file) for run, file in files.items()}
     found: dict[str, Any] = {}
     for one, other in ("AB", "BA"):
+        structures = variants(robot, logs[one], logs[other])
         found[f"{one} to {other}"] = [
             {
                 "structure": variant.name,
@@ -129,10 +133,12 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
                 "held_out_consistent": variant.consistent,
                 "per_axis": list(variant.per_axis),
                 "published": list(variant.result.published),
-                "least_eigenvalue": least_eigenvalue(robot, variant.result),
+                "least_eigenvalue": least_eigenvalue(robot, variant.result.base),
             }
-            for variant in variants(robot, logs[one], logs[other])
+            for variant in structures
         ]
+        start = next(variant.result for variant in structures if variant.name == REFINED)
+        found[f"{one} to {other}, refined"] = refinements(robot, logs[one], logs[other], start)
     found["stiffness_nm_per_rad"] = {
         run: [
             vars(stiffness(np.genfromtxt(file, delimiter=",", names=True), k, robot.gear_ratios[k])) for k in range(3)
@@ -142,7 +148,32 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
     return found
 
 
-def least_eigenvalue(robot: Robot, result: LogModel, poses: int = 2000) -> float:
-    """Of the consistent model's M(q) over random postures within the limits [kg m^2]."""
+def refinements(robot: Robot, fitted: Log, held: Log, start: LogModel) -> list[dict[str, Any]]:
+    """What refinement by simulation makes of a model, in loops of several bandwidths."""
+    arm, rows = log_arm(robot), []
+    for bandwidth in BANDWIDTHS_HZ:
+        one = refined(robot, fitted, start, SETTINGS, bandwidth)
+        path, own, out = (
+            log_errors(arm, point, log, SETTINGS)
+            for point, log in ((one.path, held), (one.consistent, fitted), (one.consistent, held))
+        )
+        base = start.base.with_values(one.consistent.phi[: len(start.base.names)])
+        rows.append(
+            {
+                "bandwidth_hz": bandwidth,
+                "converged": one.reason == "converged",
+                "cost": one.cost,
+                "in_sample_consistent": own.relative,
+                "held_out": path.relative,
+                "held_out_consistent": out.relative,
+                "per_axis": out.per_joint.tolist(),
+                "least_eigenvalue": least_eigenvalue(robot, base),
+            }
+        )
+    return rows
+
+
+def least_eigenvalue(robot: Robot, base: BaseParameters, poses: int = 2000) -> float:
+    """Of a model's M(q) over random postures within the limits [kg m^2]."""
     q = np.random.default_rng(1).uniform(robot.lower, robot.upper, (poses, robot.size))
-    return float(np.linalg.eigvalsh(ArmModel.of(robot).inertia_matrix(q, result.base))[:, 0].min())
+    return float(np.linalg.eigvalsh(ArmModel.of(robot).inertia_matrix(q, base))[:, 0].min())
