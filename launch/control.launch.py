@@ -2,7 +2,9 @@
 
 Then: `hardware/enable` switches torque on, parameters `trajectory` and `profile` of `executor` choose a motion,
 `executor/execute` runs it, `executor/cancel` brakes. With `start_hardware:=false command_output:=effort_controller` it
-drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`.
+drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`. With `contact:=report` or
+`contact:=stop` the node `external_torque` publishes what acts on the arm from outside, and `stop` brakes the arm when
+it is touched.
 """
 
 import os
@@ -11,7 +13,7 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
 from launch.conditions import IfCondition
 from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
-from launch.substitutions import LaunchConfiguration
+from launch.substitutions import LaunchConfiguration, NotEqualsSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
@@ -21,12 +23,16 @@ refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(_
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Arguments, bringup, executor."""
+    """Arguments, bringup, executor, contact."""
     bringup = os.path.join(HERE, "bringup.launch.py")
     names = ("robot", "mount", "trajectory", "profile", "controller", "model_file", "effort_topic")
     settings: dict[str, object] = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}
     settings["output"] = ParameterValue(LaunchConfiguration("command_output"), value_type=str)
     settings["use_sim_time"] = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
+    sensing: dict[str, object] = {
+        name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "model_file")
+    }
+    sensing["policy"] = ParameterValue(LaunchConfiguration("contact"), value_type=str)
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
@@ -42,6 +48,12 @@ def generate_launch_description() -> LaunchDescription:
                 description="ff_pd, gravity_compensation or computed_torque; the last two need a model.",
             ),
             DeclareLaunchArgument("model_file", default_value="", description="model.yaml of an accepted model."),
+            DeclareLaunchArgument(
+                "contact",
+                default_value="",
+                choices=["", "report", "stop"],
+                description="report or stop: also start external_torque, which needs model_file; empty: do not.",
+            ),
             DeclareLaunchArgument(
                 "command_output",
                 default_value="joint_commands",
@@ -70,6 +82,16 @@ def generate_launch_description() -> LaunchDescription:
                 parameters=[settings],
                 additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
                 output="screen",
+            ),
+            Node(
+                package="dynid",
+                executable="external_torque_node",
+                name="external_torque",
+                namespace=LaunchConfiguration("namespace"),
+                parameters=[sensing],
+                additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
+                output="screen",
+                condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("contact"), "")),
             ),
         ]
     )

@@ -111,13 +111,14 @@ def swinging(theta: FloatArray, seed: int) -> Log:
 
 
 def test_refinement_by_simulation_mends_a_wrong_model() -> None:
+    """Masses, inertias and viscous friction are wrong; the spring and Coulomb friction, which stay, are right."""
     model, springs = arm("kr300"), log_arm(ROBOT)
     phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard)).values
-    rubbing = np.array([name.startswith(("FV", "FC")) for name in model.names])
-    theta = np.append(np.where(rubbing, 40.0, phi), 1e4)
-    fitted, held = (swinging(theta, seed) for seed in (1, 2))
+    viscous, coulomb = (np.array([name.startswith(kind) for name in model.names]) for kind in ("FV", "FC"))
+    true = np.where(viscous | coulomb, 40.0, phi)
+    fitted, held = (swinging(np.append(true, 1e4), seed) for seed in (1, 2))
     start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=springs)
-    wrong = Point(np.append(np.where(rubbing, 40.0, 1.1 * phi), 1e4), np.tile(START, (6, 1)))
+    wrong = Point(np.append(np.where(coulomb, 40.0, 1.1 * true), 1e4), np.tile(START, (6, 1)))
     before = log_errors(springs, wrong, held, SETTINGS).relative
     found = refined(ROBOT, fitted, replace(start, point=wrong), SETTINGS, 3.0)
     assert found.reason == "converged" and found.cost < 0.01
@@ -129,12 +130,16 @@ def test_refinement_by_simulation_mends_a_wrong_model() -> None:
 
 
 @with_data
-def test_what_refinement_changes_depends_on_the_loop() -> None:
-    """On ten seconds the refined models are no nearer to the other run in every loop: docs/logs.md says so."""
-    fitted, held = (run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB")
-    start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=log_arm(ROBOT), known=dict.fromkeys(KNOWN, NONE))
-    rows = refinements(ROBOT, fitted, held, start)
-    own = log_errors(log_arm(ROBOT), start.point, held, SETTINGS).relative
-    assert all(row["cost"] < 1.0 for row in rows)
-    assert all(abs(row["held_out_consistent"] / own - 1.0) < 0.2 for row in rows)
-    assert all(row["least_eigenvalue"] > 1.0 for row in rows)
+def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None:
+    """It lowers its own cost in every loop, and the held-out error in some only: docs/logs.md says so."""
+    runs = [run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB"]
+    better = []
+    for fitted, held in (runs, runs[::-1]):
+        known = dict.fromkeys(KNOWN, NONE)
+        start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=log_arm(ROBOT), known=known)
+        rows = refinements(ROBOT, fitted, held, start)
+        own = log_errors(log_arm(ROBOT), start.point, held, SETTINGS, start.fit.delay_s).relative
+        assert all(row["reason"] in ("converged", "iteration_limit") and row["cost"] < 1.0 for row in rows)
+        assert all(row["least_eigenvalue"] > 1.0 for row in rows)
+        better += [row["held_out_consistent"] < own for row in rows]
+    assert any(better) and not all(better)

@@ -222,3 +222,22 @@ def test_an_argument_that_there_is_not_is_named(path: Path, monkeypatch: pytest.
 def test_every_launch_file_looks_at_its_arguments_first() -> None:
     first = re.compile(r"return LaunchDescription\(\s*\[\s*OpaqueFunction\(function=refuse_unknown_arguments\)")
     assert [path.name for path in FILES if not first.search(path.read_text("utf-8"))] == []
+
+
+def test_contact_is_sensed_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    sources = pytest.importorskip("launch.launch_description_sources")
+    monkeypatch.setattr("sys.argv", ["ros2"])
+    path = ROOT / "launch" / "control.launch.py"
+    entities = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(launch.LaunchContext()).entities
+    (node,) = (one for one in entities if getattr(one, "node_executable", "") == "external_torque_node")
+    (argument,) = (one for one in entities if getattr(one, "name", "") == "contact")
+    for text, started in (("", False), ("report", True), ("stop", True)):
+        context = launch.LaunchContext()
+        context.launch_configurations["contact"] = text
+        argument.execute(context)
+        assert node.condition.evaluate(context) == started
+    context.launch_configurations["contact"] = "stops"
+    with pytest.raises(RuntimeError, match="contact"):
+        argument.execute(context)

@@ -94,7 +94,7 @@ def kr300(
     folder: Annotated[Path, typer.Argument(help="Folder with kr300_A.csv.gz and kr300_B.csv.gz.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Identify a real KUKA KR300 from one public run and judge it on the other, with and without spring."""
+    """Identify a real KUKA KR300 from one public run, judge it on the other; with spring, and refined by simulation."""
     from benchmarks.logs.kr300 import report
     from dynid.robot import load_robot
 
@@ -118,14 +118,17 @@ def kr300(
             table.add_row(row["structure"], *(f"{one:.3f}" for one in errors), axes, f"{row['least_eigenvalue']:.3g}")
         stdout().print(table)
         table = Table(
-            *("loop [Hz]", "cost over the start's", "held out", "consistent, held out", "smallest eigenvalue"),
+            *("loop [Hz]", "ended", "cost over the start's", "held out", "consistent, held out", "smallest eigenvalue"),
             title=f"{way}, spring, refined by simulation",
             title_justify="left",
         )
         for row in found[f"{way}, refined"]:
             errors = (row["cost"], row["held_out"], row["held_out_consistent"])
             table.add_row(
-                f"{row['bandwidth_hz']:g}", *(f"{one:.3f}" for one in errors), f"{row['least_eigenvalue']:.3g}"
+                f"{row['bandwidth_hz']:g}",
+                row["reason"],
+                *(f"{one:.3f}" for one in errors),
+                f"{row['least_eigenvalue']:.3g}",
             )
         stdout().print(table)
     table = Table("run", "axis", "stiffness [MN m/rad]", "deviation", "twist explained", title_justify="left")

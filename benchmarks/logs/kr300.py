@@ -119,7 +119,7 @@ def stiffness(run: Any, axis: int, ratio: float, blocks: int = 10) -> Stiffness:
 
 
 def report(robot: Robot, folder: Path) -> dict[str, Any]:
-    """All figures of both runs in a folder: structures by held-out error, both ways, and stiffness of axes 1 to 3."""
+    """All figures of both runs in a folder, both ways: structures and refinements by held-out error; stiffness."""
     files = {run: folder / f"kr300_{run}.csv.gz" for run in "AB"}
     logs = {run: run_of(robot, file) for run, file in files.items()}
     found: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def refinements(robot: Robot, fitted: Log, held: Log, start: LogModel) -> list[d
         rows.append(
             {
                 "bandwidth_hz": bandwidth,
-                "converged": one.reason == "converged",
+                "reason": one.reason,
                 "cost": one.cost,
                 "in_sample_consistent": own.relative,
                 "held_out": path.relative,

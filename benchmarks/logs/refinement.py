@@ -6,16 +6,20 @@ torque, less friction and springs, and a loop of our own on top holds it near th
     M(q) ddq + h(q, dq) + F_v dq = tau_log - tau_friction - tau_spring + K_p (q_log - q) + K_v (dq_log - dq)
 
 A model that is right needs no help of that loop, so its torque is what is minimised (closed-loop input error, paper
-eq. 9). The regressor's noise cannot bias this as it biases least squares: states are the simulation's own. The loop's
-bandwidth says up to which frequency the model must explain the torque.
+eq. 9). The links' regressor is that of simulated states: noise of accelerations enters through the loop alone. Friction
+and springs stay as they were found, on the logged motion. The loop's bandwidth says up to which frequency the model
+must explain the torque.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky
 
-from benchmarks.closed_loop.clie import ClieOptions, refine
+from benchmarks.closed_loop.clie import ClieOptions, refine_loop
 from benchmarks.closed_loop.loop_data import ClosedLoopData
+from benchmarks.closed_loop.simulation import ClosedLoop
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError
 from dynid.identification.feasibility.consistent import consistent_projection
@@ -30,19 +34,21 @@ from dynid.robot import FloatArray, Robot
 
 CYCLE_S, SAMPLE_S = 0.001, 0.02
 EDGE_S = 0.5  # at both ends: the loop starts, the splines end
+EPS_KG_M2 = 1e-4  # smallest eigenvalue of M(q) on the path
+STRIDE = 2  # cycles per step of the Jacobian
 VELOCITY_FILTER_CYCLES = 0.25
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """A refinement.
+    """A refinement; friction and springs are those of the start.
 
     Attributes:
         bandwidth_hz: of the loop.
         reason: why it ended.
         cost: sum of squares over that of the start.
-        path: base parameters, friction and springs; M(q) is positive definite on the path.
-        consistent: the same within the robot's physical bounds.
+        path: parameters that keep M(q) positive definite on the path.
+        consistent: those within the robot's physical bounds that cost least, by the quadratic model of the cost there.
     """
 
     bandwidth_hz: float
@@ -65,64 +71,94 @@ def refined(robot: Robot, log: Log, start: LogModel, settings: RowSettings, band
         DataError: the log has no torques.
         InfeasibleError: the loop cannot be simulated, or no model is consistent.
     """
-    whole = ArmModel.of(robot)
-    core = ArmModel.of(robot, structure=robot.file.structure.model_copy(update={"coulomb_friction": False}))
+    mount = start.model.mount
+    whole = ArmModel.of(robot, mount=mount)
+    viscous = robot.file.structure.model_copy(update={"coulomb_friction": False})
+    core = ArmModel.of(robot, mount=mount, structure=viscous)
     columns = np.array([whole.names.index(name) for name in core.names])
-    phi0, unit = start.point.phi[: len(whole.names)], float(robot.torque_limits.max())
-    data, law = _loop(log_arm(robot), core, columns, log, start.point, settings, bandwidth_hz, unit)
-    begin = BaseParameters(core.names, phi0[columns] / unit)
-    found = refine(core, law, data, begin, ClieOptions(coarse_stride=4, fine_stride=2))
+    phi0, rest = np.split(start.point.phi, [len(whole.names)])
+    # the law's gains have bounds that a large arm's would leave: torques are in units of its largest torque
+    unit = float(robot.torque_limits.max())
+    motion = _Motion.of(log_arm(robot, mount), core, columns, log, start)
+    law = motion.law(bandwidth_hz, unit)
+    loop = ClosedLoop(core, law, motion.data(law, settings, unit))
+    options = ClieOptions(coarse_stride=STRIDE, fine_stride=STRIDE, eps=EPS_KG_M2 / unit)
+    found = refine_loop(loop, BaseParameters(core.names, phi0[columns] / unit), options)
     path = phi0.copy()
     path[columns] = unit * found.base.values
-    metric = start.fit.metric(len(whole.names))
-    bounded = consistent_projection(whole, BaseParameters(whole.names, path), robot.file.physical_bounds, metric=metric)
-    points = (start.fit.given(path), start.fit.given(bounded.base.values))
+    J = loop.weighted(loop.jacobian(found.simulation, found.base, STRIDE))
+    hessian = np.einsum("kip,kiq->pq", J, J)
+    # Coulomb friction is no part of the loop: a weight above all others keeps it where it is
+    metric = np.diag(np.full(len(path), np.sqrt(np.diag(hessian).max())))
+    metric[np.ix_(columns, columns)] = cholesky(hessian)
+    bounds = robot.file.physical_bounds
+    bounded = consistent_projection(whole, BaseParameters(whole.names, path), bounds, metric=metric)
+    points = (Point(np.append(phi, rest), start.point.friction) for phi in (path, bounded.base.values))
     return Refined(bandwidth_hz, found.reason, found.cost / found.start_cost, *points)
 
 
-def _loop(
-    arm: ArmModel,
-    core: ArmModel,
-    columns: FloatArray,
-    log: Log,
-    point: Point,
-    settings: RowSettings,
-    bandwidth_hz: float,
-    unit: float,
-) -> tuple[ClosedLoopData, ControllerSettings]:
-    """What the loop is simulated with, and its law; torques in units of so many N m, masses in as many kg."""
-    if log.tau is None:
-        raise DataError(f"{log.name} holds no torques; a model cannot be refined from positions alone")
-    motion, torques = curves_through(log.time, log.q), curves_through(log.time, log.tau)
-    time = np.arange(motion.begin, motion.end, CYCLE_S)
-    q, dq, ddq = motion.states(time)
-    links = core.regressor(q, dq, ddq) @ point.phi[columns]
-    beside = Stretch.of(arm, (q, dq, ddq)).torques(point)[1].tm - links  # friction and springs
-    M = core.inertia_matrix(q[::25], BaseParameters(core.names, point.phi[columns]))
-    inertia = np.median(np.einsum("kii->ki", M), axis=0) / unit
-    omega = 2.0 * np.pi * bandwidth_hz
-    law = ControllerSettings(
-        schema_version=1,
-        proportional_gain_1_s2=(omega**2,) * core.axes,
-        velocity_gain_1_s=(2.0 * omega,) * core.axes,
-        inertia_kg_m2=tuple(inertia.tolist()),
-        damping_nm_s_rad=(0.0,) * core.axes,
-        pseudo_differentiation_s=VELOCITY_FILTER_CYCLES * CYCLE_S,
-    )
-    feedforward = inertia * ddq  # the law's own, which is no part of the help that the model needs
-    chosen = np.arange(round(EDGE_S / CYCLE_S), len(time) - round(EDGE_S / CYCLE_S), round(SAMPLE_S / CYCLE_S))
-    tau = torques.states(time)[0]
-    size = np.sqrt(np.mean(tau**2, axis=0))
-    data = ClosedLoopData(
-        q_ref=q,
-        dq_ref=dq,
-        ddq_ref=ddq,
-        sample_times=(time - time[0])[chosen],
-        tau=feedforward[chosen],
-        initial_state=np.stack([q[0], dq[0]]),
-        cycle_s=CYCLE_S,
-        external=(tau - beside) / unit - feedforward,
-        weights=(np.abs(dq[chosen]) > settings.slow_rad_s) * size.max() / size,
-        delay_cycles=0,
-    )
-    return data, law
+@dataclass(frozen=True, eq=False)
+class _Motion:
+    """The logged motion on the loop's grid.
+
+    Attributes:
+        time: (K,) [s].
+        q, dq, ddq: (K, n).
+        tau: logged torques, (K, n) [N m].
+        beside: the part of them that friction and springs take, (K, n) [N m].
+        inertia: of every joint, (n,) [kg m^2].
+    """
+
+    time: FloatArray
+    q: FloatArray
+    dq: FloatArray
+    ddq: FloatArray
+    tau: FloatArray
+    beside: FloatArray
+    inertia: FloatArray
+
+    @classmethod
+    def of(cls, arm: ArmModel, core: ArmModel, columns: NDArray[np.int64], log: Log, start: LogModel) -> "_Motion":
+        """Of a log whose torques are late by what the start has found; `columns` are the core's among the arm's."""
+        if log.tau is None:
+            raise DataError(f"{log.name} holds no torques; a model cannot be refined from positions alone")
+        motion, torques, late = curves_through(log.time, log.q), curves_through(log.time, log.tau), start.fit.delay_s
+        begin, end = max(motion.begin, torques.begin - late), min(motion.end, torques.end - late)
+        time = np.arange(begin, end, CYCLE_S)
+        q, dq, ddq = motion.states(time)
+        phi = start.point.phi[columns]
+        beside = Stretch.of(arm, (q, dq, ddq)).torques(start.point)[1].tm - core.regressor(q, dq, ddq) @ phi
+        M = core.inertia_matrix(q[:: round(SAMPLE_S / CYCLE_S)], BaseParameters(core.names, phi))
+        inertia = np.median(np.einsum("kii->ki", M), axis=0)
+        return cls(time, q, dq, ddq, torques.states(time + late)[0], beside, inertia)
+
+    def law(self, bandwidth_hz: float, unit: float) -> ControllerSettings:
+        """The loop's own law; its torques are in units of so many N m."""
+        omega, n = 2.0 * np.pi * bandwidth_hz, len(self.inertia)
+        return ControllerSettings(
+            schema_version=1,
+            proportional_gain_1_s2=(omega**2,) * n,
+            velocity_gain_1_s=(2.0 * omega,) * n,
+            inertia_kg_m2=tuple((self.inertia / unit).tolist()),
+            damping_nm_s_rad=(0.0,) * n,
+            pseudo_differentiation_s=VELOCITY_FILTER_CYCLES * CYCLE_S,
+        )
+
+    def data(self, law: ControllerSettings, settings: RowSettings, unit: float) -> ClosedLoopData:
+        """What the loop is simulated with."""
+        feedforward = np.array(law.inertia_kg_m2) * self.ddq  # the law's own, which is no help
+        edge = round(EDGE_S / CYCLE_S)
+        chosen = np.arange(edge, len(self.time) - edge, round(SAMPLE_S / CYCLE_S))
+        size = np.sqrt(np.mean(self.tau**2, axis=0))
+        return ClosedLoopData(
+            q_ref=self.q,
+            dq_ref=self.dq,
+            ddq_ref=self.ddq,
+            sample_times=(self.time - self.time[0])[chosen],
+            tau=feedforward[chosen],
+            initial_state=np.stack([self.q[0], self.dq[0]]),
+            cycle_s=CYCLE_S,
+            external=(self.tau - self.beside) / unit - feedforward,
+            weights=(np.abs(self.dq[chosen]) > settings.slow_rad_s) * size.max() / size,
+            delay_cycles=0,
+        )

@@ -38,13 +38,16 @@ def in_processes(
     Args:
         work: a function at the top level of a module; it and the items travel by pickle between our own processes.
         processes: None is one per core; 1 works in this process.
+
+    Raises:
+        DynidError: a process has ended with its piece.
     """
     count = min(processes or cores(), len(items))
     if count <= 1:
         yield from ((index, work(item)) for index, item in enumerate(items))
         return
     with _pool(count) as pool:
-        with _deaf_children():
+        with _deaf_children(), _named_if_broken():
             futures = {pool.submit(work, item): index for index, item in enumerate(items)}
         for future in as_completed(futures):
             yield futures[future], _result(future)
@@ -67,7 +70,7 @@ def process_map(processes: int | None = None) -> Iterator[Map]:
 
         def spread(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             def submit(item: Any) -> Any:
-                with _deaf_children():
+                with _deaf_children(), _named_if_broken():
                     return pool.submit(work, item)
 
             return in_order(submit, items, AHEAD * count)
@@ -91,10 +94,19 @@ def in_order(submit: Callable[[Any], Any], items: Iterable[Any], ahead: int) -> 
 
 
 def _result(future: Any) -> Any:
-    try:
+    with _named_if_broken():
         return future.result()
+
+
+@contextlib.contextmanager
+def _named_if_broken() -> Iterator[None]:
+    """What a broken pool raises, as one sentence."""
+    try:
+        yield
     except BrokenExecutor as error:
-        raise DynidError("a process that worked on a piece has ended, perhaps for lack of memory: use fewer") from error
+        raise DynidError(
+            "a process that worked on a piece has ended, perhaps for lack of memory: use fewer processes"
+        ) from error
 
 
 def watched(spread: Map, said: Callable[[str], None]) -> Map:

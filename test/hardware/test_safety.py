@@ -1,5 +1,7 @@
 """The guard alone: no bus, no clock."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -321,6 +323,24 @@ def test_a_joint_that_went_silent_before_it_is_braked_gets_the_whole_brake(
         guard.filter(STILL, 0.0, middle, dq, valid)
     unseen = guard.filter(STILL, 1.0, middle, dq, valid).current_a
     assert unseen[7] == pytest.approx(guard.filter(None, 0.0, middle, dq).current_a[7], rel=0.1)
+
+
+def test_what_is_known_of_a_joint_that_is_not_read_only_fades(guard: SafetyGuard, middle: np.ndarray) -> None:
+    """Whether others are read changes how fast, and never brings a brake back."""
+    some, none = np.array([True] * 7 + [False]), np.zeros(8, dtype=np.bool_)
+    guard.filter(None, 0.0, middle, np.ones(8))
+    brakes = [
+        abs(float(guard.filter(None, 0.0, middle, np.ones(8), none if cycle % 3 else some).current_a[7]))
+        for cycle in range(60)
+    ]
+    assert all(after < before for before, after in pairwise(brakes))
+
+
+@pytest.mark.parametrize(("reads", "setting"), [(7, "blind_brake_s"), (0, "blind_alone_s")])
+def test_a_brake_that_nobody_sees_is_short(guard: SafetyGuard, middle: np.ndarray, reads: int, setting: str) -> None:
+    valid = np.arange(8) < reads
+    first, *_, last = (guard.filter(None, 0.0, middle, np.ones(8), valid).current_a[7] for _ in range(11))
+    assert last / first == pytest.approx(np.exp(-0.010 / getattr(guard.settings, setting)), rel=0.1)
 
 
 def test_every_pair_outside_the_table_is_refused(robot: Robot) -> None:

@@ -18,7 +18,7 @@ from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.readers import FoundLog, Units, find_logs
 from dynid.identification.logs.spread import kept, spread_over
 from dynid.model.dynamics import ArmModel
-from dynid.parallel import in_order, process_map, watched
+from dynid.parallel import in_order, in_processes, process_map, watched
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.robot import load_robot
 
@@ -180,6 +180,16 @@ def test_results_come_in_order_and_few_are_under_way() -> None:
 def test_a_process_that_ends_is_named() -> None:
     with pytest.raises(DynidError, match="has ended"), process_map(2) as spread:
         list(spread(os._exit, [1]))
+    with pytest.raises(DynidError, match="use fewer processes"):
+        list(in_processes(os._exit, [1, 2], 2))
+
+
+def test_a_pool_that_broke_takes_no_more_work() -> None:
+    with process_map(2) as spread:
+        with pytest.raises(DynidError, match="has ended"):
+            list(spread(os._exit, [1]))
+        with pytest.raises(DynidError, match="has ended"):
+            list(spread(abs, [1]))
 
 
 def test_a_log_that_was_not_looked_into_cannot_be_kept(tmp_path: Path, logs: list[FoundLog]) -> None:

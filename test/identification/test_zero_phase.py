@@ -28,6 +28,22 @@ def test_columns_of_any_layout() -> None:
     np.testing.assert_allclose(filtered_both_ways(sections, thin), sosfiltfilt(sections, thin, axis=0), atol=1e-12)
 
 
+def test_signals_of_any_shape_and_kind() -> None:
+    sections, random = butter(4, 0.1, output="sos"), np.random.default_rng(2)
+    counts = random.integers(-50, 50, 300)
+    for values in (
+        random.standard_normal(300),
+        random.standard_normal((300, 3, 4)).swapaxes(1, 2),
+        random.standard_normal((4, 3, 300)).T,
+        counts,
+        counts.astype(np.float32),
+    ):
+        found = filtered_both_ways(sections, values)
+        assert found.dtype == np.float64
+        exact = np.asarray(values, dtype=np.float64)
+        np.testing.assert_allclose(found, sosfiltfilt(sections, exact, axis=0), atol=1e-11)
+
+
 def test_too_few_rows_are_refused() -> None:
     sections = butter(4, 0.1, output="sos")
     assert len(filtered_both_ways(sections, np.ones((16, 2)))) == 16

@@ -80,7 +80,7 @@ class SafetyGuard:
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
         self._commanded, self._idle_s = False, 0.0
-        self._unseen_s, self._unseen = np.zeros(self._size), False
+        self._braked, self._unseen = np.zeros(self._size), False  # exponent of what is left of a velocity
 
     @property
     def torque_needed(self) -> bool:
@@ -231,13 +231,14 @@ class SafetyGuard:
         """The velocities, (n,); where one was not read, what the brake has left of the last one, as far as is known."""
         if valid is None or np.count_nonzero(valid) == self._size:
             if self._unseen:
-                self._unseen_s[:], self._unseen = 0.0, False
+                self._braked[:], self._unseen = 0.0, False
             return dq
         self._unseen = True
-        self._unseen_s = np.where(valid, 0.0, self._unseen_s + step_s * self._holding)  # no brake before
         # where nobody is seen, cycles are long, and what brakes lasts for all of each
         lasts_s = self.settings.blind_brake_s if valid.any() else self.settings.blind_alone_s
-        return np.where(valid, dq, dq * np.exp(-self._unseen_s / lasts_s))
+        passed = step_s / lasts_s if self._holding else 0.0  # no brake before
+        self._braked = np.where(valid, 0.0, self._braked + passed)
+        return np.where(valid, dq, dq * np.exp(-self._braked))
 
     def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
         """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""

@@ -41,7 +41,7 @@ class SafetySettings(Strict):
         capture_s: see there.
         blind_brake_s: the velocity of a joint that is not read any more counts as falling with this time constant.
         blind_alone_s: the same where no joint is read. What brakes then lasts for long cycles and may meet a small
-            inertia: for longer than this, it drove joints the other way (CRANE-X7, `test_faults.py`).
+            inertia: with `blind_brake_s` it drove joints the other way (CRANE-X7, docs/faults.md).
         blind_travel_s: at its last velocity, a joint that is not read any more goes on for about so long.
         hold_s: a stop that nobody asked for holds for so long before it lets the arm down.
         lower_s: time in which the holding current fades to nothing; the damping stays.

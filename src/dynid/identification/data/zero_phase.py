@@ -27,7 +27,7 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
         raise DataError(f"{len(values)} rows are too few for the low-pass, expected more than {edge}: record longer")
     before = 2.0 * values[:1] - values[edge:0:-1]
     after = 2.0 * values[-1:] - values[-2 : -edge - 2 : -1]
-    padded = np.concatenate([before, values, after])
+    padded = np.ascontiguousarray(np.concatenate([before, values, after]), dtype=np.float64)
     begin = sosfilt_zi(sections)
     columns = padded.reshape(len(padded), -1)  # the same memory
     _filter(sections, begin, columns)

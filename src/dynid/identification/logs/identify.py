@@ -227,10 +227,10 @@ def identify_logs(
         DataError: no torques were logged, joints are not the robot's, or a joint hardly moves.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
-    few = len(logs) < GROUPS  # for memory they are
-    held = [_log(one) for one in (logs if few else logs[:DELAY_LOGS])]
-    first = held[:DELAY_LOGS]
-    for log in first:
+    few = len(logs) < GROUPS  # so all of them are kept in memory
+    read = [_log(one) for one in (logs if few else logs[:DELAY_LOGS])]
+    first = read[:DELAY_LOGS]
+    for log in read:
         if log.tau is None:
             raise DataError(
                 f"{log.name} holds no torques or currents; a model cannot be identified from positions alone"
@@ -244,7 +244,7 @@ def identify_logs(
     delay = torque_delay(model, first, chosen)
     readings: list[Reading] = list(logs)
     if few:
-        readings = [piece for one in held for piece in cut(one, -(-GROUPS // len(held)))]
+        readings = [piece for one in read for piece in cut(one, -(-GROUPS // len(read)))]
     in_memory = [one for one in readings if isinstance(one, Log)]
     if mapper is map and sum(float(one.time[-1] - one.time[0]) for one in in_memory) < KEPT_S:
         readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]
