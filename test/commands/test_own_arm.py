@@ -1,6 +1,7 @@
 """From a URDF that nobody has seen to an accepted model, by the documented commands alone."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from random_arm import random_arm
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import ConfigurationError, DataError, OutputExistsError, SafetyError
+from dynid.errors import ConfigurationError, DataError, InputNotFoundError, OutputExistsError, SafetyError
+from dynid.identification.settings import load_identification
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.recording.csv_mapping import load_mapping
@@ -88,17 +90,74 @@ def test_drives_that_cannot_hold_the_arm_get_no_motions(tmp_path: Path) -> None:
 
 
 def test_motions_follow_once_the_questions_are_answered(tmp_path: Path) -> None:
-    """A URDF without effort limits leaves nothing to draft motions from; `robot motions` does when they are there."""
+    """Masses without a body leave nothing to draft motions from; `robot motions` does when the file is there."""
     text = random_arm(1)
-    limit = text.index('effort="')
-    arm, said = drafted(tmp_path, text[:limit] + 'effort="0' + text[text.index('" velocity', limit) :])
-    assert "neither torque_limit_nm nor current_limit_a" in said["motions"]
+    (tmp_path / "whole").mkdir()
+    whole, _ = drafted(tmp_path / "whole", text)
+    bare = re.sub(r"<inertial>.*?</inertial>", "", re.sub(r'effort="[^"]*"', 'effort="0"', text), count=1)
+    arm, said = drafted(tmp_path, bare)
+    assert "belongs to no body" in said["motions"]
     assert not (arm / "excitation.yaml").exists()
+    (arm / "models").mkdir()
+    (arm / "models" / "nominal.yaml").write_bytes((whole / "models" / "nominal.yaml").read_bytes())
+    with pytest.raises(ConfigurationError, match="torque_limit_nm"):
+        dynid("robot", "motions", arm)
     content = yaml.safe_load((arm / "robot.yaml").read_text())
-    content["joints"][0]["torque_limit_nm"] = float(text[limit + 8 :].split('"')[0])
+    for joint, own in zip(content["joints"], yaml.safe_load((whole / "robot.yaml").read_text())["joints"], strict=True):
+        joint["torque_limit_nm"] = own["torque_limit_nm"]
     (arm / "robot.yaml").write_text(yaml.safe_dump(content))
     assert set(MOTIONS) <= dynid("robot", "motions", arm)["duration_s"].keys()
     assert (arm / "controller.yaml").is_file()
+
+
+def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
+    """Torques are judged by their limits: with 1e6 N m every torque looks as if it had a wrong unit."""
+    text = random_arm(1)
+    stated = [float(one) for one in re.findall(r'effort="([^"]*)"', text)]
+    arm, said = drafted(tmp_path, re.sub(r'effort="[^"]*"', 'effort="1e6"', text))
+    assert said["motions"] == "drafted"
+    proposed = [joint["torque_limit_nm"] for joint in yaml.safe_load((arm / "robot.yaml").read_text())["joints"]]
+    assert all(0.1 < after / before < 10.0 for before, after in zip(stated, proposed, strict=True))
+    asked = [said["questions"][f"joints.joint_{j}.torque_limit_nm"] for j in range(len(stated))]
+    assert all("1e+06" in question and "placeholder" in question for question in asked)
+    (tmp_path / "none").mkdir()
+    other, said = drafted(tmp_path / "none", re.sub(r'effort="[^"]*"', 'effort="0"', text))
+    assert said["motions"] == "drafted" and "has no effort limit" in said["questions"]["joints.joint_0.torque_limit_nm"]
+    same = [joint["torque_limit_nm"] for joint in yaml.safe_load((other / "robot.yaml").read_text())["joints"]]
+    assert same == proposed
+    (tmp_path / "as stated").mkdir()
+    _, plain = drafted(tmp_path / "as stated", text)
+    assert not any("placeholder" in question for question in plain["questions"].values())
+
+
+def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
+    text, found = random_arm(1), []
+    for name, share in (("large", 1.0), ("small", 0.01)):
+        (tmp_path / name).mkdir()
+        lighter = re.sub(
+            r'(mass value|i[xyz][xyz])="([^"]*)"', lambda one, by=share: f'{one[1]}="{float(one[2]) * by:.9g}"', text
+        )
+        arm, _ = drafted(tmp_path / name, lighter)
+        found.append(load_identification(load_robot(arm)).acceptance.lambda_min_kg_m2)
+    assert 5e-5 < found[0] <= 1e-4 and found[1] == pytest.approx(0.01 * found[0], rel=0.01)
+
+
+def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
+    text, found = random_arm(4, odd=True), {}
+    for name, options in (("out", ()), ("named", ("--decoupled", "finger")), ("tip", ("--tip", "left"))):
+        (tmp_path / name).mkdir()
+        found[name] = drafted(tmp_path / name, text, *options)[1]
+    assert "finger" not in (*found["out"]["chain"], *found["out"]["decoupled"])
+    assert "finger for fingers with too short a stroke" in found["out"]["questions"]["joints"]
+    assert found["named"]["decoupled"] == ["finger"] and found["tip"]["chain"][-1] == "finger"
+    assert found["named"]["chain"] == found["out"]["chain"] == found["tip"]["chain"][:-1]
+
+
+def test_a_urdf_without_masses_says_what_is_missing(tmp_path: Path) -> None:
+    arm, said = drafted(tmp_path, re.sub(r"<inertial>.*?</inertial>", "", random_arm(1)))
+    assert "belongs to no body" in said["motions"] and "nominal.yaml" in said["motions"]
+    with pytest.raises(InputNotFoundError, match="robot motions"):
+        dynid("simulate", MOTIONS[0], "--robot", arm, "--out", tmp_path / "runs")
 
 
 def test_angles_that_are_exact_but_for_their_last_digit_are(tmp_path: Path) -> None:

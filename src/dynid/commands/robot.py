@@ -37,7 +37,7 @@ def new(
     refuse_existing(folder)
     draft = draft_robot(name, urdf, tip, decoupled or (), total_mass)
     write_draft(draft, urdf, folder)
-    missing = _drafted_motions(folder)
+    missing = _drafted_motions(folder, draft.nominal)
     if as_json:
         found = {
             "folder": str(folder),
@@ -49,19 +49,22 @@ def new(
         return
     counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled"
     say(f"{folder / 'robot.yaml'}: {counted}")
-    if isinstance(draft.nominal, str):
-        say(f"no models/nominal.yaml: {draft.nominal}")
     _print_questions(draft.questions)
     if missing:
         say(f"no excitation.yaml: {escape(missing)}; then run: dynid robot motions {folder}")
     say(f"answer the questions, then run: dynid robot check {folder}")
 
 
-def _drafted_motions(folder: Path) -> str:
-    """Motions and gains beside a new robot.yaml; why there are none, '' if there are."""
+def _drafted_motions(folder: Path, nominal: object) -> str:
+    """Motions and gains beside a new robot.yaml; why there are none, '' if there are.
+
+    `nominal` are standard parameters, or says why there are none.
+    """
     from dynid.control.motion_draft import write_motions
     from dynid.robot import load_robot
 
+    if isinstance(nominal, str):
+        return f"{nominal}, so there is no {folder / 'models' / 'nominal.yaml'} to predict torques with: write it"
     try:
         write_motions(load_robot(folder), folder)
     except DynidError as error:

@@ -30,6 +30,9 @@ SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or 
 BRISK = 5.0  # rad/s^2 or m/s^2
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
 ENDLESS_RAD = 100.0  # limits beyond this are none
+FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
+LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], and of the least that the URDF's has
+PLACEHOLDER, HEADROOM = 100.0, 4.0  # times what a joint needs: a limit that nobody has looked up; what is proposed
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
@@ -40,8 +43,8 @@ IDENTIFICATION = """\
 schema_version: 1
 estimator: wls
 sampling_interval_s: 0.02
-filter: {order: 4, cutoff_of_nyquist: 0.8, maximum_cutoff_hz: 10.0, state_cutoff_ratio: 1.5, settling_periods: 3.0}
-acceptance: {lambda_min_kg_m2: 1.0e-4, fresh_poses: 20000, relative_torque_error: 0.2, condition_number: 10000}
+filter: {{order: 4, cutoff_of_nyquist: 0.8, maximum_cutoff_hz: 10.0, state_cutoff_ratio: 1.5, settling_periods: 3.0}}
+acceptance: {{lambda_min_kg_m2: {least:g}, fresh_poses: 20000, relative_torque_error: 0.2, condition_number: 10000}}
 """
 
 
@@ -50,6 +53,7 @@ class Draft:
     """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out.
 
     `nominal` holds the URDF's inertials; where they are no set of standard parameters it says why, in words.
+    `lambda_min` is what the smallest eigenvalue of M(q) must reach [kg m^2; kg].
     """
 
     content: dict[str, Any]
@@ -57,6 +61,7 @@ class Draft:
     decoupled: tuple[str, ...]
     left_out: tuple[str, ...]
     nominal: StandardFile | str
+    lambda_min: float = LAMBDA_MIN
 
     @property
     def questions(self) -> dict[str, str]:
@@ -95,6 +100,24 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
     names = {joint.name for joint in chain}
     beyond = [j for j in movable if j not in chain and names <= {up.name for up in tree.path_to(j.parent)}]
     return chain, beyond if tip is None else [joint for joint in beyond if joint.name in apart]
+
+
+def _without_fingers(
+    chain: list[UrdfJoint], beyond: list[UrdfJoint], apart: Collection[str]
+) -> tuple[list[UrdfJoint], list[UrdfJoint], tuple[str, ...]]:
+    """Chain and joints beyond it without fingers of a gripper, and their names; those that stand `apart` are kept.
+
+    A finger has too short a stroke to show anything of its drive, so it would only make every model be refused.
+    """
+
+    def is_finger(joint: UrdfJoint) -> bool:
+        stroke = (joint.upper or 0.0) - (joint.lower or 0.0)
+        return joint.kind == "prismatic" and 0.0 < stroke < FINGER_M and joint.name not in apart
+
+    kept, fingers = list(chain), [joint.name for joint in beyond if is_finger(joint)]
+    while len(kept) > 1 and is_finger(kept[-1]):
+        fingers.insert(0, kept.pop().name)
+    return kept, [joint for joint in beyond if joint.name not in fingers], tuple(fingers)
 
 
 def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> list[UrdfJoint]:
@@ -223,6 +246,35 @@ def _drives(
     ]
 
 
+def _propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
+    """Torque limits that are missing, or far beyond what joints need, (n,) [N m; N], as proposals with a question.
+
+    Torques are judged by their limit: with 1000 N m of a small arm, every torque looks as if it had a wrong unit.
+    """
+    for row, torque in zip(rows, need.tolist(), strict=True):
+        stated = row.get("torque_limit_nm")
+        if stated is not None and stated <= PLACEHOLDER * torque:
+            continue
+        row["torque_limit_nm"] = _figures(HEADROOM * torque)
+        why = "has no effort limit"
+        if stated is not None:
+            why = (
+                f"has an effort limit of {stated:g}, {stated / torque:.0f} times what a motion of this arm needs: "
+                "it may be a placeholder"
+            )
+        questions[f"joints.{row['name']}.torque_limit_nm"] = (
+            f"the URDF {why}. Proposed: {row['torque_limit_nm']:g}. What does the drive reach at the joint? Or give "
+            "current_limit_a and torque_constant_nm_per_a"
+        )
+
+
+def _lambda_min(chain: SerialChain, poses: FloatArray) -> float:
+    """What M(q) must keep: small arms have less than others, even without rotors."""
+    data = chain.model.createData()
+    least = min(np.linalg.eigvalsh(pinocchio.crba(chain.model, data, q[: chain.size]), UPLO="U")[0] for q in poses)
+    return min(LAMBDA_MIN, _figures(EIGENVALUE_SHARE * float(least)))
+
+
 def _speed(row: dict[str, Any]) -> float:
     return float(row.get("velocity_limit_rad_s") or row["velocity_limit_m_s"])
 
@@ -285,13 +337,16 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
         raise ConfigurationError(f"the robot's name is '{name}'; expected a word without slashes, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))
     joints, beyond = _axes(tree, tip, decoupled)
+    fingers: tuple[str, ...] = ()
+    if tip is None:
+        joints, beyond, fingers = _without_fingers(joints, beyond, decoupled)
     chain = tuple(joint.name for joint in joints)
     serial = SerialChain.of_file(urdf, chain)
     taken = {joint.name for joint in (*joints, *beyond)}
     left_out = tuple(joint.name for joint in tree.joints if joint.kind != "fixed" and joint.name not in taken)
     hand = tuple(joint.name for joint in beyond)
     questions = {
-        "joints": _joints_question(chain, hand, left_out),
+        "joints": _joints_question(chain, hand, left_out, fingers),
         "mounts_gravity_m_s2": f"does gravity point along -z of {tree.root}? Give one line per mount.",
         "structure": "which terms: products of inertia, rotors, viscous and Coulomb friction, offset, Stribeck? A URDF "
         "does not describe drives.",
@@ -304,6 +359,9 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     rows += [_joint_row(joint, "decoupled", questions) for joint in beyond]
     poses, loads = _loads(serial, rows)
     need, drives = _drives(serial, rows, loads, poses)
+    light = any(inertia.mass <= TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:])
+    if not light:
+        _propose_limits(rows, need, questions)
     questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
     content = {
         "schema_version": 1,
@@ -336,15 +394,25 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
         "undecided": questions,
     }
     RobotFile.model_validate(content)
-    return Draft(content, chain, hand, left_out, _nominal(name, urdf, serial, drives))
+    nominal = _nominal(name, urdf, serial, drives)
+    return Draft(
+        content, chain, hand, left_out, nominal, LAMBDA_MIN if isinstance(nominal, str) else _lambda_min(serial, poses)
+    )
 
 
-def _joints_question(chain: tuple[str, ...], decoupled: tuple[str, ...], left_out: tuple[str, ...]) -> str:
+def _joints_question(
+    chain: tuple[str, ...], decoupled: tuple[str, ...], left_out: tuple[str, ...], fingers: tuple[str, ...]
+) -> str:
     parts = [f"the chain is taken as {', '.join(chain)}"]
     if decoupled:
         parts.append(f"{', '.join(decoupled)} as decoupled (rotor inertia and friction only)")
     if left_out:
         parts.append(f"{', '.join(left_out)} as fixed at zero")
+    if fingers:
+        parts.append(
+            f"{', '.join(fingers)} for fingers with too short a stroke to show their drives (--decoupled or --tip "
+            "takes them in)"
+        )
     return f"{'; '.join(parts)}. Is this correct?"
 
 
@@ -362,6 +430,6 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
     with whole_folder(folder) as work:
         write_whole(work / f"{name}.urdf", text)
         write_whole(work / "robot.yaml", HEAD.format(urdf=urdf.name, name=folder) + body)
-        write_whole(work / "identification.yaml", IDENTIFICATION)
+        write_whole(work / "identification.yaml", IDENTIFICATION.format(least=draft.lambda_min))
         if not isinstance(draft.nominal, str):
             save_standard(work / "models" / "nominal.yaml", draft.nominal)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.errors import ConfigurationError, InputNotFoundError, UnknownNameError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory import excitation_schema as schema
@@ -149,4 +149,7 @@ def load_excitation(robot: Robot, path: Path | None = None) -> Excitation:
         InputNotFoundError: no such file.
         ConfigurationError: not valid, or not for this robot's number of axes.
     """
-    return Excitation(load_validated(path or robot.folder / "excitation.yaml", schema.ExcitationFile), robot)
+    own = robot.folder / "excitation.yaml"
+    if path is None and not own.exists():
+        raise InputNotFoundError(f"no such file: {own}; `dynid robot motions {robot.folder}` drafts it")
+    return Excitation(load_validated(path or own, schema.ExcitationFile), robot)
