@@ -264,18 +264,6 @@ def test_the_blind_brake_does_not_drive_joints_the_other_way(robot: Robot) -> No
     assert "the limit is" in " ".join(longer.violations)
 
 
-@pytest.mark.slow
-def test_a_joint_that_is_not_read_while_others_are_is_braked_for_longer(robot: Robot) -> None:
-    """With the brake of an arm that nobody reads, the shoulder of this seed passed its highest point."""
-    name = "wrong CRC, for good"
-    (longer,) = lockstep(robot, [name], 99)
-    assert longer.violations == ()
-    own = load_safety(robot)
-    settings = own.model_copy(update={"blind_brake_s": own.blind_alone_s})
-    (short,) = lockstep(robot, [name], 99, lambda robot: SafetyGuard(robot, settings))
-    assert short.violations
-
-
 CUTS = [case.name for case in LOCKSTEP_CASES if "cable cut" in case.name]
 
 
