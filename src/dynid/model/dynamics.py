@@ -19,7 +19,7 @@ from dynid.model.drive import SMOOTH, DriveTerms, DryTerms, kind_and_number
 from dynid.model.link_limits import ArmLimits, Box, arm_limits, robot_shapes
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
-from dynid.model.regressor import fill_columns, link_motions, standard_regressor
+from dynid.model.regressor import fill_columns, link_motions, link_torques, standard_regressor
 from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure, read_only
 
 
@@ -258,13 +258,25 @@ class ArmModel:
 
     def inverse_dynamics(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
         """Torques (N, n) [N m] for states (N, n). Paper eq. 3."""
-        return self.regressor(q, dq, ddq) @ self.values_of(phi)
+        q, dq, ddq = self.states(q, dq, ddq)
+        c, values = self.chain_size, self.values_of(phi)
+        tau = self.drive.columns(self.drive_names, dq, ddq) @ values[self.regrouping.link_count :]
+        tau[:, :c] += self._link_torques(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity, values)
+        return np.asarray(tau)
+
+    def _link_torques(
+        self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray, values: FloatArray
+    ) -> FloatArray:
+        """Torques (N, chain_size) of the links' base parameters, as those of links that have them alone."""
+        count, standard = self.regrouping.link_count, np.zeros(10 * self.chain_size)
+        standard[list(self.regrouping.representatives[:count])] = values[:count]
+        return link_torques(self.mdh, q, dq, ddq, gravity, standard.reshape(-1, 10))
 
     def gravity_torque(self, q: FloatArray, phi: BaseParameters, gravity: FloatArray) -> FloatArray:
         """What an arm at rest at q (N, n) takes against a gravity (3,) in the base link [m/s^2], (N, n) [N m]."""
         out, still = np.zeros_like(q), np.zeros((len(q), self.chain_size))
-        columns = self._link_columns(q[:, : self.chain_size], still, still, gravity)
-        out[:, : self.chain_size] = columns @ self.values_of(phi)[: self.regrouping.link_count]
+        at = q[:, : self.chain_size]
+        out[:, : self.chain_size] = self._link_torques(at, still, still, gravity, self.values_of(phi))
         return out
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:

@@ -22,16 +22,6 @@ Vector = FloatArray | tuple[float, float, float]
 LINK_PARAMETERS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 
 
-def inertia_product(v: FloatArray) -> FloatArray:
-    """The (N, 3, 6) matrices A with I v = A [XX XY XZ YY YZ ZZ]' for vectors v (N, 3) of any unit."""
-    a = np.zeros((*v.shape[:-1], 3, 6))
-    x, y, z = v[..., 0], v[..., 1], v[..., 2]
-    a[..., 0, 0], a[..., 0, 1], a[..., 0, 2] = x, y, z
-    a[..., 1, 1], a[..., 1, 3], a[..., 1, 4] = x, y, z
-    a[..., 2, 2], a[..., 2, 4], a[..., 2, 5] = x, y, z
-    return a
-
-
 def skew(v: FloatArray) -> FloatArray:
     """Cross-product matrices (N, 3, 3) of vectors v (N, 3), in the same unit: any unit."""
     s = np.zeros((*v.shape, 3))
@@ -142,35 +132,84 @@ def link_columns(motion: LinkMotion) -> FloatArray:
 
 def fill_columns(motion: LinkMotion, which: NDArray[np.int64], W: FloatArray, places: NDArray[np.int64]) -> None:
     """Put those `which` (k,) of `link_columns` [N m per SI unit] at the places (k,) of the last axis of W (N, n, p)."""
-    w, dw, a = motion.w, motion.dw, motion.a
-    # moments [A(dw) + w x A(w), -a x, 0] and forces [0, dw x + w x w x, a] per parameter, (N, 3, 10) each
-    moments, forces = np.zeros((len(w), 3, 10)), np.zeros((len(w), 3, 10))
-    spin = skew(w)
-    moments[..., :6] = inertia_product(dw) + spin @ inertia_product(w)
-    moments[..., 6:9] = -skew(a)
-    forces[..., 6:9] = skew(dw) + spin @ spin
-    forces[..., 9] = a
-    _onto_joints(motion.Jw, motion.Jv, moments, forces, which, W, places)
+    _fill_columns(motion.w, motion.dw, motion.a, motion.Jw, motion.Jv, which, W, places)
 
 
 @numba.njit(cache=True)
-def _onto_joints(
+def _fill_columns(
+    w: FloatArray,
+    dw: FloatArray,
+    a: FloatArray,
     Jw: FloatArray,
     Jv: FloatArray,
-    moments: FloatArray,
-    forces: FloatArray,
     which: NDArray[np.int64],
     W: FloatArray,
     places: NDArray[np.int64],
 ) -> None:
-    """Jw' moments + Jv' forces of the joints (N, j, 3)."""
-    for k in range(len(Jw)):
+    """Jw' moments + Jv' forces: of a unit inertia A, A dw + w x A w; of a lever e, e x a and dw x e + w x (w x e)."""
+    moments, forces, units = np.zeros((10, 3)), np.zeros((10, 3)), np.eye(3)
+    spin = np.zeros(3)
+    for k in range(len(w)):
+        column = 0
+        for i in range(3):
+            for j in range(i, 3):
+                for b in range(3):
+                    spin[b] = moments[column, b] = 0.0
+                spin[i], moments[column, i] = w[k, j], dw[k, j]
+                spin[j], moments[column, j] = w[k, i], dw[k, i]
+                gyroscopic = _cross(w[k], spin)
+                for b in range(3):
+                    moments[column, b] += gyroscopic[b]
+                column += 1
+        for i in range(3):
+            weight, turned = _cross(units[i], a[k]), _cross(dw[k], units[i])
+            centripetal = _cross(w[k], _cross(w[k], units[i]))
+            for b in range(3):
+                moments[6 + i, b] = weight[b]
+                forces[6 + i, b] = turned[b] + centripetal[b]
+            forces[9, i] = a[k, i]
         for i in range(Jw.shape[1]):
             for one in range(len(which)):
                 c, total = which[one], 0.0
                 for b in range(3):
-                    total += Jw[k, i, b] * moments[k, b, c] + Jv[k, i, b] * forces[k, b, c]
+                    total += Jw[k, i, b] * moments[c, b] + Jv[k, i, b] * forces[c, b]
                 W[k, i, places[one]] = total
+
+
+def link_torques(
+    mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray, parameters: FloatArray
+) -> FloatArray:
+    """Torques (N, n) [N m] of links with these standard parameters (n, 10), without their columns.
+
+    States as of `standard_regressor`, which times the parameters is the same.
+    """
+    tau = np.zeros(q.shape)
+    for motion, own in zip(link_motions(mdh, q, dq, ddq, gravity), np.ascontiguousarray(parameters), strict=True):
+        if own.any():
+            _add_link_torques(motion.w, motion.dw, motion.a, motion.Jw, motion.Jv, own, tau)
+    return tau
+
+
+@numba.njit(cache=True)
+def _add_link_torques(
+    w: FloatArray, dw: FloatArray, a: FloatArray, Jw: FloatArray, Jv: FloatArray, own: FloatArray, tau: FloatArray
+) -> None:
+    """Jw' moment + Jv' force of one link with ten parameters, added to the joints' torques (N, n)."""
+    xx, xy, xz, yy, yz, zz, mx, my, mz, mass = own
+    for k in range(len(w)):
+        x, y, z = w[k, 0], w[k, 1], w[k, 2]
+        spin = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+        x, y, z = dw[k, 0], dw[k, 1], dw[k, 2]
+        change = xx * x + xy * y + xz * z, xy * x + yy * y + yz * z, xz * x + yz * y + zz * z
+        lever = mx, my, mz
+        gyroscopic, weight = _cross(w[k], spin), _cross(lever, a[k])
+        turned, centripetal = _cross(dw[k], lever), _cross(w[k], _cross(w[k], lever))
+        for i in range(Jw.shape[1]):
+            total = 0.0
+            for b in range(3):
+                total += Jw[k, i, b] * (change[b] + gyroscopic[b] + weight[b])
+                total += Jv[k, i, b] * (mass * a[k, b] + turned[b] + centripetal[b])
+            tau[k, i] += total
 
 
 def standard_regressor(
