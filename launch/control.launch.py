@@ -9,9 +9,11 @@ it is touched.
 
 import os
 
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch import LaunchContext, LaunchDescription
+from launch.action import Action
+from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, RegisterEventHandler
 from launch.conditions import IfCondition
+from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration, NotEqualsSubstitution
 from launch_ros.actions import Node
@@ -20,6 +22,20 @@ from launch_ros.parameter_descriptions import ParameterValue
 HERE = os.path.dirname(os.path.abspath(__file__))
 shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
 refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
+
+
+def refuse_contact_that_would_not_be_felt(context: LaunchContext) -> list[Action]:
+    """An arm that is thought to stop at a touch must not move without that."""
+    given = context.launch_configurations
+    if given["contact"]:
+        if not given["model_file"]:
+            raise ValueError("contact needs a model: give model_file, the model.yaml of an accepted model")
+        if given["command_output"] != "joint_commands" or given["start_hardware"].lower() != "true":
+            raise ValueError(
+                "contact is felt from joint_commands and the hardware node's settings: leave command_output and "
+                "start_hardware at their defaults"
+            )
+    return []
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -33,6 +49,16 @@ def generate_launch_description() -> LaunchDescription:
         name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "model_file")
     }
     sensing["policy"] = ParameterValue(LaunchConfiguration("contact"), value_type=str)
+    contact = Node(
+        package="dynid",
+        executable="external_torque_node",
+        name="external_torque",
+        namespace=LaunchConfiguration("namespace"),
+        parameters=[sensing],
+        additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
+        output="screen",
+        condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("contact"), "")),
+    )
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
@@ -71,6 +97,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("robot", default_value="crane_x7", description="Robot name, or a folder."),
             DeclareLaunchArgument("mount", default_value="", description="How the arm is mounted; empty: the default."),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes."),
+            OpaqueFunction(function=refuse_contact_that_would_not_be_felt),
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(bringup), condition=IfCondition(LaunchConfiguration("start_hardware"))
             ),
@@ -83,15 +110,9 @@ def generate_launch_description() -> LaunchDescription:
                 additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
                 output="screen",
             ),
-            Node(
-                package="dynid",
-                executable="external_torque_node",
-                name="external_torque",
-                namespace=LaunchConfiguration("namespace"),
-                parameters=[sensing],
-                additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
-                output="screen",
-                condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("contact"), "")),
+            contact,
+            RegisterEventHandler(
+                OnProcessExit(target_action=contact, on_exit=[shared.give_up("external_torque has ended")])
             ),
         ]
     )

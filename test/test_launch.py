@@ -224,7 +224,7 @@ def test_every_launch_file_looks_at_its_arguments_first() -> None:
     assert [path.name for path in FILES if not first.search(path.read_text("utf-8"))] == []
 
 
-def test_contact_is_sensed_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contact_is_sensed_where_asked_for_or_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     launch = pytest.importorskip("launch")
     pytest.importorskip("launch_ros")
     sources = pytest.importorskip("launch.launch_description_sources")
@@ -233,11 +233,24 @@ def test_contact_is_sensed_where_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
     entities = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(launch.LaunchContext()).entities
     (node,) = (one for one in entities if getattr(one, "node_executable", "") == "external_torque_node")
     (argument,) = (one for one in entities if getattr(one, "name", "") == "contact")
+    given = {"model_file": "model.yaml", "command_output": "joint_commands", "start_hardware": "true"}
+    first_start = next(k for k, one in enumerate(entities) if type(one).__name__ == "IncludeLaunchDescription")
+    refusals = [one for one in entities[:first_start] if type(one).__name__ == "OpaqueFunction"]
+    context = launch.LaunchContext()
     for text, started in (("", False), ("report", True), ("stop", True)):
-        context = launch.LaunchContext()
-        context.launch_configurations["contact"] = text
+        context.launch_configurations.update(given | {"contact": text})
         argument.execute(context)
         assert node.condition.evaluate(context) == started
+        refusals[-1].execute(context)
+    for name, wrong in (("model_file", ""), ("command_output", "effort_controller"), ("start_hardware", "false")):
+        context.launch_configurations.update(given | {name: wrong})
+        with pytest.raises(ValueError, match="contact"):
+            refusals[-1].execute(context)
     context.launch_configurations["contact"] = "stops"
     with pytest.raises(RuntimeError, match="contact"):
         argument.execute(context)
+    (handler,) = (one for one in entities if type(one).__name__ == "RegisterEventHandler")
+    exited = pytest.importorskip("launch.events.process").ProcessExited
+    facts = {"name": "", "cmd": [], "cwd": None, "env": None, "pid": 1, "returncode": 1}
+    assert handler.event_handler.matches(exited(action=node, **facts))
+    assert not handler.event_handler.matches(exited(action=launch.actions.ExecuteProcess(cmd=["true"]), **facts))

@@ -77,7 +77,7 @@ def _variant(name: str, robot: Robot, fitted: Log, held: Log, *, springs: bool, 
         robot, [fitted], settings=SETTINGS, arm=arm, known=known if load else dict.fromkeys(known, fitting.NONE)
     )
     judge = (
-        log_errors(arm, point, log, SETTINGS)
+        log_errors(arm, point, log, SETTINGS, result.fit.delay_s)
         for point, log in ((result.fit.point, held), (result.fit.point, fitted), (result.point, held))
     )
     out, own, consistent = judge
@@ -154,7 +154,7 @@ def refinements(robot: Robot, fitted: Log, held: Log, start: LogModel) -> list[d
     for bandwidth in BANDWIDTHS_HZ:
         one = refined(robot, fitted, start, SETTINGS, bandwidth)
         path, own, out = (
-            log_errors(arm, point, log, SETTINGS)
+            log_errors(arm, point, log, SETTINGS, start.fit.delay_s)
             for point, log in ((one.path, held), (one.consistent, fitted), (one.consistent, held))
         )
         base = start.base.with_values(one.consistent.phi[: len(start.base.names)])

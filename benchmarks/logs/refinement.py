@@ -48,7 +48,8 @@ class Refined:
         reason: why it ended.
         cost: sum of squares over that of the start.
         path: parameters that keep M(q) positive definite on the path.
-        consistent: those within the robot's physical bounds that cost least, by the quadratic model of the cost there.
+        consistent: those within the robot's physical bounds that cost least, by the quadratic model of the cost there;
+            it holds where the refinement converged.
     """
 
     bandwidth_hz: float

@@ -130,16 +130,41 @@ def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
     assert not any("placeholder" in question for question in plain["questions"].values())
 
 
+def test_servos_that_are_all_the_same_are_believed(tmp_path: Path) -> None:
+    """Those of a wrist are far stronger than it needs; and a gripper's limit says nothing of its fingers' masses."""
+    urdf = Path(__file__).parents[2] / "urdf" / "aloha_class" / "aloha_class.urdf"
+    (tmp_path / "aloha").mkdir()
+    arm, said = drafted(tmp_path / "aloha", urdf.read_text())
+    assert not any("placeholder" in question for question in said["questions"].values())
+    text = random_arm(1)
+    strongest = max(float(one) for one in re.findall(r'effort="([^"]*)"', text))
+    (tmp_path / "same").mkdir()
+    arm, said = drafted(tmp_path / "same", re.sub(r'effort="[^"]*"', f'effort="{strongest}"', text))
+    limits = [joint["torque_limit_nm"] for joint in yaml.safe_load((arm / "robot.yaml").read_text())["joints"]]
+    assert set(limits) == {strongest} and not any("placeholder" in one for one in said["questions"].values())
+
+
+def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
+    text = re.sub(r'effort="[^"]*" velocity="[^"]*"', 'effort="0" velocity="0"', random_arm(1), count=1)
+    _, said = drafted(tmp_path, text)
+    assert "has no effort limit" in said["questions"]["joints.joint_0.torque_limit_nm"]
+    assert "joints.joint_0.velocity_limit_rad_s" in said["questions"]
+    slow = re.sub(r'velocity="[^"]*"', 'velocity="0.07"', random_arm(1), count=1)
+    (tmp_path / "slow").mkdir()
+    _, said = drafted(tmp_path / "slow", slow)
+    assert "that slow" in said["questions"]["joints.joint_0.velocity_limit_rad_s"]
+
+
 def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
     text, found = random_arm(1), []
-    for name, share in (("large", 1.0), ("small", 0.01)):
+    for name, share in (("larger", 10.0), ("large", 1.0), ("small", 0.01), ("tiny", 1e-4)):
         (tmp_path / name).mkdir()
         lighter = re.sub(
             r'(mass value|i[xyz][xyz])="([^"]*)"', lambda one, by=share: f'{one[1]}="{float(one[2]) * by:.9g}"', text
         )
         arm, _ = drafted(tmp_path / name, lighter)
         found.append(load_identification(load_robot(arm)).acceptance.lambda_min_kg_m2)
-    assert 5e-5 < found[0] <= 1e-4 and found[1] == pytest.approx(0.01 * found[0], rel=0.01)
+    assert found == [1e-4, pytest.approx(8.9e-5, rel=0.1), pytest.approx(0.01 * found[1], rel=0.2), 1e-6]
 
 
 def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
@@ -150,7 +175,26 @@ def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
     assert "finger" not in (*found["out"]["chain"], *found["out"]["decoupled"])
     assert "finger for fingers with too short a stroke" in found["out"]["questions"]["joints"]
     assert found["named"]["decoupled"] == ["finger"] and found["tip"]["chain"][-1] == "finger"
+    assert found["out"]["fingers"] == ["finger"] and set(found["out"]["left_out"]) == {"finger", "follower"}
     assert found["named"]["chain"] == found["out"]["chain"] == found["tip"]["chain"][:-1]
+
+
+def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
+    slide = '<axis xyz="0 0 1"/><limit lower="0" upper="0.08" effort="50" velocity="0.3"/>'
+    body = '<inertial><mass value="0.3"/><inertia ixx="1e-3" ixy="0" ixz="0" iyy="1e-3" iyz="0" izz="1e-3"/></inertial>'
+    jaw = slide.replace("0.08", "0.03")
+    hand = (
+        f'<joint name="z" type="prismatic"><parent link="tool"/><child link="head"/>{slide}</joint>'
+        f'<link name="head">{body}</link>'
+        f'<joint name="jaw" type="revolute"><parent link="head"/><child link="lip"/>{slide}</joint><link name="lip">{body}</link>'
+        f'<joint name="nail" type="prismatic"><parent link="head"/><child link="tip"/>{jaw}</joint><link name="tip">{body}</link>'
+    )
+    text = re.sub(r'<link name="left">.*(?=</robot>)', hand, random_arm(4, odd=True))
+    _, said = drafted(tmp_path, text)
+    assert said["chain"][-1] == "z" and said["decoupled"] == ["jaw"] and said["fingers"] == ["nail"]
+    (tmp_path / "inside").mkdir()
+    with pytest.raises(ConfigurationError, match=r"arm 1/joint-α\.1 cannot be decoupled"):
+        drafted(tmp_path / "inside", text, "--tip", "tool", "--decoupled", "arm 1/joint-α.1")
 
 
 def test_a_urdf_without_masses_says_what_is_missing(tmp_path: Path) -> None:

@@ -336,6 +336,17 @@ def test_what_is_known_of_a_joint_that_is_not_read_only_fades(guard: SafetyGuard
     assert all(after < before for before, after in pairwise(brakes))
 
 
+def test_a_new_start_remembers_no_brake(guard: SafetyGuard, middle: np.ndarray) -> None:
+    unread = np.array([True] * 7 + [False])
+    whole = guard.filter(None, 0.0, middle, np.ones(8), unread).current_a[7]
+    guard.fault("servo 9 is silent")
+    while guard.torque_needed:
+        guard.filter(None, 0.0, middle, STILL, unread)
+    guard.handle(GuardEvent.CLEAR)
+    guard.handle(GuardEvent.ENABLE)
+    assert guard.filter(None, 0.0, middle, np.ones(8), unread).current_a[7] == pytest.approx(whole, rel=0.1)
+
+
 @pytest.mark.parametrize(("reads", "setting"), [(7, "blind_brake_s"), (0, "blind_alone_s")])
 def test_a_brake_that_nobody_sees_is_short(guard: SafetyGuard, middle: np.ndarray, reads: int, setting: str) -> None:
     valid = np.arange(8) < reads

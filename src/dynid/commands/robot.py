@@ -13,6 +13,7 @@ from dynid.errors import DynidError
 
 if TYPE_CHECKING:
     from dynid.model.robot_check import RobotCheck
+    from dynid.model.standard import StandardFile
 
 robot = typer.Typer(help="Create your own robot from a URDF, and check a robot's folder.", no_args_is_help=True)
 
@@ -44,10 +45,12 @@ def new(
             "motions": missing or "drafted",
             "chain": list(draft.chain),
             "decoupled": list(draft.decoupled),
+            "left_out": list(draft.left_out),
+            "fingers": list(draft.fingers),
         }
         print_json(found | {"questions": dict(draft.questions)})
         return
-    counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled"
+    counted = f"{len(draft.chain)} chain joints, {len(draft.decoupled)} decoupled, {len(draft.left_out)} left out"
     say(f"{folder / 'robot.yaml'}: {counted}")
     _print_questions(draft.questions)
     if missing:
@@ -55,7 +58,7 @@ def new(
     say(f"answer the questions, then run: dynid robot check {folder}")
 
 
-def _drafted_motions(folder: Path, nominal: object) -> str:
+def _drafted_motions(folder: Path, nominal: "StandardFile | str") -> str:
     """Motions and gains beside a new robot.yaml; why there are none, '' if there are.
 
     `nominal` are standard parameters, or says why there are none.

@@ -28,11 +28,15 @@ LOOKED_AT = 256  # random poses, at which load and inertia of every joint are lo
 MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
 BRISK = 5.0  # rad/s^2 or m/s^2
+MOTION_SHARE, SLIDING = 0.6, 0.05  # of a speed limit that motions pass; what they must pass [rad/s; m/s]
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
 ENDLESS_RAD = 100.0  # limits beyond this are none
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
 LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], and of the least that the URDF's has
-PLACEHOLDER, HEADROOM = 100.0, 4.0  # times what a joint needs: a limit that nobody has looked up; what is proposed
+# A limit that nobody has looked up is so many times what its joint needs, and what the neediest joint of its kind does;
+# proposed are so many times the joint's need, which counts as a tenth of the largest one at least.
+PLACEHOLDER, OF_LARGEST, HEADROOM, LEAST_NEED = 100.0, 10.0, 4.0, 0.1
+LEAST_LAMBDA = 1e-6  # kg m^2; kg
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
@@ -50,7 +54,7 @@ acceptance: {{lambda_min_kg_m2: {least:g}, fresh_poses: 20000, relative_torque_e
 
 @dataclass(frozen=True)
 class Draft:
-    """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out.
+    """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out, fingers among them.
 
     `nominal` holds the URDF's inertials; where they are no set of standard parameters it says why, in words.
     `lambda_min` is what the smallest eigenvalue of M(q) must reach [kg m^2; kg].
@@ -60,6 +64,7 @@ class Draft:
     chain: tuple[str, ...]
     decoupled: tuple[str, ...]
     left_out: tuple[str, ...]
+    fingers: tuple[str, ...]
     nominal: StandardFile | str
     lambda_min: float = LAMBDA_MIN
 
@@ -99,6 +104,11 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
         raise ConfigurationError("the URDF has no movable joint" + (f" between {tree.root} and {tip}" if tip else ""))
     names = {joint.name for joint in chain}
     beyond = [j for j in movable if j not in chain and names <= {up.name for up in tree.path_to(j.parent)}]
+    if inside := [name for name in apart if name not in {joint.name for joint in beyond}]:
+        raise ConfigurationError(
+            f"{', '.join(inside)} cannot be decoupled: it is fixed, follows another joint, or joints of the chain move "
+            "with it; only movable joints beyond the chain can"
+        )
     return chain, beyond if tip is None else [joint for joint in beyond if joint.name in apart]
 
 
@@ -111,13 +121,14 @@ def _without_fingers(
     """
 
     def is_finger(joint: UrdfJoint) -> bool:
-        stroke = (joint.upper or 0.0) - (joint.lower or 0.0)
-        return joint.kind == "prismatic" and 0.0 < stroke < FINGER_M and joint.name not in apart
+        stroke = (joint.upper or 0.0) - (joint.lower or 0.0)  # without limits it is none
+        return joint.kind == "prismatic" and stroke < FINGER_M and joint.name not in apart
 
+    hand = [joint for joint in beyond if not is_finger(joint)]
     kept, fingers = list(chain), [joint.name for joint in beyond if is_finger(joint)]
-    while len(kept) > 1 and is_finger(kept[-1]):
+    while len(kept) > 1 and not hand and is_finger(kept[-1]):  # nothing of a hand rides on a finger
         fingers.insert(0, kept.pop().name)
-    return kept, [joint for joint in beyond if joint.name not in fingers], tuple(fingers)
+    return kept, hand, tuple(fingers)
 
 
 def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> list[UrdfJoint]:
@@ -133,7 +144,8 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
     """One joint of robot.yaml; asks where the URDF gives no limit."""
     row: dict[str, Any] = {"name": joint.name}
-    endless = joint.kind == "continuous" or joint.lower is None or joint.upper is None or joint.lower >= joint.upper
+    lowest = 0.0 if joint.lower is None else joint.lower  # as URDF has it
+    endless = joint.kind == "continuous" or joint.upper is None or lowest >= joint.upper
     endless |= max(abs(joint.lower or 0.0), abs(joint.upper or 0.0)) > ENDLESS_RAD
     lower, upper = (-np.pi, np.pi) if endless else (joint.lower or 0.0, joint.upper or 0.0)
     if joint.kind == "prismatic":
@@ -143,17 +155,28 @@ def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[s
     if endless:
         questions[f"joints.{joint.name}.limits"] = "the URDF has no limits: how far may this joint move?"
     speed = "velocity_limit_m_s" if joint.kind == "prismatic" else "velocity_limit_rad_s"
-    row[speed] = joint.velocity or DEFAULT_VELOCITY[speed]
-    if not joint.velocity:
+    stated = _positive(joint.velocity)
+    row[speed] = stated or DEFAULT_VELOCITY[speed]
+    if stated is None:
         questions[f"joints.{joint.name}.{speed}"] = "the URDF has no velocity limit: how fast may this joint move?"
-    if joint.effort:
-        row["torque_limit_nm"] = joint.effort
+    elif MOTION_SHARE * stated < SLIDING:
+        questions[f"joints.{joint.name}.{speed}"] = (
+            f"motions pass {MOTION_SHARE:g} of the limit of {stated:g}, and friction is separated from {SLIDING:g} on: "
+            "is the joint that slow? Then no model of it will be accepted"
+        )
+    if (effort := _positive(joint.effort)) is not None:
+        row["torque_limit_nm"] = effort
     else:
         questions[f"joints.{joint.name}.torque_limit_nm"] = (
             "the URDF has no effort limit: what torque does the drive reach at the joint? Or give current_limit_a and "
             "torque_constant_nm_per_a"
         )
     return row | ({"role": role} if role != "chain" else {})
+
+
+def _positive(limit: float | None) -> float | None:
+    """A limit, or None where the URDF's is none."""
+    return limit if limit is not None and np.isfinite(limit) and limit > 0.0 else None
 
 
 def _bounds(
@@ -232,10 +255,12 @@ def _drives(
     )
     load = np.abs(loads).max(axis=0)
     rotors = np.maximum.reduce(
-        [0.2 * inertia, load / 60.0, np.full(len(rows), max(SMALL * inertia.max(), LEAST_ROTOR))]
+        [0.2 * inertia, load / 60.0, np.maximum(SMALL * _largest_of_kind(rows, inertia), LEAST_ROTOR)]
     )
     need = load + BRISK * (inertia + rotors)
-    need = np.maximum(need, SMALL * need.max()).clip(max=[row.get("torque_limit_nm", np.inf) for row in rows])
+    need = np.maximum(need, SMALL * _largest_of_kind(rows, need)).clip(
+        max=[row.get("torque_limit_nm", np.inf) for row in rows]
+    )
     return need, [
         AxisRow(
             joint=row["name"],
@@ -246,33 +271,40 @@ def _drives(
     ]
 
 
+def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
+    """The largest of the values (n,) of all joints that turn, or that slide, like each joint, (n,)."""
+    slides = np.array(["lower_m" in row for row in rows])
+    return np.array([values[slides == one].max() for one in slides])
+
+
 def _propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
     """Torque limits that are missing, or far beyond what joints need, (n,) [N m; N], as proposals with a question.
 
-    Torques are judged by their limit: with 1000 N m of a small arm, every torque looks as if it had a wrong unit.
+    Torques are judged by their limit: with 1000 N m of a small arm, every torque looks as if it had a wrong unit. A
+    wrist whose servo is as strong as the shoulder's is no such case.
     """
-    for row, torque in zip(rows, need.tolist(), strict=True):
-        stated = row.get("torque_limit_nm")
-        if stated is not None and stated <= PLACEHOLDER * torque:
+    largest = _largest_of_kind(rows, need)
+    for row, own, most in zip(rows, need.tolist(), largest.tolist(), strict=True):
+        stated, unit = row.get("torque_limit_nm"), "N" if "lower_m" in row else "N m"
+        if stated is not None and (stated <= max(PLACEHOLDER * own, OF_LARGEST * most) or "role" in row):
             continue
-        row["torque_limit_nm"] = _figures(HEADROOM * torque)
+        row["torque_limit_nm"] = _figures(HEADROOM * max(own, LEAST_NEED * most))
         why = "has no effort limit"
         if stated is not None:
             why = (
-                f"has an effort limit of {stated:g}, {stated / torque:.0f} times what a motion of this arm needs: "
-                "it may be a placeholder"
+                f"has an effort limit of {stated:g} {unit}, {stated / own:.0f} times what a motion needs: a placeholder"
             )
         questions[f"joints.{row['name']}.torque_limit_nm"] = (
-            f"the URDF {why}. Proposed: {row['torque_limit_nm']:g}. What does the drive reach at the joint? Or give "
-            "current_limit_a and torque_constant_nm_per_a"
+            f"the URDF {why}. Proposed: {row['torque_limit_nm']:g} {unit}. What does the drive reach at the joint? Or "
+            "give current_limit_a and torque_constant_nm_per_a"
         )
 
 
 def _lambda_min(chain: SerialChain, poses: FloatArray) -> float:
-    """What M(q) must keep: small arms have less than others, even without rotors."""
+    """What M(q) must keep: a share of the least that the links alone have, as drives may have next to no rotors."""
     data = chain.model.createData()
     least = min(np.linalg.eigvalsh(pinocchio.crba(chain.model, data, q[: chain.size]), UPLO="U")[0] for q in poses)
-    return min(LAMBDA_MIN, _figures(EIGENVALUE_SHARE * float(least)))
+    return float(np.clip(_figures(EIGENVALUE_SHARE * float(least)), LEAST_LAMBDA, LAMBDA_MIN))
 
 
 def _speed(row: dict[str, Any]) -> float:
@@ -396,7 +428,13 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     RobotFile.model_validate(content)
     nominal = _nominal(name, urdf, serial, drives)
     return Draft(
-        content, chain, hand, left_out, nominal, LAMBDA_MIN if isinstance(nominal, str) else _lambda_min(serial, poses)
+        content,
+        chain,
+        hand,
+        left_out,
+        fingers,
+        nominal,
+        LAMBDA_MIN if isinstance(nominal, str) else _lambda_min(serial, poses),
     )
 
 
@@ -406,12 +444,13 @@ def _joints_question(
     parts = [f"the chain is taken as {', '.join(chain)}"]
     if decoupled:
         parts.append(f"{', '.join(decoupled)} as decoupled (rotor inertia and friction only)")
-    if left_out:
-        parts.append(f"{', '.join(left_out)} as fixed at zero")
+    others = [name for name in left_out if name not in fingers]
+    if others:
+        parts.append(f"{', '.join(others)} as fixed at zero")
     if fingers:
         parts.append(
-            f"{', '.join(fingers)} for fingers with too short a stroke to show their drives (--decoupled or --tip "
-            "takes them in)"
+            f"{', '.join(fingers)} for fingers with too short a stroke to show their drives, fixed at zero "
+            "(--decoupled or --tip takes them in)"
         )
     return f"{'; '.join(parts)}. Is this correct?"
 

@@ -117,6 +117,7 @@ class SafetyGuard:
             self._hold.reset()
             self._last = self._none
             self._share, self._holding = 0.0, False
+            self._braked[:], self._unseen = 0.0, False
             self._commanded, self._idle_s, self.stop_text = False, 0.0, ""
         self.state = following
         return following

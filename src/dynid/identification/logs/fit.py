@@ -18,12 +18,13 @@ from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray, Robot, read_only
 
 GROUPS = 24
-ROUNDS, THIN = 14, 4  # at most; the first of them look at every so many stretches only
+ROUNDS, THINNED, THIN = 30, 7, 4  # at most; so many of them look at every so many stretches only
 NEAR, CLOSE = 0.05, 0.01  # of the torques' deviation, by which a round must change predictions to go on so
 # Deviations of what is known of friction beforehand (those of fb and fs over the torque), and upper bounds.
 KNOWN = {"fb": 1.0, "fs": 1.0, "km": 0.3, "kms": 0.3, "ke": 0.1, "kes": 0.1, "ws": 1.0}
 MOST = {"km": 0.45, "kms": 0.45, "ke": 0.45, "kes": 0.45, "ws": 8.0}
 LEAST_WS, NONE = 0.3, 1e-6
+WORSE, HALVINGS = 1.02, 5  # of the squared error, above which a step is halved; so often in a row at most
 DELAY_S = 0.05
 
 
@@ -70,6 +71,7 @@ class LogFit:
         rows: R of the weighted rows of all parameters, with what is known of them, (size, size).
         theta, bounds: all parameters, (size,), and what they lie between.
         rounds: of Gauss-Newton.
+        settled: whether the last round changed next to nothing; else no step was better, or there were no more rounds.
         rate_change: of the base parameters where only every other row is used, (p,); None where nobody has looked.
     """
 
@@ -83,6 +85,7 @@ class LogFit:
     theta: FloatArray
     bounds: tuple[FloatArray, FloatArray]
     rounds: int
+    settled: bool = True
     rate_change: FloatArray | None = None
 
     def given(self, phi: FloatArray) -> Point:
@@ -100,6 +103,19 @@ class LogFit:
         order = np.r_[np.arange(count, self.rows.shape[1]), np.arange(count)]
         R = np.asarray(np.linalg.qr(self.rows[:, order], mode="r"))
         return np.asarray(R[-count:, -count:])
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Parameters (size,), the last of which is 0, and the delay [s] at which rows are linearised."""
+
+    theta: FloatArray
+    delay_s: float
+
+    def halfway(self, other: "Place") -> "Place":
+        """Between this and another; the start has no parameters, so from there only the delay is."""
+        theta = 0.5 * (self.theta + other.theta) if len(other.theta) else self.theta
+        return Place(theta, 0.5 * (self.delay_s + other.delay_s))
 
 
 class _Problem:
@@ -125,6 +141,15 @@ class _Problem:
         found = np.zeros((len(R), self.size))
         found[:, :p], found[:, p + f * i : p + f * (i + 1)], found[:, -1] = R[:, :p], R[:, p : p + f], R[:, -2]
         return found, R[:, -1]
+
+    def left(self, whole: FloatArray, theta: FloatArray) -> FloatArray:
+        """Sum of every joint's squared errors, (n,) [N^2 m^2]."""
+        pairs = (self.spread(R, i) for i, R in enumerate(whole))
+        return np.array([np.sum((a @ theta - b) ** 2) for a, b in pairs])
+
+    def error(self, whole: FloatArray, theta: FloatArray, sigma: FloatArray, count: FloatArray) -> float:
+        """Mean squared error of all joints' rows, over their deviations."""
+        return float(np.sum(self.left(whole, theta) / sigma**2) / count.sum())
 
     def solve(self, whole: FloatArray, sigma: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The parameters (size,) under their bounds, and the weighted rows A (., size)."""
@@ -173,44 +198,57 @@ def fit(
     Raises:
         DataError: no joint moves fast enough for long enough.
     """
-    p, n = len(model.names), model.axes
-    point, sigma = Point.start(model), np.ones(n)
-    before: FloatArray | None = None
-    every = THIN
+    point, sigma = Point.start(model), np.ones(model.axes)
+    here = good = Place(np.zeros(0), delay_s)  # where rows are linearised, and where the last good ones were
+    best, every, halved, settled = np.inf, THIN, 0, False
     for rounds in range(1, ROUNDS + 1):
-        found = reduce(point, delay_s, every)
-        whole, count = found.whole(), found.rows.sum(axis=0)
+        rows = reduce(point, here.delay_s, every)
+        whole, count = rows.whole(), rows.rows.sum(axis=0)
         if not count.all():
             still = ", ".join(robot.joint_names[i] for i in np.flatnonzero(count == 0))
             raise DataError(f"{still}: never in motion for long enough to separate friction from gravity")
         torque = np.sqrt((whole[:, :, -1] ** 2).sum(axis=1) / count)
         problem = _Problem(model, robot, torque, known)
+        if len(here.theta) and problem.error(whole, here.theta, sigma, count) > WORSE * best:
+            if halved < HALVINGS:  # the step was too long for its straight line
+                here, halved = here.halfway(good), halved + 1
+            elif every > 1:
+                here, every, best, halved = good, 1, np.inf, 0
+            else:
+                break
+            point = problem.point(here.theta)
+            continue
         for _ in range(3):
             theta, A = problem.solve(whole, sigma)
-            left = [np.sum((a @ theta - b) ** 2) for a, b in (problem.spread(R, i) for i, R in enumerate(whole))]
-            sigma = np.maximum(np.sqrt(np.array(left) / count), 1e-9 * torque.max())
-        change = (
-            np.inf
-            if before is None
-            else float(np.linalg.norm(A[:, :-1] @ (theta - before)[:-1]) / np.sqrt(count.sum()))
-        )
-        before, point = theta, problem.point(theta)
-        delay_s -= float(theta[-1])  # late torques are earlier ones: less slope
-        if every == 1 and change < CLOSE:
+            size = np.sqrt(problem.left(whole, theta) / count)
+            sigma = np.maximum(size, 1e-9 * torque.max())
+        good, found, halved, change = here, rows, 0, np.inf
+        if len(here.theta):
+            change = float(np.linalg.norm(A[:, :-1] @ (theta - here.theta)[:-1]) / np.sqrt(count.sum()))
+            best = problem.error(whole, here.theta, sigma, count)
+        settled = every == 1 and change < CLOSE
+        if settled:
             break
-        every = 1 if change < NEAR or rounds >= ROUNDS // 2 else every
+        # late torques are earlier ones: less slope
+        here = Place(np.append(theta[:-1], 0.0), here.delay_s - float(theta[-1]))
+        point = problem.point(theta)
+        if every > 1 and (change < NEAR or rounds >= THINNED):
+            every, best = 1, np.inf  # other rows
+    if not settled:  # a step that nobody has looked at may lead anywhere
+        theta = good.theta
     deviations = _deviations(problem, found, theta, sigma, A)
     return LogFit(
         model.names,
-        point,
-        read_only(deviations[:p]),
-        delay_s,
+        problem.point(theta),
+        read_only(deviations[: problem.p]),
+        good.delay_s - float(theta[-1]),
         float(deviations[-1]),
         read_only(sigma),
         read_only(np.linalg.qr(A, mode="r")),
         read_only(theta),
         (read_only(problem.lower), read_only(problem.upper)),
         rounds,
+        settled,
     )
 
 

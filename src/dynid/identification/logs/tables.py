@@ -56,6 +56,7 @@ def result_content(result: LogModel) -> dict[str, Any]:
         "schema_version": 1,
         "robot": result.model.robot.name,
         "interval_s": result.interval_s,
+        "settled": fit.settled,
         "torque_delay_s": fit.delay_s,
         "torque_delay_deviation_s": fit.delay_deviation_s,
         "goal_delay_s": None if goals is None else goals.delay_s,
@@ -72,6 +73,10 @@ def _sentences(result: LogModel) -> list[str]:
     said = [f"Torques lag {1e3 * fit.delay_s:.1f} +- {1e3 * fit.delay_deviation_s:.1f} ms behind positions."]
     if goals is not None:
         said.append(f"Goals act {1e3 * goals.delay_s:.1f} +- {1e3 * goals.deviation_s:.1f} ms after their stamps.")
+    if not fit.settled:
+        said.append(
+            f"The fit did not settle in {fit.rounds} rounds: friction that grows with load is hardly determined by these logs."
+        )
     said.append(f"Published, within 10 %: {', '.join(result.published) or 'nothing'}.")
     said.append(f"Refused, because motion and rate do not determine them: {', '.join(result.refused) or 'nothing'}.")
     gravity = [name for name in result.base.names if kind_and_number(name)[0].startswith("M")]
