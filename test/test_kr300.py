@@ -120,7 +120,9 @@ def test_steps_that_are_too_long_are_halved() -> None:
         ROBOT, [swinging(np.append(np.where(rubbing, 40.0, phi), 1e4), 1)], settings=SETTINGS, arm=log_arm(ROBOT)
     )
     assert abs(found.fit.delay_s) < 2e-4
-    assert result_content(found)["settled"] == found.fit.settled
+    content = result_content(found)
+    assert content["settled"] == found.fit.settled
+    assert content["springs"]["KS102"]["value"] == pytest.approx(1e4, rel=0.05)
 
 
 def test_refinement_by_simulation_mends_a_wrong_model() -> None:
@@ -144,7 +146,7 @@ def test_refinement_by_simulation_mends_a_wrong_model() -> None:
 
 @with_data
 def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None:
-    """It lowers its own cost in every loop, and the held-out error in some only: docs/logs.md says so."""
+    """It lowers its own cost in every loop, and the held-out error in most, not in all: docs/logs.md says so."""
     runs = [run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB"]
     better = []
     for fitted, held in (runs, runs[::-1]):
@@ -155,4 +157,4 @@ def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None
         assert all(row["reason"] in ("converged", "iteration_limit") and row["cost"] < 1.0 for row in rows)
         assert all(row["least_eigenvalue"] > 1.0 for row in rows)
         better += [row["held_out_consistent"] < own for row in rows]
-    assert any(better) and not all(better)
+    assert 3 <= sum(better) < 6

@@ -186,8 +186,9 @@ def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
     hand = (
         f'<joint name="z" type="prismatic"><parent link="tool"/><child link="head"/>{slide}</joint>'
         f'<link name="head">{body}</link>'
-        f'<joint name="jaw" type="revolute"><parent link="head"/><child link="lip"/>{slide}</joint><link name="lip">{body}</link>'
-        f'<joint name="nail" type="prismatic"><parent link="head"/><child link="tip"/>{jaw}</joint><link name="tip">{body}</link>'
+        f'<joint name="jaw" type="revolute"><parent link="head"/><child link="lip"/>{slide}</joint>'
+        f'<link name="lip">{body}</link><link name="tip">{body}</link>'
+        f'<joint name="nail" type="prismatic"><parent link="head"/><child link="tip"/>{jaw}</joint>'
     )
     text = re.sub(r'<link name="left">.*(?=</robot>)', hand, random_arm(4, odd=True))
     _, said = drafted(tmp_path, text)

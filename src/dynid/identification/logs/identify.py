@@ -29,7 +29,7 @@ FAST_S = 0.01  # between rows: no rate to speak of is lost
 SAME_DELAY_S = 0.05  # stretches begin and end by the delay; torques do not reach beyond by more than that
 KEPT_S = 2400.0  # of all logs: regressors of more are made anew in each round
 RATE_SHARE = 0.25  # of what half the rows change, which stands for what the missing rows would
-SHORTEST_CUT = 100  # rows
+SHORTEST_CUT, WINDOWS_CUT = 100, 4.0  # rows, and test functions, that a piece of a log has at least
 DELAY_LOGS = 4  # that the first guess of the delay looks at
 TASK_LOGS = 8  # at most in a piece of work: its triangle is sent once
 
@@ -193,9 +193,10 @@ def settings_for(interval_s: float) -> RowSettings:
     return RowSettings(window_s=math.ceil(window / (4 * RowSettings.grid_s) - 1e-9) * 4 * RowSettings.grid_s)
 
 
-def cut(log: Log, pieces: int) -> list[Log]:
-    """A long log as at most so many logs of equal length, of enough rows each."""
-    count = max(1, min(pieces, len(log.time) // SHORTEST_CUT))
+def cut(log: Log, pieces: int, window_s: float) -> list[Log]:
+    """A long log as at most so many logs of equal length, of enough rows and test functions (of `window_s`) each."""
+    longest = int((log.time[-1] - log.time[0]) / (WINDOWS_CUT * window_s))
+    count = max(1, min(pieces, len(log.time) // SHORTEST_CUT, longest))
     edges = np.linspace(0, len(log.time), count + 1).astype(int)
     return [log.rows(slice(a, b)) for a, b in pairwise(edges.tolist())]
 
@@ -244,7 +245,7 @@ def identify_logs(
     delay = torque_delay(model, first, chosen)
     readings: list[Reading] = list(logs)
     if few:
-        readings = [piece for one in read for piece in cut(one, -(-GROUPS // len(read)))]
+        readings = [piece for one in read for piece in cut(one, -(-GROUPS // len(read)), chosen.window_s)]
     in_memory = [one for one in readings if isinstance(one, Log)]
     if mapper is map and sum(float(one.time[-1] - one.time[0]) for one in in_memory) < KEPT_S:
         readings = [Prepared(one) if isinstance(one, Log) else one for one in readings]

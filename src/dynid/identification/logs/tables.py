@@ -49,8 +49,11 @@ def result_content(result: LogModel) -> dict[str, Any]:
             "published": name in published,
         }
         for published in [set(result.published)]
-        for name, value, deviation in zip(names, result.base.values.tolist(), fit.deviations.tolist(), strict=True)
+        for name, value, deviation in zip(
+            names, result.base.values.tolist(), fit.deviations[: len(names)].tolist(), strict=True
+        )
     ]
+    springs = range(len(names), len(fit.names))  # behind the base parameters
     goals = result.goals
     return {
         "schema_version": 1,
@@ -63,6 +66,9 @@ def result_content(result: LogModel) -> dict[str, Any]:
         "goal_delay_deviation_s": None if goals is None else goals.deviation_s,
         "position_gains_nm_per_rad": None if goals is None else goals.gains[:, 0].tolist(),
         "parameters": parameters,
+        "springs": {
+            fit.names[k]: {"value": float(result.point.phi[k]), "deviation": float(fit.deviations[k])} for k in springs
+        },
         "friction": dict(zip(FRICTION, result.point.friction.T.tolist(), strict=True)),
         "sentences": _sentences(result),
     }
@@ -75,7 +81,7 @@ def _sentences(result: LogModel) -> list[str]:
         said.append(f"Goals act {1e3 * goals.delay_s:.1f} +- {1e3 * goals.deviation_s:.1f} ms after their stamps.")
     if not fit.settled:
         said.append(
-            f"The fit did not settle in {fit.rounds} rounds: friction that grows with load is hardly determined by these logs."
+            f"The fit did not settle in {fit.rounds} rounds: friction that grows with load is hardly determined here."
         )
     said.append(f"Published, within 10 %: {', '.join(result.published) or 'nothing'}.")
     said.append(f"Refused, because motion and rate do not determine them: {', '.join(result.refused) or 'nothing'}.")
