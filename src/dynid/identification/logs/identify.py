@@ -16,6 +16,7 @@ from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit,
 from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
 from dynid.identification.logs.springs import log_arm
+from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -167,7 +168,8 @@ class LogModel:
         consistent: the consistent model next to it.
         interval_s: median time between rows [s].
         goals: delay of goals and the servos' gains; None where goals were not logged.
-        published: names of the base parameters whose 95 % interval is narrower than 10 % of the value on each side.
+        published: names of the base parameters whose 95 % interval is narrower than 10 % of the value on each side;
+            viscous friction only where no other friction falls with speed.
         refused: the others, with that share.
         point: the consistent base parameters, with the springs and friction that fit best beside them.
     """
@@ -262,6 +264,8 @@ def identify_logs(
     point = found.given(consistent.base.values)
     law = friction_law(model, point)
     share = QUANTILE * found.deviations[:p] / np.maximum(np.abs(consistent.base.values), 1e-12)
+    trading = _trading(own.names, point.friction)
+    share[trading] = np.maximum(share[trading], 1.0)
     published = tuple(name for name, one in zip(own.names, share, strict=True) if one <= PUBLISHED)
     refused = {name: float(one) for name, one in zip(own.names, share, strict=True) if one > PUBLISHED}
     return LogModel(
@@ -274,6 +278,18 @@ def identify_logs(
         refused,
         point,
     )
+
+
+def _trading(names: Sequence[str], friction: FloatArray) -> list[int]:
+    """Which base parameters are viscous friction of a joint whose friction (n, 7) also falls with speed.
+
+    Over the speeds of a motion a fall is nearly a line, too: with hours of data both are precise, and each may be wrong
+    by more than half while their sum is right.
+    """
+    falling = friction[:, [FRICTION.index(name) for name in ("fs", "kms", "kes")]]
+    axes = set(np.flatnonzero((falling != 0.0).sum(axis=1)).tolist())
+    kinds = (kind_and_number(name) for name in names)
+    return [k for k, (kind, number) in enumerate(kinds) if kind == "FV" and number - 1 in axes]
 
 
 def friction_law(model: ArmModel, point: Point) -> FrictionLaw:
