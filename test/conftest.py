@@ -48,18 +48,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain.
-
-    Of two whole chains at once each takes more than twice its time, so they are one group, and the first.
-    """
-    items.sort(key=lambda item: item.path not in CHAIN)
+    """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain."""
     assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE))
     for item in items:
         if item.path in ON_THE_BUS:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
         if item.path in ON_THE_BUS or item.path in CHAIN:
             item.add_marker(pytest.mark.real_time)
-            item.add_marker(pytest.mark.xdist_group("chain" if item.path in CHAIN else str(item.path)))
         if item.path in ALONE:
             item.add_marker(pytest.mark.alone)
         if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
