@@ -37,6 +37,7 @@ LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], an
 # proposed are so many times the joint's need, which counts as a tenth of the largest one at least.
 PLACEHOLDER, OF_LARGEST, HEADROOM, LEAST_NEED = 100.0, 10.0, 4.0, 0.1
 LEAST_LAMBDA = 1e-6  # kg m^2; kg
+DRIVE_SHARE = 0.1  # of its limit: what a drive's friction is proposed by, at least
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
@@ -284,9 +285,12 @@ def _propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dic
     wrist whose servo is as strong as the shoulder's is no such case.
     """
     largest = _largest_of_kind(rows, need)
+    strongest = max(own for row, own in zip(rows, need.tolist(), strict=True) if "role" not in row)
     for row, own, most in zip(rows, need.tolist(), largest.tolist(), strict=True):
         stated, unit = row.get("torque_limit_nm"), "N" if "lower_m" in row else "N m"
-        if stated is not None and (stated <= max(PLACEHOLDER * own, OF_LARGEST * most) or "role" in row):
+        # of a hand nobody knows what it needs, but not ten times what the arm does
+        compared = max(most, strongest) if "role" in row else most
+        if stated is not None and stated <= max(PLACEHOLDER * own, OF_LARGEST * compared):
             continue
         row["torque_limit_nm"] = _figures(HEADROOM * max(own, LEAST_NEED * most))
         why = "has no effort limit"
@@ -394,6 +398,8 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     light = any(inertia.mass <= TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:])
     if not light:
         _propose_limits(rows, need, questions)
+    # what rubs in a drive follows its size, also where it is far stronger than its joint needs
+    size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
     questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
     content = {
         "schema_version": 1,
@@ -415,7 +421,7 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
         **_rest(rows, poses, loads),
         "simulation": {
             "nuisances": {
-                "coulomb_friction_nm": [_figures(0.05 * torque) for torque in need],
+                "coulomb_friction_nm": [_figures(0.05 * torque) for torque in size],
                 "torque_noise_nm": [_figures(0.005 * torque) for torque in need],
                 "encoder_counts_per_turn": 65536,
                 "quantise_current": False,
