@@ -37,7 +37,7 @@ LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], an
 # proposed are so many times the joint's need, which counts as a tenth of the largest one at least.
 PLACEHOLDER, OF_LARGEST, HEADROOM, LEAST_NEED = 100.0, 10.0, 4.0, 0.1
 LEAST_LAMBDA = 1e-6  # kg m^2; kg
-DRIVE_SHARE = 0.1  # of its limit: what a drive's friction is proposed by, at least
+DRIVE_SHARE = 0.03  # of its limit: what a drive's friction is proposed by, at least
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
