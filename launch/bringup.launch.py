@@ -34,8 +34,6 @@ shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
 refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
 TRUE = ("true", "1")
-# Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
-END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
 SWITCHES = ("write_eeprom", "take_over", "reboot_servos", "allow_real_port", "disable_cpu_idle", "zero_is_no_command")
 # Time to bring the arm to rest; on a busy host it is held, and the node itself gives up after a minute. The simulated
 # arm must still answer meanwhile.
@@ -125,15 +123,12 @@ def hardware(context: LaunchContext, port: str, clock_file: str = "") -> list[Ac
     if given["mount"]:
         parameters["mount"] = given["mount"]
     node = LifecycleNode(
-        package="dynid",
         executable="hardware_node",
         name="hardware",
-        namespace=LaunchConfiguration("namespace"),
         parameters=[parameters],
         remappings=[(name, LaunchConfiguration(f"{name}_topic")) for name in ("joint_states", "joint_commands")],
         prefix=LaunchConfiguration("driver_prefix"),
-        additional_env=END_WITH_LAUNCH,
-        output="screen",
+        **shared.NODE,
         **HARDWARE_PATIENCE,
     )
     started = OnProcessStart(target_action=node, on_start=[shared.change(node, Transition.TRANSITION_CONFIGURE)])
@@ -171,7 +166,7 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
             command += [f"--{name}", value]
     # It outlives an interrupt, so that the hardware node can still switch torque off over it.
     arm = ExecuteProcess(
-        cmd=command, name="simulated_arm", additional_env=END_WITH_LAUNCH, output="log", **ARM_PATIENCE
+        cmd=command, name="simulated_arm", additional_env=shared.END_WITH_LAUNCH, output="log", **ARM_PATIENCE
     )
     ports: list[str] = []
     end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))

@@ -19,26 +19,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
 refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
-COMMON = {
-    "package": "dynid",
-    "namespace": LaunchConfiguration("namespace"),
-    "additional_env": {"DYNID_END_WITH_PARENT": str(os.getpid())},
-    "output": "screen",
-}
-
 
 def generate_launch_description() -> LaunchDescription:
     """Arguments, control, recorder, client."""
     control = os.path.join(HERE, "control.launch.py")
     settings = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "storage")}
-    recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[settings], **COMMON)
+    recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[settings], **shared.NODE)
     names = ("trajectory", "profile", "output")
     client = Node(
         executable="collect_client",
         name="collect",
         parameters=[{name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}],
         sigterm_timeout="75",  # interrupted, it waits until the arm is at rest
-        **COMMON,
+        **shared.NODE,
     )
     configure = shared.change(recorder, Transition.TRANSITION_CONFIGURE)
     activate = OnStateTransition(

@@ -50,13 +50,10 @@ def generate_launch_description() -> LaunchDescription:
     }
     sensing["policy"] = ParameterValue(LaunchConfiguration("contact"), value_type=str)
     contact = Node(
-        package="dynid",
         executable="external_torque_node",
         name="external_torque",
-        namespace=LaunchConfiguration("namespace"),
         parameters=[sensing],
-        additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
-        output="screen",
+        **shared.NODE,
         condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("contact"), "")),
     )
     return LaunchDescription(
@@ -101,15 +98,7 @@ def generate_launch_description() -> LaunchDescription:
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(bringup), condition=IfCondition(LaunchConfiguration("start_hardware"))
             ),
-            Node(
-                package="dynid",
-                executable="executor_node",
-                name="executor",
-                namespace=LaunchConfiguration("namespace"),
-                parameters=[settings],
-                additional_env={"DYNID_END_WITH_PARENT": str(os.getpid())},
-                output="screen",
-            ),
+            Node(executable="executor_node", name="executor", parameters=[settings], **shared.NODE),
             contact,
             RegisterEventHandler(
                 OnProcessExit(target_action=contact, on_exit=[shared.give_up("external_torque has ended")])

@@ -27,15 +27,9 @@ def start(context: LaunchContext) -> list[Action]:
     for name in ("bags", "validation_bags"):
         if folders := [f.strip() for f in LaunchConfiguration(name).perform(context).split(",") if f.strip()]:
             parameters[name] = folders
-    common = {
-        "package": "dynid",
-        "namespace": LaunchConfiguration("namespace"),
-        "additional_env": {"DYNID_END_WITH_PARENT": str(os.getpid())},
-        "output": "screen",
-    }
-    node = Node(executable="identification_node", name="identification", parameters=[parameters], **common)
+    node = Node(executable="identification_node", name="identification", parameters=[parameters], **shared.NODE)
     service = {"service": "identification/identify", "timeout_s": 3600.0}
-    client = Node(executable="trigger_client", name="identify_client", parameters=[service], **common)
+    client = Node(executable="trigger_client", name="identify_client", parameters=[service], **shared.NODE)
     return [RegisterEventHandler(OnProcessStart(target_action=node, on_start=[client])), node]
 
 

@@ -8,8 +8,18 @@ from launch.action import Action
 from launch.actions import EmitEvent, OpaqueFunction
 from launch.events import Shutdown, matches_action
 from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode
 from launch_ros.events.lifecycle import ChangeState
+
+# Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
+END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
+NODE = {  # what all nodes of this package have
+    "package": "dynid",
+    "namespace": LaunchConfiguration("namespace"),
+    "additional_env": END_WITH_LAUNCH,
+    "output": "screen",
+}
 
 
 def change(node: LifecycleNode, transition: int) -> EmitEvent:

@@ -111,14 +111,17 @@ def swinging(theta: FloatArray, seed: int) -> Log:
     return Log(f"seed {seed}", ROBOT.joint_names, time, q, tau)
 
 
-def test_steps_that_are_too_long_are_halved() -> None:
-    """Straight steps led this log's delay 25 ms away from the truth, round after round."""
+def nominal_with_friction() -> FloatArray:
+    """The nominal base parameters, (p,), with as much friction in every joint."""
     model = arm("kr300")
     phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard)).values
-    rubbing = np.array([name.startswith(("FV", "FC")) for name in model.names])
-    found = identify_logs(
-        ROBOT, [swinging(np.append(np.where(rubbing, 40.0, phi), 1e4), 1)], settings=SETTINGS, arm=log_arm(ROBOT)
-    )
+    return np.where([name.startswith(("FV", "FC")) for name in model.names], 40.0, phi)
+
+
+def test_steps_that_are_too_long_are_halved() -> None:
+    """Straight steps led this log's delay 25 ms away from the truth, round after round."""
+    log = swinging(np.append(nominal_with_friction(), 1e4), 1)
+    found = identify_logs(ROBOT, [log], settings=SETTINGS, arm=log_arm(ROBOT))
     assert abs(found.fit.delay_s) < 2e-4
     content = result_content(found)
     assert content["settled"] == found.fit.settled
@@ -127,13 +130,11 @@ def test_steps_that_are_too_long_are_halved() -> None:
 
 def test_refinement_by_simulation_mends_a_wrong_model() -> None:
     """Masses, inertias and viscous friction are wrong; the spring and Coulomb friction, which stay, are right."""
-    model, springs = arm("kr300"), log_arm(ROBOT)
-    phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard)).values
-    viscous, coulomb = (np.array([name.startswith(kind) for name in model.names]) for kind in ("FV", "FC"))
-    true = np.where(viscous | coulomb, 40.0, phi)
+    springs, true = log_arm(ROBOT), nominal_with_friction()
+    coulomb = [name.startswith("FC") for name in arm("kr300").names]
     fitted, held = (swinging(np.append(true, 1e4), seed) for seed in (1, 2))
     start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=springs)
-    wrong = Point(np.append(np.where(coulomb, 40.0, 1.1 * true), 1e4), np.tile(START, (6, 1)))
+    wrong = Point(np.append(np.where(coulomb, true, 1.1 * true), 1e4), np.tile(START, (6, 1)))
     before = log_errors(springs, wrong, held, SETTINGS).relative
     found = refined(ROBOT, fitted, replace(start, point=wrong), SETTINGS, 3.0)
     assert found.reason == "converged" and found.cost < 0.01

@@ -88,7 +88,7 @@ def refined(robot: Robot, log: Log, start: LogModel, settings: RowSettings, band
     path = phi0.copy()
     path[columns] = unit * found.base.values
     J = loop.weighted(loop.jacobian(found.simulation, found.base, STRIDE))
-    hessian = np.einsum("kip,kiq->pq", J, J)
+    hessian = loop.normal_equations(J, np.zeros(J.shape[:2]))[0].sum(axis=0)
     # Coulomb friction is no part of the loop: a weight above all others keeps it where it is
     metric = np.diag(np.full(len(path), np.sqrt(np.diag(hessian).max())))
     metric[np.ix_(columns, columns)] = cholesky(hessian)

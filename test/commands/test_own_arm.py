@@ -38,6 +38,7 @@ def _numbers(nested: object) -> list[float]:
 
 def drafted(folder: Path, text: str, *options: str) -> tuple[Path, dict[str, Any]]:
     """A robot's folder from a URDF, and what the command said."""
+    folder.mkdir(exist_ok=True)
     (folder / "arm.urdf").write_text(text, encoding="utf-8")
     arm = folder / "arm"
     return arm, dynid("robot", "new", "arm", "--urdf", folder / "arm.urdf", "--out", arm, *options)
@@ -92,7 +93,6 @@ def test_drives_that_cannot_hold_the_arm_get_no_motions(tmp_path: Path) -> None:
 def test_motions_follow_once_the_questions_are_answered(tmp_path: Path) -> None:
     """Masses without a body leave nothing to draft motions from; `robot motions` does when the file is there."""
     text = random_arm(1)
-    (tmp_path / "whole").mkdir()
     whole, _ = drafted(tmp_path / "whole", text)
     bare = re.sub(r"<inertial>.*?</inertial>", "", re.sub(r'effort="[^"]*"', 'effort="0"', text), count=1)
     arm, said = drafted(tmp_path, bare)
@@ -120,12 +120,10 @@ def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
     assert all(0.1 < after / before < 10.0 for before, after in zip(stated, proposed, strict=True))
     asked = [said["questions"][f"joints.joint_{j}.torque_limit_nm"] for j in range(len(stated))]
     assert all("1e+06" in question and "placeholder" in question for question in asked)
-    (tmp_path / "none").mkdir()
     other, said = drafted(tmp_path / "none", re.sub(r'effort="[^"]*"', 'effort="0"', text))
     assert said["motions"] == "drafted" and "has no effort limit" in said["questions"]["joints.joint_0.torque_limit_nm"]
     same = [joint["torque_limit_nm"] for joint in yaml.safe_load((other / "robot.yaml").read_text())["joints"]]
     assert same == proposed
-    (tmp_path / "as stated").mkdir()
     _, plain = drafted(tmp_path / "as stated", text)
     assert not any("placeholder" in question for question in plain["questions"].values())
 
@@ -133,12 +131,10 @@ def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
 def test_servos_that_are_all_the_same_are_believed(tmp_path: Path) -> None:
     """Those of a wrist are far stronger than it needs; and a gripper's limit says nothing of its fingers' masses."""
     urdf = Path(__file__).parents[2] / "urdf" / "aloha_class" / "aloha_class.urdf"
-    (tmp_path / "aloha").mkdir()
     arm, said = drafted(tmp_path / "aloha", urdf.read_text())
     assert not any("placeholder" in question for question in said["questions"].values())
     text = random_arm(1)
     strongest = max(float(one) for one in re.findall(r'effort="([^"]*)"', text))
-    (tmp_path / "same").mkdir()
     arm, said = drafted(tmp_path / "same", re.sub(r'effort="[^"]*"', f'effort="{strongest}"', text))
     limits = [joint["torque_limit_nm"] for joint in yaml.safe_load((arm / "robot.yaml").read_text())["joints"]]
     assert set(limits) == {strongest} and not any("placeholder" in one for one in said["questions"].values())
@@ -150,7 +146,6 @@ def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
     assert "has no effort limit" in said["questions"]["joints.joint_0.torque_limit_nm"]
     assert "joints.joint_0.velocity_limit_rad_s" in said["questions"]
     slow = re.sub(r'velocity="[^"]*"', 'velocity="0.07"', random_arm(1), count=1)
-    (tmp_path / "slow").mkdir()
     _, said = drafted(tmp_path / "slow", slow)
     assert "that slow" in said["questions"]["joints.joint_0.velocity_limit_rad_s"]
 
@@ -158,7 +153,6 @@ def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
 def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
     text, found = random_arm(1), []
     for name, share in (("larger", 10.0), ("large", 1.0), ("small", 0.01), ("tiny", 1e-4)):
-        (tmp_path / name).mkdir()
         lighter = re.sub(
             r'(mass value|i[xyz][xyz])="([^"]*)"', lambda one, by=share: f'{one[1]}="{float(one[2]) * by:.9g}"', text
         )
@@ -170,7 +164,6 @@ def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
 def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
     text, found = random_arm(4, odd=True), {}
     for name, options in (("out", ()), ("named", ("--decoupled", "finger")), ("tip", ("--tip", "left"))):
-        (tmp_path / name).mkdir()
         found[name] = drafted(tmp_path / name, text, *options)[1]
     assert "finger" not in (*found["out"]["chain"], *found["out"]["decoupled"])
     assert "finger for fingers with too short a stroke" in found["out"]["questions"]["joints"]
@@ -193,7 +186,6 @@ def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
     text = re.sub(r'<link name="left">.*(?=</robot>)', hand, random_arm(4, odd=True))
     _, said = drafted(tmp_path, text)
     assert said["chain"][-1] == "z" and said["decoupled"] == ["jaw"] and said["fingers"] == ["nail"]
-    (tmp_path / "inside").mkdir()
     with pytest.raises(ConfigurationError, match=r"arm 1/joint-α\.1 cannot be decoupled"):
         drafted(tmp_path / "inside", text, "--tip", "tool", "--decoupled", "arm 1/joint-α.1")
 

@@ -15,6 +15,7 @@ import numpy as np
 from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, SafetyError
+from dynid.model.robot_draft import MOTION_SHARE
 from dynid.model.standard import StandardFile
 from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
 from dynid.robot import FloatArray, Robot
@@ -22,7 +23,7 @@ from dynid.trajectory.excitation_schema import ExcitationFile
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.trajectory import through
 
-SPEED_SHARE, CALM = 0.6, (2.0, 0.4)  # of the speed limits; and at most [rad/s, m/s]
+CALM = (2.0, 0.4)  # speeds at most [rad/s, m/s]
 RUN_UP_S = 0.2  # in which a joint reaches its speed, where the torque allows it
 INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # of the torque limit: for acceleration alone, and for a posture
 MARGIN_DEG, MARGIN_M = 4.0, 0.012
@@ -73,7 +74,7 @@ class _Drafter:
         self._poses = np.vstack([robot.rest_posture, self.rng.uniform(self.lower, self.upper, (LOOKED_AT, robot.size))])
         self.inertia = self._inertia()
         calm = np.where(turning, *CALM)
-        self.velocity = np.minimum(SPEED_SHARE * robot.velocity_limits, calm)
+        self.velocity = np.minimum(MOTION_SHARE * robot.velocity_limits, calm)
         spare = INERTIAL_SHARE * robot.torque_limits / self.inertia.max(axis=0)
         self.acceleration = np.minimum(self.velocity / RUN_UP_S, spare)
         limits = robot_limits(robot, 2.0 * self.acceleration)

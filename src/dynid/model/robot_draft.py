@@ -28,7 +28,7 @@ LOOKED_AT = 256  # random poses, at which load and inertia of every joint are lo
 MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
 BRISK = 5.0  # rad/s^2 or m/s^2
-MOTION_SHARE, SLIDING = 0.6, 0.05  # of a speed limit that motions pass; what they must pass [rad/s; m/s]
+MOTION_SHARE, SLIDING = 0.6, 0.05  # of a speed limit: what drafted motions pass; what they must pass [rad/s; m/s]
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
 ENDLESS_RAD = 100.0  # limits beyond this are none
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
@@ -67,7 +67,7 @@ class Draft:
     left_out: tuple[str, ...]
     fingers: tuple[str, ...]
     nominal: StandardFile | str
-    lambda_min: float = LAMBDA_MIN
+    lambda_min: float
 
     @property
     def questions(self) -> dict[str, str]:
@@ -145,10 +145,10 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
     """One joint of robot.yaml; asks where the URDF gives no limit."""
     row: dict[str, Any] = {"name": joint.name}
-    lowest = 0.0 if joint.lower is None else joint.lower  # as URDF has it
-    endless = joint.kind == "continuous" or joint.upper is None or lowest >= joint.upper
-    endless |= max(abs(joint.lower or 0.0), abs(joint.upper or 0.0)) > ENDLESS_RAD
-    lower, upper = (-np.pi, np.pi) if endless else (joint.lower or 0.0, joint.upper or 0.0)
+    lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 where the URDF has none, as there
+    endless = joint.kind == "continuous" or joint.upper is None or lower >= upper
+    endless |= max(abs(lower), abs(upper)) > ENDLESS_RAD
+    lower, upper = (-np.pi, np.pi) if endless else (lower, upper)
     if joint.kind == "prismatic":
         row |= {"lower_m": -1.0 if endless else lower, "upper_m": 1.0 if endless else upper}
     else:
@@ -241,19 +241,20 @@ def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, 
     return poses, loads
 
 
-def _drives(
-    chain: SerialChain, rows: list[dict[str, Any]], loads: FloatArray, poses: FloatArray
-) -> tuple[FloatArray, list[AxisRow]]:
+def _inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
+    """M(q) of the links alone at poses (K, n), the upper triangles of (K, chain, chain) [kg m^2; kg]."""
+    data = chain.model.createData()
+    return np.array([pinocchio.crba(chain.model, data, q[: chain.size]) for q in poses])
+
+
+def _drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
     """What the joints need, (n,) [N m; N], and proposals for rotors and friction, of which no URDF says anything.
 
     A rotor is worth a fifth of the inertia behind the joint at least, and what its load could not move faster than 60
     rad/s^2; friction is a tenth of what the joint needs, viscous at its speed limit.
     """
-    data = chain.model.createData()
     inertia = np.full(len(rows), 1e-3)
-    inertia[: chain.size] = np.mean(
-        [np.diag(pinocchio.crba(chain.model, data, q[: chain.size])) for q in poses], axis=0
-    )
+    inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
     load = np.abs(loads).max(axis=0)
     rotors = np.maximum.reduce(
         [0.2 * inertia, load / 60.0, np.maximum(SMALL * _largest_of_kind(rows, inertia), LEAST_ROTOR)]
@@ -304,11 +305,10 @@ def _propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dic
         )
 
 
-def _lambda_min(chain: SerialChain, poses: FloatArray) -> float:
+def _lambda_min(M: FloatArray) -> float:
     """What M(q) must keep: a share of the least that the links alone have, as drives may have next to no rotors."""
-    data = chain.model.createData()
-    least = min(np.linalg.eigvalsh(pinocchio.crba(chain.model, data, q[: chain.size]), UPLO="U")[0] for q in poses)
-    return float(np.clip(_figures(EIGENVALUE_SHARE * float(least)), LEAST_LAMBDA, LAMBDA_MIN))
+    least = float(np.linalg.eigvalsh(M, UPLO="U").min())
+    return float(np.clip(_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))
 
 
 def _speed(row: dict[str, Any]) -> float:
@@ -394,7 +394,8 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     rows = [_joint_row(joint, "chain", questions) for joint in joints]
     rows += [_joint_row(joint, "decoupled", questions) for joint in beyond]
     poses, loads = _loads(serial, rows)
-    need, drives = _drives(serial, rows, loads, poses)
+    M = _inertia_matrices(serial, poses)
+    need, drives = _drives(rows, loads, M)
     light = any(inertia.mass <= TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:])
     if not light:
         _propose_limits(rows, need, questions)
@@ -433,15 +434,8 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     }
     RobotFile.model_validate(content)
     nominal = _nominal(name, urdf, serial, drives)
-    return Draft(
-        content,
-        chain,
-        hand,
-        left_out,
-        fingers,
-        nominal,
-        LAMBDA_MIN if isinstance(nominal, str) else _lambda_min(serial, poses),
-    )
+    least = LAMBDA_MIN if isinstance(nominal, str) else _lambda_min(M)
+    return Draft(content, chain, hand, left_out, fingers, nominal, least)
 
 
 def _joints_question(

@@ -85,7 +85,7 @@ class LogFit:
     theta: FloatArray
     bounds: tuple[FloatArray, FloatArray]
     rounds: int
-    settled: bool = True
+    settled: bool
     rate_change: FloatArray | None = None
 
     def given(self, phi: FloatArray) -> Point:
@@ -202,8 +202,8 @@ def fit(
     here = good = Place(np.zeros(0), delay_s)  # where rows are linearised, and where the last good ones were
     best, every, halved, settled = np.inf, THIN, 0, False
     for rounds in range(1, ROUNDS + 1):
-        rows = reduce(point, here.delay_s, every)
-        whole, count = rows.whole(), rows.rows.sum(axis=0)
+        triangles = reduce(point, here.delay_s, every)
+        whole, count = triangles.whole(), triangles.rows.sum(axis=0)
         if not count.all():
             still = ", ".join(robot.joint_names[i] for i in np.flatnonzero(count == 0))
             raise DataError(f"{still}: never in motion for long enough to separate friction from gravity")
@@ -222,7 +222,7 @@ def fit(
             theta, A = problem.solve(whole, sigma)
             size = np.sqrt(problem.left(whole, theta) / count)
             sigma = np.maximum(size, 1e-9 * torque.max())
-        good, found, halved, change = here, rows, 0, np.inf
+        good, found, halved, change = here, triangles, 0, np.inf
         if len(here.theta):
             change = float(np.linalg.norm(A[:, :-1] @ (theta - here.theta)[:-1]) / np.sqrt(count.sum()))
             best = problem.error(whole, here.theta, sigma, count)

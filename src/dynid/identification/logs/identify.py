@@ -287,7 +287,7 @@ def _trading(names: Sequence[str], friction: FloatArray) -> list[int]:
     by more than half while their sum is right.
     """
     falling = friction[:, [FRICTION.index(name) for name in ("fs", "kms", "kes")]]
-    axes = set(np.flatnonzero((falling != 0.0).sum(axis=1)).tolist())
+    axes = set(np.nonzero(falling)[0].tolist())
     kinds = (kind_and_number(name) for name in names)
     return [k for k, (kind, number) in enumerate(kinds) if kind == "FV" and number - 1 in axes]
 
