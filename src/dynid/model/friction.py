@@ -97,21 +97,55 @@ def plain_torque(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
     return float(p[FV, i] * dq + p[OF, i] + x * plain_budget(p, i, x, s, dq))
 
 
+Load = tuple[float, float, float, float, float, float, float]
+
+
 @numba.njit(cache=True)
-def load_budget(p: FloatArray, i: int, s: float, tm: float, te: float) -> float:
-    """The part of the budget [N m] that the load makes, of parameters p (terms, n) and axis i."""
-    quadratic = 0.0
-    if te * tm < 0.0:
-        quadratic = p[KEQ, i] * te * te if abs(te) < abs(tm) else p[KMQ, i] * tm * tm
-    faded = abs(p[KES, i] * te - p[KMS, i] * tm) + quadratic
-    return float(abs(p[KE, i] * te - p[KM, i] * tm) + s * faded)
+def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
+    """Which way the terms of load of axis i push, of parameters p (terms, n): all that the law does with tm.
+
+    Signs are those that tm has against te; where a term weighs neither, as if the motor's alone grew.
+
+    Returns:
+        The sign of ke te - km tm, and that times tm; the same of kes te - kms tm; tm and tm^2 where the load drives the
+        motor, else 0; 1 where the motor drives the load, else 0. The law is linear in them, so that their means over
+        many tm give mean friction.
+    """
+    alone = (1.0 if tm < 0.0 else 0.0) - (1.0 if tm > 0.0 else 0.0)
+    steady, fading_part = p[KE, i] * te - p[KM, i] * tm, p[KES, i] * te - p[KMS, i] * tm
+    first = 1.0 if steady > 0.0 else (-1.0 if steady < 0.0 else alone)
+    second = 1.0 if fading_part > 0.0 else (-1.0 if fading_part < 0.0 else alone)
+    against, smaller = te * tm < 0.0, abs(te) < abs(tm)
+    driven = tm if against and not smaller else 0.0
+    return first, first * tm, second, second * tm, driven, driven * tm, 1.0 if against and smaller else 0.0
+
+
+@numba.njit(cache=True)
+def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -> Load:
+    """Mean of `load_at` over motor torques tm + ripple (R,) [N m], of parameters p (terms, n) and axis i."""
+    a = b = c = d = e = f = g = 0.0
+    for r in range(len(ripple)):
+        one = load_at(p, i, tm + ripple[r], te)
+        a, b, c, d = a + one[0], b + one[1], c + one[2], d + one[3]
+        e, f, g = e + one[4], f + one[5], g + one[6]
+    share = 1.0 / len(ripple)
+    return a * share, b * share, c * share, d * share, e * share, f * share, g * share
+
+
+@numba.njit(cache=True)
+def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
+    """The part of the budget [N m] that the load te [N m] makes, of parameters p (terms, n); load as of `load_at`."""
+    first, first_tm, second, second_tm, _, driven, driving = load
+    quadratic = p[KMQ, i] * driven + p[KEQ, i] * driving * te * te
+    faded = p[KES, i] * te * second - p[KMS, i] * second_tm + quadratic
+    return float(p[KE, i] * te * first - p[KM, i] * first_tm + s * faded)
 
 
 @numba.njit(cache=True)
 def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) -> float:
     """The budget [N m] of axis i, moving in the direction x (-1 to 1), of parameters p (terms, n)."""
     s = fading(dq, p[WS, i], p[AS, i])
-    return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, tm, te))
+    return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, te, load_at(p, i, tm, te)))
 
 
 @numba.njit(cache=True)
@@ -122,23 +156,15 @@ def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te
 
 
 @numba.njit(cache=True)
-def slope_by_motor(p: FloatArray, i: int, s: float, tm: float, te: float) -> float:
-    """Derivative [-] of the budget by tm, of parameters p (terms, n)."""
-    slope = -p[KM, i] * np.sign(p[KE, i] * te - p[KM, i] * tm)
-    faded = -p[KMS, i] * np.sign(p[KES, i] * te - p[KMS, i] * tm)
-    if te * tm < 0.0 and abs(te) >= abs(tm):
-        faded += 2.0 * p[KMQ, i] * tm
-    return float(slope + s * faded)
+def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
+    """Derivative [-] of the budget by tm, of parameters p (terms, n); load as of `load_at`."""
+    return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
 
 @numba.njit(cache=True)
-def slope_by_load(p: FloatArray, i: int, s: float, tm: float, te: float) -> float:
-    """Derivative [-] of the budget by te, of parameters p (terms, n)."""
-    slope = p[KE, i] * np.sign(p[KE, i] * te - p[KM, i] * tm)
-    faded = p[KES, i] * np.sign(p[KES, i] * te - p[KMS, i] * tm)
-    if te * tm < 0.0 and abs(te) < abs(tm):
-        faded += 2.0 * p[KEQ, i] * te
-    return float(slope + s * faded)
+def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
+    """Derivative [-] of the budget by te [N m], of parameters p (terms, n); load as of `load_at`."""
+    return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
 
 @numba.njit(cache=True)
@@ -151,7 +177,8 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
     if dq != 0.0 and p[WS, i] > 0.0:
         ratio = abs(dq) / p[WS, i]
         ds = -s * p[AS, i] * ratio ** p[AS, i] / dq
-        slope += x * ds * (p[FS, i] + load_budget(p, i, 1.0, tm, te) - load_budget(p, i, 0.0, tm, te))
+        load = load_at(p, i, tm, te)
+        slope += x * ds * (p[FS, i] + load_budget(p, i, 1.0, te, load) - load_budget(p, i, 0.0, te, load))
     return float(slope)
 
 
@@ -166,20 +193,21 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
     base = wanted + plain_torque(p, i, x, s, dq)
     if x == 0.0:
         return float(base)
-    load, kept = abs(te), 1.0 - abs(x) * (p[KM, i] + s * p[KMS, i])
-    most = (p[KE, i] + s * p[KES, i]) * load + s * max(p[KMQ, i], p[KEQ, i]) * load * load
+    size, kept = abs(te), 1.0 - abs(x) * (p[KM, i] + s * p[KMS, i])
+    most = (p[KE, i] + s * p[KES, i]) * size + s * max(p[KMQ, i], p[KEQ, i]) * size * size
     far = math.copysign((abs(base) + abs(x) * most) / kept, x)
     low, high = min(base, far), max(base, far)
     tm, scale = base, 1.0 + abs(far)
     for _ in range(ITERATIONS):
-        excess = tm - base - x * load_budget(p, i, s, tm, te)
+        load = load_at(p, i, tm, te)
+        excess = tm - base - x * load_budget(p, i, s, te, load)
         if abs(excess) <= RESIDUAL * scale or high - low <= RESIDUAL * scale:
             break
         if excess > 0.0:
             high = tm
         else:
             low = tm
-        tm -= excess / (1.0 - x * slope_by_motor(p, i, s, tm, te))
+        tm -= excess / (1.0 - x * slope_by_motor(p, i, s, load))
         if not low < tm < high:
             tm = 0.5 * (low + high)
     return float(tm)
@@ -218,38 +246,32 @@ def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te:
         for i in range(dq.shape[1]):
             x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
             out[0, k, i] = slope_by_velocity(p, i, transition, dq[k, i], tm[k, i], te[k, i])
-            out[1, k, i] = x * slope_by_motor(p, i, s, tm[k, i], te[k, i])
-            out[2, k, i] = x * slope_by_load(p, i, s, tm[k, i], te[k, i])
+            load = load_at(p, i, tm[k, i], te[k, i])
+            out[1, k, i] = x * slope_by_motor(p, i, s, load)
+            out[2, k, i] = x * slope_by_load(p, i, s, te[k, i], load)
 
 
 @numba.njit(cache=True)
-def add_gradient(
-    p: FloatArray, i: int, x: float, s: float, dq: float, tm: float, te: float, share: float, out: FloatArray
-) -> None:
-    """Add `share` times the derivatives of a friction torque by all but the shape to `out`, (terms,) [N m per SI unit].
+def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray) -> None:
+    """`share` times the derivatives of a friction torque by what no load multiplies, into `out`, (terms,), SI.
 
-    The torque is linear in them, so that these are its columns. Where ke and km are both 0, load counts as if the
-    motor's alone grew. x is the direction and s what is left of fading friction, see `direction`, `fading`.
+    x is the direction and s what is left of fading friction, see `direction`, `fading`.
     """
-    first = np.sign(p[KE, i] * te - p[KM, i] * tm)
-    second = np.sign(p[KES, i] * te - p[KMS, i] * tm)
-    first = -np.sign(tm) if first == 0.0 else first
-    second = -np.sign(tm) if second == 0.0 else second
-    against, driven = te * tm < 0.0, abs(te) < abs(tm)
-    faded = x * s * share
-    out[FV] += dq * share
-    out[FB] += x * share
-    out[FA] += x * x * share
-    out[OF] += share
-    out[FS] += faded
-    out[KM] -= x * first * tm * share
-    out[KE] += x * first * te * share
-    out[KMS] -= faded * second * tm
-    out[KES] += faded * second * te
-    if against and driven:
-        out[KEQ] += faded * te * te
-    elif against:
-        out[KMQ] += faded * tm * tm
+    out[FV], out[FB], out[FA], out[OF], out[FS] = dq * share, x * share, x * x * share, share, x * s * share
+
+
+@numba.njit(cache=True)
+def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
+    """The same by the terms of load; load as of `load_at`. The torque is linear in them all: these are its columns."""
+    first, first_tm, second, second_tm, _, driven, driving = load
+    steady, faded = x * share, x * s * share
+    out[KM], out[KE], out[KMS], out[KES] = (
+        -steady * first_tm,
+        steady * first * te,
+        -faded * second_tm,
+        faded * second * te,
+    )
+    out[KMQ], out[KEQ] = faded * driven, faded * driving * te * te
 
 
 @numba.njit(cache=True)
@@ -272,7 +294,8 @@ def gradients(
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
-            add_gradient(p, i, x, s, dq[k, i], tm[k, i], te[k, i], 1.0, out[k, i])
+            plain_gradient(x, s, dq[k, i], 1.0, out[k, i])
+            load_gradient(x, s, te[k, i], load_at(p, i, tm[k, i], te[k, i]), 1.0, out[k, i])
             add_shape_gradient(p, i, dq[k, i], out[k, i])
 
 

@@ -15,6 +15,7 @@ from scipy.linalg import qr
 from scipy.optimize import lsq_linear
 
 from dynid.identification.estimators.gear_rows import GearRows, Linearised
+from dynid.identification.estimators.triangles import triangle
 from dynid.model.friction import AS, KM, KMS, SYMBOLS, TERMS, WS, FrictionLaw
 from dynid.robot import FloatArray
 
@@ -320,9 +321,7 @@ class GearFitter:
         """Bounded least squares of rows with weights (N, n), and of standing states with axes' weights `held` (n,)."""
         size = columns.shape[2]
         rows = np.concatenate([columns, target[..., None]], axis=2) * weights[..., None]
-        whole = np.concatenate([rows.reshape(-1, size + 1), self.standing_rows(held, size)])
-        R = qr(whole, mode="r", check_finite=False, overwrite_a=True)[0][: size + 1]
-        return bounded(R, lower, upper)
+        return bounded(triangle(rows, self.standing_rows(held, size)), lower, upper)
 
 
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:

@@ -12,9 +12,11 @@ from dynid.model.friction import (
     KEQ,
     KM,
     FrictionLaw,
-    add_gradient,
     add_shape_gradient,
     load_budget,
+    load_gradient,
+    mean_load,
+    plain_gradient,
     plain_torque,
     slope_by_load,
     slope_by_motor,
@@ -51,26 +53,24 @@ def settle(
         warmth: what friction is multiplied by, (M,).
         dq, te: velocities [rad/s] and loads [N m], (M, n).
         wanted: what the links take, (M, n) [N m].
-        ripple: (M, R, n) [N m].
+        ripple: (M, n, R) [N m].
         tm: motor torques, (M, n) [N m].
     """
-    count, loaded = ripple.shape[1], loaded_axes(p)
+    loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             base = wanted[k, i] + warmth[k] * plain_torque(p, i, x[k, i], s[k, i], dq[k, i])
-            part = warmth[k] * x[k, i] / count
+            part, now = warmth[k] * x[k, i], tm[k, i]
             if not loaded[i]:
                 tm[k, i] = base
                 continue
             for _ in range(ROUNDS):
-                excess, slope = tm[k, i] - base, 1.0
-                for r in range(count):
-                    now = tm[k, i] + ripple[k, r, i]
-                    excess -= part * load_budget(p, i, s[k, i], now, te[k, i])
-                    slope -= part * slope_by_motor(p, i, s[k, i], now, te[k, i])
-                tm[k, i] -= excess / slope
+                load = mean_load(p, i, now, te[k, i], ripple[k, i])
+                excess = now - base - part * load_budget(p, i, s[k, i], te[k, i], load)
+                now -= excess / (1.0 - part * slope_by_motor(p, i, s[k, i], load))
                 if abs(excess) < CLOSE:
                     break
+            tm[k, i] = now
 
 
 @numba.njit(cache=True)
@@ -94,19 +94,19 @@ def differentiate(
         p, x, s, warmth, dq, te, ripple, tm: as of `settle`.
         by_loads: whether those by the terms of load are wanted of axes that have none.
         gain: result, by what is wanted, (M, n).
-        by_load: result, of mean friction by te, (M, n).
+        by_load: result, of mean friction by te, (M, n); zero on entry.
         gradient: result, of mean friction by the parameters of its axis, (M, n, terms); zero on entry.
     """
     loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
-            count = ripple.shape[1] if by_loads or loaded[i] else 1
-            share, by_motor, load = warmth[k] / count, 0.0, te[k, i]
-            for r in range(count):
-                now = tm[k, i] + ripple[k, r, i]
-                by_motor += share * x[k, i] * slope_by_motor(p, i, s[k, i], now, load)
-                by_load[k, i] += share * x[k, i] * slope_by_load(p, i, s[k, i], now, load)
-                add_gradient(p, i, x[k, i], s[k, i], dq[k, i], now, load, share, gradient[k, i])
+            by_motor, part = 0.0, warmth[k] * x[k, i]
+            plain_gradient(x[k, i], s[k, i], dq[k, i], warmth[k], gradient[k, i])
+            if by_loads or loaded[i]:
+                load = mean_load(p, i, tm[k, i], te[k, i], ripple[k, i])
+                load_gradient(x[k, i], s[k, i], te[k, i], load, warmth[k], gradient[k, i])
+                by_motor = part * slope_by_motor(p, i, s[k, i], load)
+                by_load[k, i] = part * slope_by_load(p, i, s[k, i], te[k, i], load)
             add_shape_gradient(p, i, dq[k, i], gradient[k, i])
             gain[k, i] = 1.0 / (1.0 - by_motor)
 
@@ -142,7 +142,7 @@ def add_by_links(
 
 
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
-    """Derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms)."""
+    """Derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms); as `settle`."""
     found = np.zeros((*dq.shape, len(law.values)))
     gain, by_load = np.empty_like(dq), np.zeros_like(dq)
     x, s, warmth = law.directions(dq), law.fadings(dq), np.ones(len(dq))

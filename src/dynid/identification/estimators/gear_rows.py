@@ -66,7 +66,7 @@ class _Stretch:
         slides: FloatArray,
         is_series: bool,
     ) -> None:
-        self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, np.ascontiguousarray(states.ripple)
+        self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, _by_axes(states.ripple)
         self.slides, self.step_s = slides, step_s if is_series else None
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
@@ -312,8 +312,13 @@ def solved_torques(
     if friction.depends_on_load:
         te = -model.inverse_dynamics(q, dq, still, of_kinds(phi, KINDS, others=True))
     wanted, tm = model.inverse_dynamics(q, dq, states.ddq, phi), np.array(guess)
-    settle(friction.values, *shape, ones, rates, te, wanted, np.ascontiguousarray(ripple), tm)
+    settle(friction.values, *shape, ones, rates, te, wanted, _by_axes(ripple), tm)
     return wanted, tm - wanted
+
+
+def _by_axes(ripple: FloatArray) -> FloatArray:
+    """(M, R, n) as (M, n, R), each axis's values beside each other."""
+    return np.ascontiguousarray(ripple.swapaxes(1, 2))
 
 
 def grid_step_s(samples: Samples, states: FineStates) -> float:

@@ -28,6 +28,7 @@ from dynid.identification.estimators.gear_rows import GearRows
 from dynid.identification.estimators.play import FoundPlay, find_play, without_play
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
+from dynid.identification.estimators.triangles import triangle
 from dynid.identification.estimators.uncertainty import whole_covariance
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
@@ -307,7 +308,7 @@ class Regression:
         for scale in (weights, self.trust):
             if scale is not None:
                 rows *= scale[:, None]
-        return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
+        return triangle(rows.reshape(-1, self.axes, rows.shape[1]))
 
     @property
     def _coulomb_columns(self) -> NDArray[np.bool_]:
