@@ -226,7 +226,14 @@ class GearFitter:
         p = rows.W.shape[2]
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
 
-    def fit(self, structure: Structure, start: Point | None = None, steps: int = STEPS, enough: float = 0.0) -> GearFit:
+    def fit(
+        self,
+        structure: Structure,
+        start: Point | None = None,
+        steps: int = STEPS,
+        enough: float = 0.0,
+        rival: float = np.inf,
+    ) -> GearFit:
         """The fit of a structure by Gauss-Newton.
 
         Args:
@@ -234,6 +241,8 @@ class GearFitter:
             start: from where; None begins from the measured torques.
             steps: at most.
             enough: once a step takes less than this share off the squared error, no other follows.
+            rival: `misfit` of another fit: nor does one where all steps that are left, each as good as the last, would
+                not reach it.
         """
         parameters = structure.parameters(self.gears)
         point, guess, tau = start or self.begin(structure), None, self.rows.target
@@ -241,7 +250,8 @@ class GearFitter:
         p = len(self.lower)
         terms, best, before = sorted({one.term for one in parameters}), np.inf, point
         weights: FloatArray | None = None
-        for _ in range(steps):
+        misfit = np.inf
+        for k in range(steps):
             rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
             left = tau - rows.tau
             squares = 0.0 if weights is None else float(np.sum((left * weights) ** 2))
@@ -250,6 +260,8 @@ class GearFitter:
                 continue
             slow = squares > (1.0 - enough) * best
             before, sigma = point, self.sigma(left)
+            gained, misfit = misfit - _misfit(sigma), _misfit(sigma)
+            slow |= misfit - (steps - k - 1) * gained > rival
             weights = self.trust / sigma
             best = float(np.sum((left * weights) ** 2))
             columns, theta = stacked(rows, parameters, structure.drift), values_of(point, parameters, structure.drift)
@@ -292,6 +304,10 @@ class GearFitter:
         sigma, size = (np.sqrt(((x * self.trust) ** 2).sum(axis=0) / count) for x in (left, self.rows.target))
         return np.asarray(np.maximum(np.maximum(sigma, NO_ERROR * size), np.finfo(float).tiny))
 
+    def misfit(self, fit: GearFit) -> float:
+        """Mean logarithm of the axes' squared errors, by which fits with different weights compare."""
+        return _misfit(self.sigma(self.rows.target - fit.rows.tau))
+
     def _bounds(
         self, parameters: Sequence[Parameter], drift: bool, now: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
@@ -322,6 +338,10 @@ class GearFitter:
         size = columns.shape[2]
         rows = np.concatenate([columns, target[..., None]], axis=2) * weights[..., None]
         return bounded(triangle(rows, self.standing_rows(held, size)), lower, upper)
+
+
+def _misfit(sigma: FloatArray) -> float:
+    return float(np.mean(2.0 * np.log(sigma)))
 
 
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:

@@ -121,6 +121,7 @@ def add_by_links(
     warmth: FloatArray,
     gain: FloatArray,
     by_load: FloatArray,
+    slides: FloatArray,
     out: FloatArray,
 ) -> None:
     """What the derivatives of the tm that `settle` has found, by the base parameters, have beyond W.
@@ -132,13 +133,15 @@ def add_by_links(
         warmed: whether they grow with warmth, (kept,).
         warmth: as of `settle`.
         gain, by_load: of `differentiate`.
+        slides: what they are multiplied by, (M, n).
         out: result, (M, c).
     """
     for k in range(len(W)):
         for place in range(len(columns)):
             c = columns[place]
             j, own = joints[c], W[k, c]
-            out[k, place] = gain[k, j] * ((warmth[k] if warmed[c] else 1.0) * own - by_load[k, j] * G[k, c]) - own
+            whole = gain[k, j] * ((warmth[k] if warmed[c] else 1.0) * own - by_load[k, j] * G[k, c])
+            out[k, place] = slides[k, j] * (whole - own)
 
 
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:

@@ -30,8 +30,8 @@ _DIRECTIONAL = (*_BOTH, "ke", "kes")
 LADDER = (
     Structure("viscous"),
     Structure("Coulomb-viscous", ("fb",)),
-    Structure("Stribeck", _STRIBECK),
     Structure("load", ("fb", "km")),
+    Structure("Stribeck", _STRIBECK),
     Structure("load and Stribeck", _BOTH),
     Structure("directional", _DIRECTIONAL),
     Structure("quadratic", (*_DIRECTIONAL, "kmq", "keq")),
@@ -116,11 +116,12 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
     """Compare structures and fit the one that the data support."""
     fits: list[GearFit] = []
     for structure in ladder:
-        # a larger structure begins where the largest one that it holds has ended
+        # a larger structure begins where the best one that it holds has ended
         smaller = [fit for fit in fits if fit.structure.terms and set(fit.structure.terms) < set(structure.terms)]
-        start = smaller[-1].point if smaller else None
+        start = min(smaller, key=fitter.misfit).point if smaller else None
         wanted = replace(structure, drift=bool(structure.terms))
-        fits.append(fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1, ENOUGH))
+        rival = min((fitter.misfit(fit) for fit in fits), default=np.inf)
+        fits.append(fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1, ENOUGH, rival))
     judge = BlockJudge(fitter, _sigma(fitter, fits[-1]))
     found = [(fit, judge.errors(fit)) for fit in fits]
     best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))

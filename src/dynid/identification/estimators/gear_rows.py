@@ -112,9 +112,11 @@ class _Stretch:
         by_drift = gain * ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
         gradient *= gain[..., None]
         changed = np.flatnonzero(self.rubs & (drift != 0.0) | law.depends_on_load)
-        more = np.empty((len(dq), len(changed)))
-        add_by_links(self.W, self.G, self.joints, changed, self.rubs, warmth, gain, by_load, more)
-        seen = self._seen(tm - links, more, changed, gradient, by_drift, tm, terms, sticking)
+
+        def by_links(slides: FloatArray, out: FloatArray) -> None:
+            add_by_links(self.W, self.G, self.joints, changed, self.rubs, warmth, gain, by_load, slides, out)
+
+        seen = self._seen(tm - links, by_links, changed, gradient, by_drift, tm, terms, sticking)
         return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
 
     @cached_property
@@ -142,13 +144,13 @@ class _Stretch:
         dq = np.ascontiguousarray(self.dq)
         tau = np.ascontiguousarray(self.tau)
         gradient = mean_gradient(law, dq, -tau, self.ripple, tau)
-        none, nowhere = np.zeros((len(dq), 0)), np.zeros(0, dtype=int)
-        return self._seen(np.zeros_like(dq), none, nowhere, gradient, np.zeros_like(dq), tau, terms, False)
+        nowhere = np.zeros(0, dtype=int)
+        return self._seen(np.zeros_like(dq), _nothing, nowhere, gradient, np.zeros_like(dq), tau, terms, False)
 
     def _seen(
         self,
         friction: FloatArray,
-        more: FloatArray,
+        by_links: Callable[[FloatArray, FloatArray], None],
         changed: NDArray[np.int64],
         gradient: FloatArray,
         drift: FloatArray,
@@ -158,18 +160,15 @@ class _Stretch:
     ) -> Linearised:
         """Friction, its derivatives, and those by phi that it has more than W, all behind the low-pass.
 
-        `more` is (M, c), of the kept columns `changed` (c,). Terms that nobody asks for need not pass the filter.
+        `by_links` writes the last, times weights (M, n), into (M, c), of the kept columns `changed` (c,). Terms that
+        nobody asks for need not pass the filter.
         """
         n = friction.shape[1]
-        blocks = [friction, drift, *(gradient[..., term] for term in terms), more]
-        ends = np.cumsum([block.shape[1] for block in blocks])
-        values = np.empty((len(friction), ends[-1]))
-        for block, end in zip(blocks, ends, strict=True):
-            place = values[:, end - block.shape[1] : end]
-            if sticking:
-                place[:] = block
-            else:
-                np.multiply(block, self.slides[:, self.joints[changed]] if block is more else self.slides, out=place)
+        slides = np.ones_like(self.slides) if sticking else self.slides
+        values = np.empty((len(friction), (2 + len(terms)) * n + len(changed)))
+        for k, block in enumerate((friction, drift, *(gradient[..., term] for term in terms))):
+            np.multiply(block, slides, out=values[:, k * n : (k + 1) * n])
+        by_links(slides, values[:, (2 + len(terms)) * n :])
         # torques that are cut have not passed the states' filter
         seen = self.sharp(values) if sticking else self.low_pass(values)
         torque, drift, asked, packed = np.split(seen, [n, 2 * n, (2 + len(terms)) * n], axis=1)
@@ -177,6 +176,10 @@ class _Stretch:
         whole[:, self.joints[changed], self.parameters[changed]] += packed
         columns[..., terms] = asked.reshape(len(seen), -1, n).swapaxes(1, 2)
         return Linearised(torque, whole, columns, drift, (tm,))
+
+
+def _nothing(slides: FloatArray, out: FloatArray) -> None:
+    """No derivatives by base parameters."""
 
 
 def _whole(parts: list[Linearised]) -> Linearised:
