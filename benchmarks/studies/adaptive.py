@@ -93,7 +93,7 @@ def judge_arm(job: _Job) -> ArmFigures:
     box = None if job.scene is None else SafeBox(job.robot, job.scene)
     adaptive = AdaptiveIdentification(job.robot, job.settings, box=box)
     try:
-        moved.to_start(adaptive.start().feedforward())
+        moved.to_start(adaptive.start().feed())
         run = adaptive.run(moved, seed=seed)
     except DynidError as error:
         return ArmFigures(seed, refused=str(error))

@@ -22,7 +22,7 @@ def run_of(settings: AdaptiveSettings) -> tuple[AdaptiveRun, SimulatedArm]:
     drawn = draw_arm(ROBOT, 1)
     arm = SimulatedArm(ROBOT, standard=drawn.standard, friction=drawn.friction, seed=1)
     adaptive = AdaptiveIdentification(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
-    arm.to_start(adaptive.start().feedforward())
+    arm.to_start(adaptive.start().feed())
     return adaptive.run(arm, seed=1), arm
 
 

@@ -51,7 +51,7 @@ def run_adaptively(
     box = None if free is None else SafeBox(robot, free)
     run = AdaptiveIdentification(robot, settings, box=box, mount=mount, progress=progress)
     arm = SimulatedArm(robot, mount=mount, friction=friction, seed=seed)
-    arm.to_start(run.start().feedforward())
+    arm.to_start(run.start().feed())
     found = run.run(arm, seed=seed)
     make_folder(out)
     write_bag(arm.run("adaptive"), robot, arm.settings, out / "adaptive", profile=settings.profile)

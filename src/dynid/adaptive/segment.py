@@ -8,10 +8,11 @@ from scipy.interpolate import BSpline
 from scipy.optimize import minimize
 
 from dynid.adaptive.information import Information
-from dynid.control.motion_check import MotionCheck, MotionLimits, Torques
+from dynid.control.motion_check import STEP_S, MotionCheck, MotionLimits, Torques
 from dynid.control.safe_box import SafeBox
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Sample
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
@@ -24,6 +25,7 @@ LOAD_PENALTY = 0.1  # of servos that get too hot, beside those of other limits
 BOX_M = 0.05  # a lack of clearance that counts as much as all of a joint's range
 MOST_FROZEN = 2  # joints that stand still in a segment, at most
 SMALLER = (1.0, 0.85, 0.65, 0.45, 0.25)  # shares of a segment, until one passes the check
+BEYOND_RAD = 0.1  # of a joint's range
 INSIDE = 0.97  # of the limits: what a penalty leaves outside
 
 
@@ -71,13 +73,15 @@ class Frame:
     Attributes:
         limits: of positions, speeds, accelerations, torques.
         torques: that a motion takes at most, by what is known of the arm.
+        expected: that it takes, friction with a soft sign: what is optimised needs slopes.
         tube: how far joints may be off their reference, (n,) [rad].
         load: what is used up of what makes servos switch themselves off, (n,).
-        lasting: root mean square of the torques without friction that servos bear, (n,) [N m].
+        lasting: root mean square of the torques that servos bear, (n,) [N m].
     """
 
     limits: MotionLimits
     torques: Torques
+    expected: Torques
     tube: FloatArray
     load: FloatArray
     lasting: FloatArray
@@ -91,12 +95,16 @@ class Segment:
         motion: from rest to rest.
         states: that were planned with, q, dq and ddq, (N, n) each.
         widest: the largest deviation over its limit that is expected after it.
+        tube: within which of the motion the free space is proven, (n,) [rad].
+        load: what servos use up at most, as expected, of what makes them switch themselves off, (n,).
         seconds: that planning took.
     """
 
     motion: PolynomialTrajectory
     states: Sample
     widest: float
+    tube: FloatArray
+    load: FloatArray
     seconds: float
 
 
@@ -118,7 +126,7 @@ class SegmentPlanner:
         self.spline = Spline(duration)
         self._times = np.arange(0.5 * LOOK_S, duration, LOOK_S)
         self._shapes = self.spline.functions(self._times)
-        self._collision = SelfCollision(robot)
+        self._collision, self._overload = SelfCollision(robot), OverloadModel.of(robot)
 
     def plan(
         self, name: str, start: FloatArray, frame: Frame, known: Information, interval_s: float, seed: int
@@ -155,7 +163,15 @@ class SegmentPlanner:
         states = motion.sample_all(self._times)
         after = known.seen(states, LOOK_S / interval_s)
         widest = float((after.deviations / known.limits).max())
-        return Segment(motion, states, widest, time.perf_counter() - began)
+        load = self._largest_load(motion, frame)
+        return Segment(motion, states, widest, frame.tube, load, time.perf_counter() - began)
+
+    def _largest_load(self, motion: PolynomialTrajectory, frame: Frame) -> FloatArray:
+        if self._overload is None:
+            return np.full(self.robot.size, np.inf)
+        times = np.arange(0.0, motion.duration, STEP_S)
+        current = frame.torques(*motion.sample_all(times)) / self.robot.torque_constants
+        return np.asarray(self._overload.along(frame.load, current, STEP_S).max(axis=0))
 
     def _admissible(self, name: str, points: FloatArray, frame: Frame) -> PolynomialTrajectory:
         """The largest share of a segment that passes the check; where none does, without the joints that need most.
@@ -227,7 +243,9 @@ class SegmentPlanner:
         X = known.rows(*(one.reshape(-1, n) for one in moved)).reshape(1 + 3 * n, N, n, -1)
         value, pull = known.value(X[0], count)
         limits = frame.limits
-        tau = known.model.regressor(*states) @ known.phi
+        # a step of the optimiser may leave the range for which torques are known
+        within = np.clip(moved[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
+        tau = frame.expected(within[0], *states[1:])
         more, push = _excess(tau, -INSIDE * limits.torque, INSIDE * limits.torque)
         excess = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
         more += float(np.sum(excess**2)) * LOAD_PENALTY
@@ -235,7 +253,7 @@ class SegmentPlanner:
         value += PENALTY * more
         slopes = np.einsum("kdij,dij->kd", X[1:] - X[0], pull) / DIFFERENCE
         by_state = slopes.reshape(3, n, N).transpose(0, 2, 1)
-        by_state = by_state + PENALTY * self._through_torque(known, moved, tau, push)
+        by_state = by_state + PENALTY * self._through_torque(frame.expected, [within, *moved[1:]], tau, push)
         spans = (
             (limits.lower, limits.upper),
             (-INSIDE * limits.velocity, INSIDE * limits.velocity),
@@ -252,14 +270,13 @@ class SegmentPlanner:
         gradient = sum(shape.T @ one for shape, one in zip(self._shapes, by_state, strict=True))
         return value, np.asarray(gradient)
 
-    def _through_torque(
-        self, known: Information, moved: list[FloatArray], tau: FloatArray, push: FloatArray
-    ) -> FloatArray:
+    @staticmethod
+    def _through_torque(torques: Torques, moved: list[FloatArray], tau: FloatArray, push: FloatArray) -> FloatArray:
         """Slope of the penalty on torques by all states, (3, N, n)."""
         N, n = tau.shape
         if not push.any():
             return np.zeros((3, N, n))
-        other = known.model.regressor(*(one[1:].reshape(-1, n) for one in moved)) @ known.phi
+        other = torques(*(one[1:].reshape(-1, n) for one in moved))
         change = (other.reshape(3 * n, N, n) - tau) / DIFFERENCE
         return np.asarray(np.einsum("knj,nj->kn", change, push).reshape(3, n, N).transpose(0, 2, 1))
 

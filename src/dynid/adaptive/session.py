@@ -10,6 +10,7 @@ still after a segment, and `identify` judges all that was recorded; the run ends
   ends, although it was looked at repeatedly.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.stats import norm
 
+from dynid.adaptive.feed import TRANSITION_RAD_S, Feed, feed
 from dynid.adaptive.information import LEAST_TORQUE, Information, torque_sizes
 from dynid.adaptive.live import LiveEstimate
 from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
@@ -46,7 +48,6 @@ LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know
 SURE = 2.0  # deviations of torques that count as possible
 UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # of a joint's torque limit, without and with figures of its gears
 FIGURES = "M6"  # of friction.yaml
-FEED_TRANSITION_RAD_S = 0.1  # of the sign of friction that is fed forward
 TUBE_FACTOR, LEAST_TUBE_RAD, MOST_TUBE_RAD = 1.8, 0.04, 0.3  # of the largest tracking error so far
 UNSURE_SHARE = 0.7  # of the first tube: what is kept of it until a model is identified
 UNKNOWN_TORQUE = 0.15  # of a joint's torque limit: what may bend the first segments off their reference
@@ -55,7 +56,8 @@ LOAD_STEP_S = 0.002
 SLACK_RAD = 0.01  # that a joint may move in any case
 SLACK_S = 0.01  # of a time: what cycles do not divide
 LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
-LASTING_SHARE = 0.75  # of the current that a servo bears for ever; the rest is for friction
+LASTING_SHARE = 0.9  # of the current that a servo bears for ever
+NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 
 
@@ -66,21 +68,29 @@ class Arm(Protocol):
         at: where it stands, (n,) [rad].
         moved_s: of motion so far.
         load: what is used up of what makes its servos switch themselves off, (n,).
+        along_s: how far along the last segment it came [s].
     """
 
     at: FloatArray
     moved_s: float
     load: FloatArray
+    along_s: float
 
-    def move(self, motion: Motion, feedforward: Torques, tube: FloatArray) -> FloatArray:
+    def move(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> FloatArray:
         """Carry out a segment, or stop where a joint is off by more than the tube (n,) [rad].
+
+        It also stops where a servo uses up more than `most_load` (n,) of what makes it switch itself off.
 
         Returns:
             the largest tracking errors, (n,) [rad].
         """
         ...
 
-    def hold(self, feedforward: Torques, duration_s: float = 1.0) -> None:
+    def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
+        """Go back to the start of a segment, of which so much was carried out [s]."""
+        ...
+
+    def hold(self, feed: Feed, duration_s: float = 1.0) -> None:
         """Stand still for a time [s]."""
         ...
 
@@ -178,17 +188,9 @@ class _Known:
     sigma: FloatArray
     identified: bool = False
 
-    def feedforward(self) -> Torques:
-        """Torques along a reference, friction with a soft sign."""
-        smooth = replace(self.friction, transition_rad_s=FEED_TRANSITION_RAD_S)
-        sharp = model_torques(self.model, self.phi, self.friction)
-
-        def torques(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-            full = sharp(q, dq, ddq)
-            plain = model_torques(self.model, self.phi, FrictionLaw.of(self.model.axes, {}))(q, dq, ddq)
-            return plain + (full - plain) * np.abs(np.tanh(dq / smooth.transition_rad_s))
-
-        return torques
+    def feed(self) -> Feed:
+        """What it feeds forward."""
+        return feed(self.model, self.phi, self.friction)
 
 
 class AdaptiveIdentification:
@@ -382,7 +384,8 @@ class AdaptiveIdentification:
         limits = replace(
             full, lower=lower, upper=upper, velocity=share * full.velocity, acceleration=share * full.acceleration
         )
-        frame = Frame(limits, self._most_torque(known, information), tube, load + LOAD_RESERVE, self._lasting)
+        most = self._most_torque(known, information)
+        frame = Frame(limits, most, known.feed().moving, tube, load + LOAD_RESERVE, self._lasting)
         interval = self.identification.sampling_interval_s
         return self.planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
@@ -398,7 +401,7 @@ class AdaptiveIdentification:
             tau, W = torques(q, dq, ddq), self.model.regressor(q, dq, ddq)
             off = np.sqrt(np.einsum("knp,pq,knq->kn", W, covariance, W, optimize=True))
             # friction resists the motion: it adds to the load on the way up, and carries a part of it on the way down
-            rubbed = tau + spare * np.tanh(dq / FEED_TRANSITION_RAD_S)
+            rubbed = tau + spare * np.tanh(dq / TRANSITION_RAD_S)
             tau = np.where(np.abs(rubbed) > np.abs(tau), rubbed, tau)
             return np.asarray(tau + np.sign(tau) * SURE * off)
 
@@ -427,11 +430,22 @@ class _State:
         self.looks: list[Look] = []
         self.found: Identification | None = None
         self.stopped = 0
+        self.trail: list[tuple[Motion, float]] = []  # how the arm came to where it stands
 
-    def _segment(self, start: FloatArray, shown: list[Segment], load: FloatArray) -> Segment:
+    def _segment(self, start: FloatArray, shown: list[Segment], load: FloatArray, share: float = 1.0) -> Segment:
         seed = 1000 * self.seed + len(self.segments)
-        name = f"{self.name} {len(self.segments) + 1}"
-        return self.parent.segment(name, start, shown, self.known, self.tube, load, seed)
+        name, tube = f"{self.name} {len(self.segments) + 1}", np.maximum(share * self.tube, LEAST_TUBE_RAD)
+        return self.parent.segment(name, start, shown, self.known, tube, load, seed)
+
+    def _standing(self) -> Segment:
+        """A segment from where the arm stands.
+
+        Where a wide tube leaves no room, a narrower one may: the arm then stops earlier, so it is no less safe.
+        """
+        for share in NARROWER:
+            with contextlib.suppress(SafetyError):
+                return self._segment(self.arm.at, self.shown, self.arm.load, share)
+        return self._segment(self.arm.at, self.shown, self.arm.load)
 
     def planned_behind(self, segment: Segment) -> Segment | None:
         """The next segment, planned while one is carried out; None where none is safe."""
@@ -442,13 +456,25 @@ class _State:
             return None
 
     def wait_for_segment(self) -> Segment:
-        """A segment from where the arm stands; where none is safe, it rests a little, and its servos recover."""
-        for _ in range(RESTS):
+        """A segment from where the arm stands.
+
+        Where none is safe the arm goes back, segment by segment: what it holds there may be more than its servos bear.
+        At the start it rests a little, and they recover.
+        """
+        rests = 0
+        while True:
             try:
-                return self._segment(self.arm.at, self.shown, self.arm.load)
+                return self._standing()
             except SafetyError:
-                self.arm.hold(self.known.feedforward(), REST_S)
-        return self._segment(self.arm.at, self.shown, self.arm.load)
+                if rests == RESTS:
+                    raise
+            if self.trail:
+                motion, along = self.trail.pop()
+                self.parent.progress(f"{self.arm.moved_s:5.1f} s  no segment is safe here: back along '{motion.name}'")
+                self.arm.back(motion, along, self.known.feed())
+            else:
+                rests += 1
+                self.arm.hold(self.known.feed(), REST_S)
 
     def next_or_look(self) -> tuple[Segment | None, bool]:
         """A segment from where the arm stands; where none is safe, a look may know more; or good enough."""
@@ -466,8 +492,9 @@ class _State:
     def carry_out(self, segment: Segment) -> bool:
         """Whether the arm came to the segment's end; what was recorded goes into the model in hand."""
         parent, arm = self.parent, self.arm
-        self.tracking.append(arm.move(segment.motion, self.known.feedforward(), self.tube))
+        self.tracking.append(arm.move(segment.motion, self.known.feed(), segment.tube, segment.load))
         whole = np.array_equal(arm.at, segment.motion.end)
+        self.trail.append((segment.motion, arm.along_s))
         if whole:
             self.shown.append(segment)
         self.stopped += not whole
@@ -487,7 +514,7 @@ class _State:
     def look(self) -> bool:
         """Whether the model is good enough."""
         parent = self.parent
-        self.arm.hold(self.known.feedforward())
+        self.arm.hold(self.known.feed())
         look, result = parent.judged(self.arm.source(self.name), self.arm.moved_s)
         self.looks.append(look)
         parent.progress(said(look))

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynid.adaptive.feed import Feed
+from dynid.adaptive.way_back import way_back
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion_check import Torques
@@ -20,7 +22,6 @@ from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import through_points
 
 BRAKE_S = 0.3  # in which a segment is stopped
-MOST_LOAD = 0.85  # of what makes a servo switch itself off
 HELD_S = 1.0  # before the first segment, and after each that is looked at
 
 
@@ -51,57 +52,75 @@ class SimulatedArm:
         self._begin_ns = self._end_ns = 0
         self.at = self._arm.measure().copy()  # where the reference stands, (n,) [rad]
         self.moved_s = 0.0
+        self.along_s = 0.0  # of the last segment, how far it came
+        self._constants = robot.drive_constants
+        self.limited_cycles = 0  # in which the currents were limited
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
         self._law.reset(self.at)
 
-    def to_start(self, feedforward: Torques) -> None:
+    def to_start(self, feed: Feed) -> None:
         """From where it was put down to the rest posture, and then the record begins.
 
         Standing, the arm then is where it is: at most friction off the posture.
         """
         ends = np.vstack([self.at, self.robot.rest_posture])
-        self._follow(through_points("start", self.robot.joint_names, np.array([0.0, 2.0]), ends), feedforward)
-        self.hold(feedforward)
+        self._follow(through_points("start", self.robot.joint_names, np.array([0.0, 2.0]), ends), feed)
+        self.hold(feed)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
-    def move(self, motion: Motion, feedforward: Torques, tube: FloatArray) -> FloatArray:
+    def move(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> FloatArray:
         """Carry out a segment; the largest errors of tracking, (n,) [rad].
 
         Where a joint gets farther off its reference than (n,) `tube` [rad], so that nothing more is proven, or a servo
-        comes near its overload, the arm brakes along the segment, and `at` is where it then stands.
+        comes nearer to its overload than (n,) `most_load`, the arm brakes along the segment, and `at` is where it then
+        stands.
         """
-        begin = self._arm.stamp_ns
-        off = self._follow(motion, feedforward, tube)
-        self._end_ns = self._arm.stamp_ns
-        cycle = self.robot.file.bus.cycle_s
-        self.moved_s += cycle * round((self._end_ns - begin) / 1e9 / cycle)  # stamps jitter
+        begin, self.along_s = self._arm.stamp_ns, motion.duration
+        off = self._follow(motion, feed, (tube, most_load))
+        self._count_motion(begin)
         return off
 
-    def hold(self, feedforward: Torques, duration_s: float = HELD_S) -> None:
+    def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
+        """Go back to the start of a segment, of which so much was carried out [s]."""
+        begin = self._arm.stamp_ns
+        self._follow(way_back(motion, along_s, self.at, self.robot.joint_names), feed)
+        self.hold(feed)
+        self._count_motion(begin)
+
+    def _count_motion(self, begin_ns: int) -> None:
+        self._end_ns = self._arm.stamp_ns
+        cycle = self.robot.file.bus.cycle_s
+        self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # stamps jitter
+
+    def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
         """Stand where the arm is: a reference that friction keeps it off would only heat the motors."""
         self.at = self._arm.measure().copy()
         ends = np.vstack([self.at, self.at])
-        self._follow(through_points("hold", self.robot.joint_names, np.array([0.0, duration_s]), ends), feedforward)
+        self._follow(
+            through_points("hold", self.robot.joint_names, np.array([0.0, duration_s]), ends),
+            Feed(feed.holding, feed.holding),
+        )
 
-    def _follow(self, motion: Motion, feedforward: Torques, tube: FloatArray | None = None) -> FloatArray:
+    def _follow(self, motion: Motion, feed: Feed, bounds: tuple[FloatArray, FloatArray] | None = None) -> FloatArray:
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
-        rows = self._sampled(motion, feedforward, np.arange(0.0, motion.duration, cycle), 1.0, 0.0)
+        rows = self._sampled(motion, feed.moving, np.arange(0.0, motion.duration, cycle), 1.0, 0.0)
         self.at = motion.end
         for k, row in enumerate(zip(*rows, strict=True)):
             worst = np.maximum(worst, self._cycle(*row))
-            if tube is not None and ((worst > tube).any() or (self.load > MOST_LOAD).any()):
-                return np.maximum(worst, self._stopped(motion, feedforward, k * cycle))
+            if bounds is not None and ((worst > bounds[0]).any() or (self.load > bounds[1]).any()):
+                return np.maximum(worst, self._stopped(motion, feed, k * cycle))
         self._arm.plant.check()
         return worst
 
-    def _stopped(self, motion: Motion, feedforward: Torques, along: float) -> FloatArray:
+    def _stopped(self, motion: Motion, feed: Feed, along: float) -> FloatArray:
         """Brake along the path, and stand where the arm is: the way back would load its servos once more."""
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
         t = np.arange(0.0, BRAKE_S, cycle)
         times = np.minimum(along + t - 0.5 * t**2 / BRAKE_S, motion.duration)
-        for row in zip(*self._sampled(motion, feedforward, times, 1.0 - t / BRAKE_S, -1.0 / BRAKE_S), strict=True):
+        for row in zip(*self._sampled(motion, feed.moving, times, 1.0 - t / BRAKE_S, -1.0 / BRAKE_S), strict=True):
             worst = np.maximum(worst, self._cycle(*row))
-        self.hold(feedforward)
+        self.along_s = float(times[-1])
+        self.hold(feed)
         return worst
 
     def _sampled(
@@ -127,9 +146,16 @@ class SimulatedArm:
         seen, stamp = self._arm.measure(), self._arm.stamp_ns
         tau = self._law.update((stamp - self._before_ns) / 1e9, seen, q, dq, ddq)
         self._before_ns = stamp
-        self._arm.command(tau + more)
+        # as the driver limits them: by the robot's limits, and lower where a servo comes near its overload
+        limits = self.robot.drive_limits
         if self._overload is not None:
-            current = np.minimum(np.abs(tau + more) / self.robot.torque_constants, self.robot.drive_limits)
+            limits = self._overload.cap(self.load, limits)
+        wanted = tau + more
+        given = np.clip(wanted, -limits * self._constants, limits * self._constants)
+        self.limited_cycles += bool((given != wanted).any())
+        self._arm.command(given)
+        if self._overload is not None:
+            current = given / self.robot.torque_constants
             self.load = self._overload.step(self.load, current, self.robot.file.bus.cycle_s)
         return np.asarray(np.abs(seen - q))
 

@@ -1,0 +1,32 @@
+"""The way back along a segment that was stopped: where the arm has just been, it knows to be free and bearable."""
+
+import numpy as np
+
+from dynid.robot import FloatArray
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+
+SLOWER, LEAST_S = 2.0, 0.5  # the time that it takes over that of the way there; and beside it
+KNOT_S = 0.1
+
+
+def way_back(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
+    """From where the arm stands (n,) [rad] to the start of a segment that it followed for `along_s` [s].
+
+    The path is that of the segment, backwards; what the arm stands beside it fades on the way.
+    """
+    duration = SLOWER * along_s + LEAST_S
+    times = np.linspace(0.0, duration, 1 + int(np.ceil(duration / KNOT_S)))
+    u = times / duration
+    # how far back, from 0 to 1, at rest at both ends, and its two derivatives
+    back = u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
+    rate = 30.0 * u**2 * (1.0 - u) ** 2 / duration
+    change = 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / duration**2
+    q, dq, ddq = motion.sample_all(along_s * (1.0 - back))
+    off = at - q[0]
+    left, rate, change = (1.0 - back)[:, None], rate[:, None], change[:, None]
+    positions = q + left * off
+    velocities = -along_s * rate * dq - rate * off
+    accelerations = (along_s * rate) ** 2 * ddq - along_s * change * dq - change * off
+    velocities[[0, -1]], accelerations[[0, -1]] = 0.0, 0.0
+    return through_points(f"{motion.name} back", joints, times, positions, velocities, accelerations)
