@@ -34,7 +34,7 @@ def frame(speed: float = 2.0) -> Frame:
     velocity = np.full(ROBOT.size, speed)
     limits = MotionLimits(lower, upper, velocity, 4.0 * velocity, robot_limits(ROBOT, velocity).torque)
     lasting = np.sqrt(0.5) * ROBOT.torque_constants
-    return Frame(limits, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
+    return Frame(limits, TORQUES, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
 
 
 def room(half_m: float) -> SafeBox:

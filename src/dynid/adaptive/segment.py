@@ -25,6 +25,7 @@ LOAD_PENALTY = 0.1  # of servos that get too hot, beside those of other limits
 BOX_M = 0.05  # a lack of clearance that counts as much as all of a joint's range
 MOST_FROZEN = 2  # joints that stand still in a segment, at most
 SMALLER = (1.0, 0.85, 0.65, 0.45, 0.25)  # shares of a segment, until one passes the check
+LEAST_LOAD = 0.5  # of what makes a servo switch itself off: less stops no segment, and the rest is for the way back
 BEYOND_RAD = 0.1  # of a joint's range
 INSIDE = 0.97  # of the limits: what a penalty leaves outside
 
@@ -96,7 +97,7 @@ class Segment:
         states: that were planned with, q, dq and ddq, (N, n) each.
         widest: the largest deviation over its limit that is expected after it.
         tube: within which of the motion the free space is proven, (n,) [rad].
-        load: what servos use up at most, as expected, of what makes them switch themselves off, (n,).
+        load: of what makes servos switch themselves off, how much they may use up before the arm stops, (n,).
         seconds: that planning took.
     """
 
@@ -171,19 +172,21 @@ class SegmentPlanner:
             return np.full(self.robot.size, np.inf)
         times = np.arange(0.0, motion.duration, STEP_S)
         current = frame.torques(*motion.sample_all(times)) / self.robot.torque_constants
-        return np.asarray(self._overload.along(frame.load, current, STEP_S).max(axis=0))
+        expected = self._overload.along(frame.load, current, STEP_S).max(axis=0)
+        return np.asarray(np.maximum(expected, LEAST_LOAD))
 
     def _admissible(self, name: str, points: FloatArray, frame: Frame) -> PolynomialTrajectory:
-        """The largest share of a segment that passes the check; where none does, without the joints that need most.
+        """The largest share of a segment that passes the check; where none does, one joint after the other does less.
 
-        A joint that friction holds takes more torque the slower it moves, so a smaller motion of it may not help.
+        The joint that needs most moves the other way, for what it cannot lift it may lower; then it stands still. A
+        joint that friction holds takes more torque the slower it moves, so a smaller motion of it may not help.
 
         Raises:
             SafetyError: nothing passes.
         """
-        start, moving = points[0], np.ones(points.shape[1], dtype=bool)
+        start, moving = points[0], np.ones(points.shape[1])
         refusal: SafetyError | None = None
-        for _ in range(MOST_FROZEN + 1):
+        for _ in range(2 * MOST_FROZEN + 1):
             for share in SMALLER:
                 motion = self.spline.motion(name, self.robot.joint_names, start + share * moving * (points - start))
                 try:
@@ -193,7 +196,8 @@ class SegmentPlanner:
                     continue
                 return motion
             size = np.sqrt(np.mean(frame.torques(*motion.sample_all(self._times)) ** 2, axis=0))
-            moving[int(np.argmax(np.where(moving, size / frame.limits.torque, -1.0)))] = False
+            most = int(np.argmax(np.where(moving != 0.0, size / frame.limits.torque, -1.0)))
+            moving[most] = -1.0 if moving[most] > 0.0 else 0.0
         assert refusal is not None
         raise refusal
 
