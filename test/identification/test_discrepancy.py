@@ -1,13 +1,22 @@
 """Friction that no law holds: its size is told by the residuals, and intervals with it hold the truth."""
 
+import warnings
+
 import numpy as np
 import pytest
 from arms import RECORD
 
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.simulated_source import source_of
 from dynid.identification.estimators.discrepancy import friction_effects
 from dynid.identification.estimators.uncertainty import whole_covariance
-from dynid.robot import FloatArray
+from dynid.identification.pipeline import identify
+from dynid.robot import FloatArray, load_robot
+from dynid.simulation.lockstep.run import simulate
+from dynid.trajectory.polynomial import through_points
 
 TRANSITION_RAD_S = 0.02
 SIGMA = 0.01
@@ -68,3 +77,17 @@ def test_an_effect_acts_on_its_own_axis_and_a_still_one_has_none(axis: int) -> N
     ones, known = np.ones_like(residual), np.full(2, np.inf)
     found = friction_effects(dq, ones, whole, residual, ones, known, TRANSITION_RAD_S)
     assert found[:, axis].any() and not found[:, 1 - axis].any()
+
+
+def test_a_joint_that_never_moves_is_refused_without_a_warning() -> None:
+    """It has no deviation by which its rows could be weighed."""
+    robot, random = load_robot("crane_x7"), np.random.default_rng(4)
+    points = robot.rest_posture + random.uniform(-0.6, 0.6, (12, robot.size)) * (
+        ~np.isin(np.arange(robot.size), (3, 7))
+    )
+    points[[0, -1]] = robot.rest_posture
+    motion = through_points("elbow stands", robot.joint_names, 1.2 * np.arange(12.0), points)
+    run = simulate(robot, motion, FeedforwardPd(load_controller(robot)), friction="M6")
+    with warnings.catch_warnings(), pytest.raises(DataError, match="does not excite IA8, FV8"):
+        warnings.simplefilter("error")
+        identify(robot, [source_of(robot, run, "elbow stands")])

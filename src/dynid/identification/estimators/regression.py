@@ -88,7 +88,8 @@ class FrictionBeside:
             PRIOR_SHAPE[one.term] if one.term in PRIOR_SHAPE else PRIOR[TERMS[one.term].unit] for one in fit.parameters
         ]
         known = np.concatenate([np.full(fit.rows.W.shape[2], np.inf), own, [PRIOR_DRIFT] * fit.structure.drift])
-        weights = fitter.trust / fitter.sigma(residual)
+        # a joint that never slid has no deviation by which its rows could be weighed
+        weights = np.where(rows.target.any(axis=0), fitter.trust / fitter.sigma(residual), 0.0)
         found = friction_effects(
             rows.samples.dq, rows.target - residual, fit.columns, residual, weights, known, fitter.transition_rad_s
         )
