@@ -287,9 +287,15 @@ class SegmentPlanner:
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
         """Of postures (1 + n, N, n), the first as it is and then each joint moved."""
         assert self.box is not None
-        lacks = np.maximum(self.box.lack(q.reshape(-1, q.shape[2]), tube).reshape(q.shape[:2]), 0.0) / BOX_M
-        slope = 2.0 * lacks[0] * (lacks[1:] - lacks[0]) / DIFFERENCE
-        return float(np.mean(lacks[0] ** 2)), slope.T / q.shape[1]
+        lacks, slope = np.maximum(self.box.lack(q[0], tube), 0.0) / BOX_M, np.zeros(q.shape[1:])
+        near = lacks > 0.0  # elsewhere there is no slope either
+        if near.any():
+            others = q[1:, near]
+            moved = (
+                np.maximum(self.box.lack(others.reshape(-1, q.shape[2]), tube), 0.0).reshape(len(others), -1) / BOX_M
+            )
+            slope[near] = (2.0 * lacks[near] * (moved - lacks[near]) / DIFFERENCE).T / len(lacks)
+        return float(np.mean(lacks**2)), slope
 
 
 def _excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:

@@ -57,6 +57,7 @@ SLACK_RAD = 0.01  # that a joint may move in any case
 SLACK_S = 0.01  # of a time: what cycles do not divide
 LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
 LASTING_SHARE = 0.9  # of the current that a servo bears for ever
+AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 
@@ -368,14 +369,15 @@ class AdaptiveIdentification:
         tube: FloatArray,
         load: FloatArray,
         seed: int,
+        caution: float = 1.0,
     ) -> Segment:
-        """The segment from a posture (n,) [rad] after those that were shown.
+        """The segment from a posture (n,) [rad] after those that were shown; `caution` is a share of range and speed.
 
         Raises:
             SafetyError: none is safe.
         """
         k = len(shown)
-        share = self.settings.stages[min(k, len(self.settings.stages) - 1)]
+        share = caution * self.settings.stages[min(k, len(self.settings.stages) - 1)]
         full, information = self._full, self.information(shown, known)
         # a share of the ranges around where the arm stands, so that it never has to leave them
         low, high = (np.maximum(full.lower, self.robot.lower + tube), np.minimum(full.upper, self.robot.upper - tube))
@@ -429,13 +431,13 @@ class _State:
         self.tracking: list[FloatArray] = []
         self.looks: list[Look] = []
         self.found: Identification | None = None
-        self.stopped = 0
+        self.stopped = self.in_a_row = 0
         self.trail: list[tuple[Motion, float]] = []  # how the arm came to where it stands
 
     def _segment(self, start: FloatArray, shown: list[Segment], load: FloatArray, share: float = 1.0) -> Segment:
         seed = 1000 * self.seed + len(self.segments)
         name, tube = f"{self.name} {len(self.segments) + 1}", np.maximum(share * self.tube, LEAST_TUBE_RAD)
-        return self.parent.segment(name, start, shown, self.known, tube, load, seed)
+        return self.parent.segment(name, start, shown, self.known, tube, load, seed, AFTER_STOP**self.in_a_row)
 
     def _standing(self) -> Segment:
         """A segment from where the arm stands.
@@ -498,6 +500,7 @@ class _State:
         if whole:
             self.shown.append(segment)
         self.stopped += not whole
+        self.in_a_row = 0 if whole else self.in_a_row + 1
         source = arm.source(self.name)
         if not self.known.identified:
             self.live, self.known = parent.followed(self.live, source, self.known)

@@ -211,8 +211,11 @@ class SafeBox:
             frames[:, j] = at
         own = np.einsum("sij,sj->si", self._in_link[spheres.links], _homogeneous(spheres.centres))
         centres = np.einsum("nsij,sj->nsi", frames[:, spheres.links], own)[..., :3]
-        axes, origins = frames[:, None, :, :3, 2], frames[:, None, :, :3, 3]
-        levers = np.linalg.norm(np.cross(axes, centres[:, :, None] - origins), axis=3)
+        (ax, ay, az), (x, y, z) = (
+            np.moveaxis(frames[:, None, :, :3, 2], 3, 0),
+            np.moveaxis(centres[:, :, None] - frames[:, None, :, :3, 3], 3, 0),
+        )
+        levers = np.sqrt((ay * z - az * y) ** 2 + (az * x - ax * z) ** 2 + (ax * y - ay * x) ** 2)
         levers = np.where(self._sliding, 1.0, levers)
         return centres, np.where(np.arange(mdh.size) <= spheres.links[:, None], levers, 0.0)
 
