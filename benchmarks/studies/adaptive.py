@@ -53,7 +53,7 @@ class ArmFigures:
         within: whether the true error of every parameter of links and rotors is within its limit.
         violations: by limit, segments or motions in which it was left.
         reference_overload: largest share of what makes a servo switch itself off, along the identification motion.
-        planning_s: longest time that planning a segment took.
+        planning_s: longest time that planning a segment took while its predecessor ran.
         refused: why there is no adaptive model; "" where there is one.
         no_reference: why the identification motion gives none.
     """
@@ -107,7 +107,7 @@ def judge_arm(job: _Job) -> ArmFigures:
         run.stopped,
         violations=violations,
         overload=overload,
-        planning_s=max(one.seconds for one in run.segments),
+        planning_s=max((one.seconds for one in run.segments if not one.waited), default=float("nan")),
     )
     if run.identification is None:
         return replace(own, refused=run.looks[-1].reason)
@@ -204,6 +204,7 @@ class AdaptiveFigures:
             ("torque_ratio_worst", MOST_TORQUE),
             ("parameter_ratio_worst", MOST_PARAMETER),
             ("limit_violations", 0),
+            ("planning_s_max", AdaptiveSettings().segment_s),
         )
         for key, most in bars:
             if figures[key] is None or figures[key] > most + 1e-6:

@@ -99,6 +99,7 @@ class Segment:
         tube: within which of the motion the free space is proven, (n,) [rad].
         load: of what makes servos switch themselves off, how much they may use up before the arm stops, (n,).
         seconds: that planning took.
+        waited: whether the arm stood still meanwhile; else its predecessor ran.
     """
 
     motion: PolynomialTrajectory
@@ -107,6 +108,7 @@ class Segment:
     tube: FloatArray
     load: FloatArray
     seconds: float
+    waited: bool = False
 
 
 class SegmentPlanner:

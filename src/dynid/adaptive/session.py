@@ -167,7 +167,10 @@ class AdaptiveRun:
     def as_dict(self) -> dict[str, Any]:
         """Segments, looks and the end, as plain values."""
         looks = [asdict(one) | {"widest": one.widest if np.isfinite(one.widest) else None} for one in self.looks]
-        segments = [{"expected": self.quantile * one.widest, "planning_s": one.seconds} for one in self.segments]
+        segments = [
+            {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
+            for one in self.segments
+        ]
         return {
             "motion_s": self.motion_s,
             "accepted": self.accepted,
@@ -446,8 +449,8 @@ class _State:
         """
         for share in NARROWER:
             with contextlib.suppress(SafetyError):
-                return self._segment(self.arm.at, self.shown, self.arm.load, share)
-        return self._segment(self.arm.at, self.shown, self.arm.load)
+                return replace(self._segment(self.arm.at, self.shown, self.arm.load, share), waited=True)
+        return replace(self._segment(self.arm.at, self.shown, self.arm.load), waited=True)
 
     def planned_behind(self, segment: Segment) -> Segment | None:
         """The next segment, planned while one is carried out; None where none is safe."""

@@ -34,7 +34,7 @@ class AdaptiveSettings(Strict):
     confidence: Share = 0.95
     stages: tuple[Share, ...] = (0.35, 0.7, 1.0)
     profile: str = "limited"
-    candidates: Annotated[int, Field(ge=1)] = 2
+    candidates: Annotated[int, Field(ge=1)] = 3
     iterations: Annotated[int, Field(ge=1)] = 25
 
     @property
