@@ -52,6 +52,7 @@ class ArmFigures:
         torque, parameter: errors of its model, and over those of the identification motion.
         within: whether the true error of every parameter of links and rotors is within its limit.
         violations: by limit, segments or motions in which it was left.
+        limited_s: how long currents were limited that the controller asked for.
         reference_overload: largest share of what makes a servo switch itself off, along the identification motion.
         planning_s: longest time that planning a segment took while its predecessor ran.
         refused: why there is no adaptive model; "" where there is one.
@@ -70,6 +71,7 @@ class ArmFigures:
     parameter_ratio: float = float("nan")
     within: bool = False
     violations: tuple[int, ...] = (0,) * len(LIMITS)
+    limited_s: float = float("nan")
     overload: float = float("nan")
     reference_overload: float = float("nan")
     planning_s: float = float("nan")
@@ -106,6 +108,7 @@ def judge_arm(job: _Job) -> ArmFigures:
         len(run.looks),
         run.stopped,
         violations=violations,
+        limited_s=moved.limited_cycles * job.robot.file.bus.cycle_s,
         overload=overload,
         planning_s=max((one.seconds for one in run.segments if not one.waited), default=float("nan")),
     )
@@ -189,6 +192,7 @@ class AdaptiveFigures:
         found["precise"] = sum(one.precise for one in self.arms)
         found["precise_within_limits"] = sum(one.precise and one.within for one in self.arms)
         found["stopped_segments"] = sum(one.stopped for one in self.arms)
+        found["limited_s"] = float(self._all("limited_s").sum())
         found["limit_violations"] = int(sum(sum(one.violations) for one in self.arms))
         totals = np.sum([one.violations for one in self.arms], axis=0)
         found["violations_by_limit"] = dict(zip(LIMITS, totals.tolist(), strict=True))

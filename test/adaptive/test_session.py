@@ -1,29 +1,52 @@
 """A whole adaptive run in lock-step: what it comes to, and that it does not end before it is good enough."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks.studies.adaptive import left_limits
 from benchmarks.studies.coverage import true_base
 from benchmarks.studies.drawn_arms import draw_arm
 
+from dynid.adaptive.feed import Feed
 from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, scene_of
-from dynid.robot import load_robot
+from dynid.robot import FloatArray, load_robot
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import PolynomialTrajectory
 
 ROBOT = load_robot("crane_x7")
 SCENE = scene_of(ROBOT)
 pytestmark = pytest.mark.slow
 
 
-def run_of(settings: AdaptiveSettings) -> tuple[AdaptiveRun, SimulatedArm]:
+class WatchedArm(SimulatedArm):
+    """Keeps what it was given to carry out."""
+
+    def __init__(self, seed: int) -> None:
+        drawn = draw_arm(ROBOT, seed)
+        super().__init__(ROBOT, standard=drawn.standard, friction=drawn.friction, seed=seed)
+        self.given: list[tuple[PolynomialTrajectory, FloatArray]] = []
+        self.went_back = 0
+
+    def move(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> FloatArray:
+        assert isinstance(motion, PolynomialTrajectory)
+        self.given.append((motion, tube))
+        return super().move(motion, feed, tube, most_load)
+
+    def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
+        self.went_back += 1
+        super().back(motion, along_s, feed)
+
+
+def run_of(settings: AdaptiveSettings, seed: int = 1) -> tuple[AdaptiveRun, WatchedArm]:
     assert SCENE is not None
-    drawn = draw_arm(ROBOT, 1)
-    arm = SimulatedArm(ROBOT, standard=drawn.standard, friction=drawn.friction, seed=1)
+    arm = WatchedArm(seed)
     adaptive = AdaptiveIdentification(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
     arm.to_start(adaptive.start().feed())
-    return adaptive.run(arm, seed=1), arm
+    return adaptive.run(arm, seed=seed), arm
 
 
 def test_a_drawn_arm_comes_to_an_accepted_model_without_leaving_a_limit() -> None:
@@ -40,7 +63,43 @@ def test_a_drawn_arm_comes_to_an_accepted_model_without_leaving_a_limit() -> Non
 
 def test_what_is_not_yet_precise_goes_on_until_the_time_is_over() -> None:
     settings = AdaptiveSettings(inertial_share=1e-4, longest_s=9.0, first_look_s=6.0, iterations=4, candidates=1)
-    run, _ = run_of(settings)
+    run, arm = run_of(settings)
+    assert SCENE is not None
+    for motion, tube in arm.given:  # what stops the arm is what its free space was proven for
+        SafeBox(ROBOT, SCENE).prove(motion, tube)
     assert not run.precise
     assert 6.0 < run.motion_s < 9.01  # after that no other segment fits in
     assert all(look.widest > 1.0 for look in run.looks)
+
+
+def test_an_arm_that_bears_too_much_where_it_was_stopped_goes_back() -> None:
+    """Arm 16 holds more at the end of its first segment than its servos bear; it once stayed there, and tripped."""
+    run, arm = run_of(AdaptiveSettings(iterations=10, candidates=2), seed=16)
+    assert arm.went_back > 0 and run.accepted
+    assert left_limits(ROBOT, arm.run("adaptive"), SCENE)[0] == (0, 0, 0, 0, 0)
+
+
+def test_currents_are_limited_as_the_driver_limits_them() -> None:
+    arm = WatchedArm(1)
+    strong = 3.0 * ROBOT.torque_limits
+    arm.hold(Feed(lambda q, dq, ddq: np.zeros_like(q) + strong, lambda q, dq, ddq: np.zeros_like(q) + strong), 0.05)
+    limits = ROBOT.drive_limits * ROBOT.drive_constants
+    given = arm.run("pushed").torque_command
+    assert arm.limited_cycles > 0 and (np.abs(given) <= limits + 1e-9).all() and (np.abs(given) > 0.9 * limits).any()
+
+
+def test_every_limit_that_is_left_is_counted() -> None:
+    arm = WatchedArm(1)
+    arm.hold(AdaptiveIdentification(ROBOT).start().feed(), 0.05)
+    run, beyond = arm.run("held"), np.eye(ROBOT.size)[0]
+    kept = left_limits(ROBOT, run, SCENE)[0]
+    assert kept == (0, 0, 0, 0, 0)
+    for place, changed in (
+        (1, replace(run, q_true=run.q_true + beyond * 2.0 * np.abs(ROBOT.upper))),
+        (2, replace(run, dq_true=run.dq_true + beyond * 1.1 * ROBOT.velocity_limits)),
+        (
+            3,
+            replace(run, torque_command=run.torque_command + beyond * 2.0 * ROBOT.drive_limits * ROBOT.drive_constants),
+        ),
+    ):
+        assert left_limits(ROBOT, changed, None)[0][place] == 1

@@ -24,6 +24,7 @@ from dynid.adaptive.information import LEAST_TORQUE, Information, torque_sizes
 from dynid.adaptive.live import LiveEstimate
 from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
 from dynid.adaptive.settings import AdaptiveSettings
+from dynid.adaptive.way_back import way_back_s
 from dynid.control.controller import load_controller
 from dynid.control.motion_check import MotionLimits, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox
@@ -475,6 +476,9 @@ class _State:
                     raise
             if self.trail:
                 motion, along = self.trail.pop()
+                later = self.arm.moved_s + way_back_s(along) + self.parent.settings.segment_s
+                if later > self.parent.settings.longest_s + SLACK_S:
+                    raise SafetyError("no segment is safe here, and after the way back there is no time for one")
                 self.parent.progress(f"{self.arm.moved_s:5.1f} s  no segment is safe here: back along '{motion.name}'")
                 self.arm.back(motion, along, self.known.feed())
             else:

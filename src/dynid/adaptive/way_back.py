@@ -10,12 +10,17 @@ SLOWER, LEAST_S = 2.0, 0.5  # the time that it takes over that of the way there;
 KNOT_S = 0.1
 
 
+def way_back_s(along_s: float) -> float:
+    """How long the way back takes [s]."""
+    return SLOWER * along_s + LEAST_S
+
+
 def way_back(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
     """From where the arm stands (n,) [rad] to the start of a segment that it followed for `along_s` [s].
 
     The path is that of the segment, backwards; what the arm stands beside it fades on the way.
     """
-    duration = SLOWER * along_s + LEAST_S
+    duration = way_back_s(along_s)
     times = np.linspace(0.0, duration, 1 + int(np.ceil(duration / KNOT_S)))
     u = times / duration
     # how far back, from 0 to 1, at rest at both ends, and its two derivatives
