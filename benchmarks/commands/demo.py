@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.adaptive import run_and_show
+from dynid.commands.adaptive import LONGEST_S, run_and_show
 from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import ConfigurationError
-
-LONGEST_S = 30.0  # of an adaptive run
 
 
 def demo(

@@ -9,7 +9,8 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, Rob
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from benchmarks.studies.payload import Change, Payload
+    from benchmarks.studies.payload import Payload
+    from dynid.identification.changes import Change
 
 
 def payload(

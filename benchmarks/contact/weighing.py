@@ -7,27 +7,13 @@ import numpy as np
 
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.payload import PayloadEstimator
-from dynid.model.parameters import StandardParameters
-from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link_frame, to_file
-from dynid.robot import FloatArray
-from dynid.simulation.plant.arm import plant_standard
+from dynid.simulation.plant.held import holding
 from dynid.trajectory.trajectory import through
 
 MASSES_KG = (0.05, 0.1, 0.2)
 SEED, SETTLED_S, MOVED_S, SPEED = 4000, 0.3, 1.0, 0.6
-INNER, OFFSET_M, SIDE_M = 0.6, 0.02, 0.04
+INNER, OFFSET_M = 0.6, 0.02
 NINETY = 1.6449  # deviations
-
-
-def holding(scene: Scene, mass_kg: float, offset_m: FloatArray) -> StandardFile:
-    """Standard parameters of the arm that holds a cube, its centre off the tool by (3,) [m]."""
-    mdh, robot = scene.arm.mdh, scene.robot
-    own = from_file(plant_standard(robot), mdh)
-    cube = LinkInertia(mass_kg, np.array(robot.file.tool_m) + offset_m, mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
-    values = np.array(own.values)
-    last = slice(10 * (mdh.size - 1), 10 * mdh.size)
-    values[last] += from_link_frame(cube, mdh.in_link[-1])
-    return to_file(StandardParameters(own.names, values, own.chain_size), mdh, robot.name, robot.joint_names, "held")
 
 
 def weighed(scene: Scene, mass_kg: float, number: int) -> list[tuple[float, float, float]]:
@@ -37,7 +23,7 @@ def weighed(scene: Scene, mass_kg: float, number: int) -> list[tuple[float, floa
     points = 0.5 * (lower + upper) + INNER * random.uniform(-0.5, 0.5, (3, len(lower))) * (upper - lower)
     offset = random.uniform(-OFFSET_M, OFFSET_M, 3)
     senses = scene.senses()
-    run = Touched(scene, senses, SEED + number, points[0], standard=holding(scene, mass_kg, offset))
+    run = Touched(scene, senses, SEED + number, points[0], standard=holding(scene.robot, mass_kg, offset))
     scales = [PayloadEstimator(scene.robot, scene.arm, sense.observer, sense.bars) for sense in senses]
     run.start()
     for _ in range(round(SETTLED_S / run.cycle_s)):

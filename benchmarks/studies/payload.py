@@ -10,13 +10,14 @@ rows weighted by each joint's deviation, so delta is the change that both runs t
 the uncertainty of both. Only what the second motion shows of delta comes out; the rest is named.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.closed_loop.row_weights import row_weights
 from dynid.errors import DataError
+from dynid.identification.changes import Change, parameter_changes
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.essential import WeightedRows, joint_sigma
 from dynid.identification.estimators.table import estimator
@@ -25,33 +26,9 @@ from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
-from dynid.model.parameters import BaseParameters, parameter_unit
 from dynid.model.regressor import LINK_PARAMETERS, standard_regressor
 from dynid.model.standard import pseudo_inertia
 from dynid.robot import FloatArray, read_only
-
-SIGNIFICANT = 3.0  # a change of so many standard deviations is no accident
-
-
-@dataclass(frozen=True)
-class Change:
-    """One parameter before and after; the deviation is that of the difference."""
-
-    name: str
-    unit: str
-    before: float
-    after: float
-    deviation: float
-
-    @property
-    def difference(self) -> float:
-        """After minus before."""
-        return self.after - self.before
-
-    @property
-    def significant(self) -> bool:
-        """Whether the difference is beyond what its uncertainty explains."""
-        return abs(self.difference) > SIGNIFICANT * self.deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,26 +62,6 @@ class Payload:
             if kind_and_number(name)[0] == kind:
                 return float(value), float(deviation)
         return None
-
-
-def parameter_changes(
-    before: BaseParameters, after: BaseParameters, unit: Callable[[str], str] = parameter_unit
-) -> tuple[Change, ...]:
-    """Differences of two sets of base parameters that were identified from different data; `unit` by name.
-
-    Raises:
-        DataError: of two models, or without covariances.
-    """
-    if before.names != after.names:
-        raise DataError(
-            "the two parameter sets belong to different models; identify both with the same robot and structure"
-        )
-    first, second = before.standard_deviations, after.standard_deviations
-    if first is None or second is None:
-        raise DataError("a set of parameters has no covariance, so its change has no uncertainty")
-    deviations = np.hypot(first, second).tolist()
-    rows = zip(before.names, before.values.tolist(), after.values.tolist(), deviations, strict=True)
-    return tuple(Change(name, unit(name), a, b, deviation) for name, a, b, deviation in rows)
 
 
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:

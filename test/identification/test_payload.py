@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from arms import arm, nominal_standard
 from benchmarks.studies.known_mass import JointScale, check_torque_constants, pooled
-from benchmarks.studies.payload import changes_between, find_payload, parameter_changes
+from benchmarks.studies.payload import changes_between, find_payload
 from benchmarks.studies.two_runs import load_two_runs
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
 from dynid.export.mjcf import default_stops
+from dynid.identification.changes import parameter_changes
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.essential import essential_parameters
 from dynid.model.dynamics import ArmModel

@@ -1,7 +1,7 @@
 """One segment of motion: a quintic spline from rest to rest, optimised within limits, and checked before it counts."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -26,6 +26,7 @@ BOX_M = 0.05  # a lack of clearance that counts as much as all of a joint's rang
 MOST_FROZEN = 2  # joints that stand still in a segment, at most
 SMALLER = (1.0, 0.85, 0.65, 0.45, 0.25)  # shares of a segment, until one passes the check
 LEAST_LOAD = 0.5  # of what makes a servo switch itself off: less stops no segment, and the rest is for the way back
+MOST_RESERVE = 2.5  # of the torques that a segment is optimised with, over those expected
 BEYOND_RAD = 0.1  # of a joint's range
 INSIDE = 0.97  # of the limits: what a penalty leaves outside
 
@@ -227,6 +228,7 @@ class SegmentPlanner:
 
     def _optimised(self, points: FloatArray, frame: Frame, known: Information, count: float) -> FloatArray:
         start, shape = points[0], points[1:].shape
+        frame = self._with_reserve(points, frame)
 
         def cost(x: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self._cost(np.vstack([start, x.reshape(shape)]), frame, known, count)
@@ -236,6 +238,18 @@ class SegmentPlanner:
             cost, points[1:].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self._iterations, "maxcor": 20}
         )
         return np.vstack([start, found.x.reshape(shape)])
+
+    def _with_reserve(self, points: FloatArray, frame: Frame) -> Frame:
+        """Expected torques enlarged by what a motion may take beyond them, by joint, along the points (1 + free, n)."""
+        states = [one @ points for one in self._shapes]
+        q = np.clip(states[0], frame.limits.lower, frame.limits.upper)
+        most, expected = (np.sqrt(np.mean(one(q, *states[1:]) ** 2, axis=0)) for one in (frame.torques, frame.expected))
+        reserve = np.clip(most / np.maximum(expected, np.finfo(float).tiny), 1.0, MOST_RESERVE)
+
+        def enlarged(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+            return np.asarray(reserve * frame.expected(q, dq, ddq))
+
+        return replace(frame, expected=enlarged)
 
     def _cost(self, points: FloatArray, frame: Frame, known: Information, count: float) -> tuple[float, FloatArray]:
         """Uncertainty and penalties of points (1 + free, n), and the slope by them."""

@@ -31,11 +31,13 @@ from dynid.control.safe_box import SafeBox
 from dynid.errors import DynidError, SafetyError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.data.sources import Source
+from dynid.identification.estimators.gear_fit import start_law
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.friction import FrictionLaw
+from dynid.model.friction import AS, WS, FrictionLaw
 from dynid.model.gear_presets import gear_friction
+from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
@@ -44,6 +46,7 @@ from dynid.trajectory.motion import Motion
 
 FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
 INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
+CHANGED_PRIOR = 0.03  # the same of an arm that has changed since it was identified
 VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # the same of the live estimate: of the nominal value, and of the prior
 LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know the load and whose errors last
 SURE = 2.0  # deviations of torques that count as possible
@@ -60,6 +63,7 @@ LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
 LASTING_SHARE = 0.9  # of the current that a servo bears for ever
 AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
+SHAPE = (("ws", WS), ("a", AS))  # of fading friction, which a law without it lacks
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 
 
@@ -206,10 +210,12 @@ class AdaptiveIdentification:
         settings: what it may do.
         box: free space; None: nothing is known of what stands around the arm.
         mount: how the arm is mounted.
+        before: the model of the arm as it was, from which the run starts; None starts from the nominal arm.
         progress: called with one line after each segment and look.
 
     Raises:
         SafetyError: the rest posture is not inside the free space.
+        DataError: the model before is of another robot or structure.
     """
 
     def __init__(
@@ -219,6 +225,7 @@ class AdaptiveIdentification:
         *,
         box: SafeBox | None = None,
         mount: str | None = None,
+        before: ModelFile | None = None,
         progress: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.robot, self.settings, self.progress = robot, settings or AdaptiveSettings(), progress
@@ -228,7 +235,8 @@ class AdaptiveIdentification:
         self._viscous = np.array([name.startswith(("FV", "FC")) for name in self.model.names])
         sizes = torque_sizes(robot, self.model, self._nominal)
         self.limits = sizes * np.where(self._viscous, own.friction_share, own.inertial_share)
-        self._prior = sizes * np.where(self._viscous, VISCOUS_PRIOR, INERTIAL_PRIOR)
+        prior = INERTIAL_PRIOR if before is None else CHANGED_PRIOR
+        self._prior = sizes * np.where(self._viscous, VISCOUS_PRIOR, prior)
         self.planner = SegmentPlanner(robot, own.segment_s, box, own.candidates, own.iterations)
         excitation = load_excitation(robot)
         file, profile = excitation.file, excitation.file.profiles[own.profile]
@@ -243,6 +251,12 @@ class AdaptiveIdentification:
         self.first_tube = np.clip(LEAST_TUBE_RAD + bent, 0.0, MOST_TUBE_RAD)
         has_figures = (robot.folder / "friction.yaml").is_file()
         self._gears = gear_friction(robot, FIGURES).with_values({"fv": 0.0}) if has_figures else None
+        self._before = None if before is None else before.base_parameters(self.model)
+        if before is not None and (law := before.friction()) is not None:
+            shape = self._gears or start_law(robot.size, law.transition_rad_s)
+            self._gears = law.with_values(
+                {k: np.where(law.values[n] > 0.0, law.values[n], shape.values[n]) for k, n in SHAPE}
+            )
         self._overload = OverloadModel.of(robot)
         nominal = np.full(robot.size, np.inf) if self._overload is None else np.sqrt(self._overload.nominal)
         self._lasting = LASTING_SHARE * nominal * robot.torque_constants
@@ -250,7 +264,10 @@ class AdaptiveIdentification:
         self.quantile = float(norm.ppf(1.0 - 0.5 * (1.0 - own.confidence) / tests))
 
     def start(self) -> _Known:
-        """The nominal arm, without friction: what its gears take is only known when it moves."""
+        """The model before, or the nominal arm without friction: what its gears take is only known when it moves."""
+        if self._before is not None:
+            law = self._gears or FrictionLaw.of(self.robot.size, {})
+            return _Known(self.model, self._before, law, FIRST_SIGMA * self.robot.torque_limits)
         standard = load_nominal(self.robot, self.model.mdh, self.model.regrouping.standard)
         friction = FrictionLaw.of(self.robot.size, {})
         sigma = FIRST_SIGMA * self.robot.torque_limits

@@ -1,0 +1,23 @@
+"""The simulated arm with a body in its hand."""
+
+import numpy as np
+
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link_frame, to_file
+from dynid.robot import FloatArray, Robot
+from dynid.simulation.plant.arm import plant_standard
+
+SIDE_M = 0.04
+
+
+def holding(robot: Robot, mass_kg: float, offset_m: FloatArray | None = None) -> StandardFile:
+    """Standard parameters of the simulated arm that holds a cube, its centre off the tool by (3,) [m]."""
+    mdh = ArmModel.of(robot).mdh
+    own = from_file(plant_standard(robot), mdh)
+    centre = np.array(robot.file.tool_m) + (np.zeros(3) if offset_m is None else offset_m)
+    cube = LinkInertia(mass_kg, centre, mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
+    values = np.array(own.values)
+    last = slice(10 * (mdh.size - 1), 10 * mdh.size)
+    values[last] += from_link_frame(cube, mdh.in_link[-1])
+    return to_file(StandardParameters(own.names, values, own.chain_size), mdh, robot.name, robot.joint_names, "held")
