@@ -102,7 +102,7 @@ Load = tuple[float, float, float, float, float, float, float]
 
 @numba.njit(cache=True)
 def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
-    """Which way the terms of load of axis i push, of parameters p (terms, n): all that the law does with tm.
+    """Which way the terms of load of axis i push, of parameters p (terms, n), SI: all that the law does with tm [N m].
 
     Signs are those that tm has against te; where a term weighs neither, as if the motor's alone grew.
 
@@ -257,12 +257,16 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 
     x is the direction and s what is left of fading friction, see `direction`, `fading`.
     """
-    out[FV], out[FB], out[FA], out[OF], out[FS] = dq * share, x * share, x * x * share, share, x * s * share
+    out[FV] = dq * share
+    out[FB] = x * share
+    out[FA] = x * x * share
+    out[OF] = share
+    out[FS] = x * s * share
 
 
 @numba.njit(cache=True)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
-    """The same by the terms of load; load as of `load_at`. The torque is linear in them all: these are its columns."""
+    """The same by the terms of load, into `out` (terms,), SI; load as of `load_at`. The torque is linear in them all."""
     first, first_tm, second, second_tm, _, driven, driving = load
     steady, faded = x * share, x * s * share
     out[KM], out[KE], out[KMS], out[KES] = (
