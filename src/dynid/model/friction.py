@@ -266,7 +266,7 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 
 @numba.njit(cache=True)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
-    """The same by the terms of load, into `out` (terms,), SI; load as of `load_at`. The torque is linear in them all."""
+    """The same by the terms of load, into `out` (terms,), SI; load as of `load_at`. The torque is linear in them."""
     first, first_tm, second, second_tm, _, driven, driving = load
     steady, faded = x * share, x * s * share
     out[KM], out[KE], out[KMS], out[KES] = (
