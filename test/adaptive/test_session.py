@@ -1,6 +1,7 @@
 """A whole adaptive run in lock-step: what it comes to, and that it does not end before it is good enough."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from benchmarks.studies.coverage import true_base
 from benchmarks.studies.drawn_arms import draw_arm
 
 from dynid.adaptive.feed import Feed
+from dynid.adaptive.segment import Segment
 from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, scene_of
+from dynid.errors import SafetyError
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory
@@ -72,12 +75,37 @@ def test_what_is_not_yet_precise_goes_on_until_the_time_is_over() -> None:
     assert all(look.widest > 1.0 for look in run.looks)
 
 
-def test_an_arm_that_bears_too_much_where_it_was_stopped_goes_back() -> None:
-    """Arm 16 holds more at the end of its first segment than its servos bear; it once stayed there, and tripped."""
-    settings = AdaptiveSettings(iterations=10, candidates=2, longest_s=18.0)
-    run, arm = run_of(settings, seed=16)
-    assert arm.went_back > 0 and len(run.segments) > 2 and 15.0 < run.motion_s <= 18.0
-    assert left_limits(ROBOT, arm.run("adaptive"), SCENE)[0] == (0, 0, 0, 0, 0)
+class Picky(AdaptiveIdentification):
+    """Finds no segment safe but from near the rest posture, once the first segment has led away from there."""
+
+    def segment(
+        self,
+        name: str,
+        start: FloatArray,
+        shown: list[Segment],
+        known: Any,
+        tube: FloatArray,
+        load: FloatArray,
+        seed: int,
+        caution: float = 1.0,
+    ) -> Segment:
+        if shown and np.abs(start - ROBOT.rest_posture).max() > 0.1:
+            raise SafetyError("a servo carries too much here")
+        return super().segment(name, start, shown, known, tube, load, seed, caution)
+
+
+@pytest.mark.parametrize(("longest_s", "times"), [(18.0, 1), (9.0, 0)])
+def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another(longest_s: float, times: int) -> None:
+    assert SCENE is not None
+    settings = AdaptiveSettings(iterations=4, candidates=1, longest_s=longest_s, first_look_s=6.0)
+    arm, adaptive = WatchedArm(1), Picky(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
+    arm.to_start(adaptive.start().feed())
+    run = adaptive.run(arm, seed=1)
+    assert min(arm.went_back, 1) == times and run.motion_s <= longest_s
+    assert (len(run.segments) > 1) == bool(times)
+    if times:
+        begin = arm.given[1][0].sample_all(np.zeros(1))[0][0]
+        np.testing.assert_allclose(begin, ROBOT.rest_posture, atol=0.1)
 
 
 def test_currents_are_limited_as_the_driver_limits_them() -> None:
