@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dynid.adaptive.files import run_adaptively
 from dynid.cli import app
+from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import load_model, save_model
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
 from dynid.simulation.plant.arm import plant_standard
@@ -61,6 +63,26 @@ def test_what_an_arm_holds_is_named_and_nothing_where_it_holds_nothing(
 def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), "--longest", "10")
     assert code == 2 and "without --after" in " ".join(text.split()) and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("wrong", "words"), [("rejected", "was not accepted"), ("certain", "no standard deviations")])
+def test_a_model_before_that_nothing_compares_with_is_refused_before_the_arm_moves(
+    before: Path, tmp_path: Path, wrong: str, words: str
+) -> None:
+    content = load_model(before)
+    rows = tuple(row.model_copy(update={"standard_deviation": None}) for row in content.parameters)
+    change = {"accepted": False} if wrong == "rejected" else {"parameters": rows}
+    save_model(tmp_path / "model.yaml", content.model_copy(update=change))
+    code, _ = invoked("adaptive", "--out", str(tmp_path / "run"), "--after", str(tmp_path / "model.yaml"))
+    assert code == 1 and not (tmp_path / "run").exists()
+    with pytest.raises(DataError, match=words):
+        run_adaptively(ROBOT, tmp_path / "run", longest_s=9.0, after=tmp_path / "model.yaml")
+
+
+@pytest.mark.parametrize("words", [("--longest", "nan"), ("--longest", "inf"), ("--held-kg", "inf")])
+def test_what_is_not_finite_is_refused(tmp_path: Path, words: tuple[str, str]) -> None:
+    code, text = invoked("adaptive", "--out", str(tmp_path / "run"), *words)
+    assert code == 2 and "Traceback" not in text
 
 
 def test_accidents_are_named_as_seldom_as_promised_and_changes_by_their_size() -> None:

@@ -9,13 +9,17 @@ from benchmarks.studies.adaptive import left_limits
 from benchmarks.studies.coverage import true_base
 from benchmarks.studies.drawn_arms import draw_arm
 
-from dynid.adaptive.feed import Feed
+from dynid.adaptive.feed import Feed, feed
 from dynid.adaptive.segment import Segment
-from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun
+from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun, _State
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, scene_of
 from dynid.errors import SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.gear_presets import gear_friction
+from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory
@@ -132,3 +136,32 @@ def test_every_limit_that_is_left_is_counted() -> None:
         ),
     ):
         assert left_limits(ROBOT, changed, None)[0][place] == 1
+
+
+def test_a_standing_arm_never_pushes_more_than_its_weight_nor_against_it() -> None:
+    model = ArmModel.of(ROBOT)
+    phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard))
+    random = np.random.default_rng(2)
+    q = random.uniform(np.maximum(ROBOT.lower, -3.0), np.minimum(ROBOT.upper, 3.0), (200, ROBOT.size))
+    still = np.zeros_like(q)
+    weight = model.inverse_dynamics(q, still, still, phi)
+    for friction in (gear_friction(ROBOT, "M6"), FrictionLaw.of(ROBOT.size, {})):
+        held = feed(model, phi, friction).holding(q, still, still)
+        assert (held * weight >= 0.0).all() and (np.abs(held) <= np.abs(weight) + 1e-9).all()
+        if friction.depends_on_load:
+            carried = np.abs(weight) > 1.0
+            assert (np.abs(held) < 0.9 * np.abs(weight))[carried].all() and (np.abs(held) > 0.0)[carried].all()
+
+
+def test_a_way_back_that_is_too_late_leaves_the_trail_as_it_is() -> None:
+    """The next way back would else begin where the arm does not stand."""
+    adaptive = Picky(ROBOT, AdaptiveSettings(iterations=4, candidates=1, longest_s=9.0, first_look_s=6.0))
+    arm = WatchedArm(1)
+    arm.to_start(adaptive.start().feed())
+    state = _State(adaptive, arm, "late", 1)
+    segment = state.wait_for_segment()
+    assert state.carry_out(segment)
+    for _ in range(2):
+        with pytest.raises(SafetyError, match="no time for one"):
+            state.wait_for_segment()
+    assert [motion for motion, _ in state.trail] == [segment.motion] and arm.went_back == 0

@@ -37,6 +37,8 @@ def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
         still = np.zeros_like(q)
         weight = plain(q, still, still)
         sinking = sharp(q, -SINKING_RAD_S * np.sign(weight), still)
-        return weight + CARRIED_SHARE * (sinking - weight)
+        held = weight + CARRIED_SHARE * (sinking - weight)
+        # where friction carries the whole weight and more, the motor need not push against it
+        return np.where(held * weight > 0.0, np.sign(weight) * np.minimum(np.abs(held), np.abs(weight)), 0.0)
 
     return Feed(moving, holding)

@@ -13,7 +13,8 @@ from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, load_scene, scene_of
 from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance, parameter_changes
-from dynid.model.model_file import load_model
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile, load_model
 from dynid.reporting.result_writer import write_result
 from dynid.resources import make_folder, refuse_existing, write_whole
 from dynid.robot import Robot
@@ -56,7 +57,7 @@ def run_adaptively(
     """
     refuse_existing(out)
     free = load_scene(scene) if scene else scene_of(robot)
-    before = None if after is None else load_model(after)
+    before = None if after is None else _model_before(robot, after, mount)
     settings = AdaptiveSettings(longest_s=longest_s)
     if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
         looked = settings.segment_s * np.floor(longest_s / settings.segment_s)
@@ -81,3 +82,17 @@ def run_adaptively(
     progress("writing the result")
     report = write_result(replace(found.identification, motion_history=found.as_dict()), out / "model")
     return found, report, changes
+
+
+def _model_before(robot: Robot, path: Path, mount: str | None) -> ModelFile:
+    """The model of the arm as it was; refused where nothing could be compared with it.
+
+    Raises:
+        DataError: it was not accepted, has no deviations, or is of another robot or structure.
+    """
+    content = load_model(path)
+    if not content.accepted:
+        raise DataError(f"{path}: this model was not accepted, so changes since it mean nothing; identify again")
+    if content.base_parameters(ArmModel.of(robot, mount=mount)).standard_deviations is None:
+        raise DataError(f"{path}: its parameters have no standard deviations, so no change is beyond chance")
+    return content

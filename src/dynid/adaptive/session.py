@@ -10,7 +10,6 @@ still after a segment, and `identify` judges all that was recorded; the run ends
   ends, although it was looked at repeatedly.
 """
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -465,10 +464,14 @@ class _State:
 
         Where a wide tube leaves no room, a narrower one may: the arm then stops earlier, so it is no less safe.
         """
+        refusal: SafetyError | None = None
         for share in NARROWER:
-            with contextlib.suppress(SafetyError):
+            try:
                 return replace(self._segment(self.arm.at, self.shown, self.arm.load, share), waited=True)
-        return replace(self._segment(self.arm.at, self.shown, self.arm.load), waited=True)
+            except SafetyError as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
 
     def planned_behind(self, segment: Segment) -> Segment | None:
         """The next segment, planned while one is carried out; None where none is safe."""
@@ -492,11 +495,12 @@ class _State:
                 if rests == RESTS:
                     raise
             if self.trail:
-                motion, along = self.trail.pop()
+                motion, along = self.trail[-1]
                 later = self.arm.moved_s + way_back_s(along) + self.parent.settings.segment_s
                 if later > self.parent.settings.longest_s + SLACK_S:
                     raise SafetyError("no segment is safe here, and after the way back there is no time for one")
                 self.parent.progress(f"{self.arm.moved_s:5.1f} s  no segment is safe here: back along '{motion.name}'")
+                self.trail.pop()
                 self.arm.back(motion, along, self.known.feed())
             else:
                 rests += 1

@@ -1,5 +1,6 @@
 """Settings of an adaptive identification."""
 
+from math import floor
 from typing import Annotated
 
 from pydantic import Field
@@ -40,4 +41,4 @@ class AdaptiveSettings(Strict):
     @property
     def looks(self) -> int:
         """How often the model may be judged."""
-        return 1 + max(0, round((self.longest_s - self.first_look_s) / self.segment_s))
+        return 1 + max(0, floor((self.longest_s - self.first_look_s) / self.segment_s + 1e-9))

@@ -52,7 +52,7 @@ class SimulatedArm:
         self._begin_ns = self._end_ns = 0
         self.at = self._arm.measure().copy()  # where the reference stands, (n,) [rad]
         self.moved_s = 0.0
-        self.along_s = 0.0  # of the last segment, how far it came
+        self.along_s, self._braked = 0.0, False  # of the last segment, how far it came, and whether it was stopped
         self._constants = robot.drive_constants
         self.limited_cycles = 0  # in which the currents were limited
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
@@ -75,17 +75,19 @@ class SimulatedArm:
         comes nearer to its overload than (n,) `most_load`, the arm brakes along the segment, and `at` is where it then
         stands.
         """
-        begin, self.along_s = self._arm.stamp_ns, motion.duration
+        begin, self.along_s, self._braked = self._arm.stamp_ns, motion.duration, False
         off = self._follow(motion, feed, (tube, most_load))
         self._count_motion(begin)
+        if self._braked:
+            self.hold(feed)
         return off
 
     def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
         """Go back to the start of a segment, of which so much was carried out [s]."""
         begin = self._arm.stamp_ns
         self._follow(way_back(motion, along_s, self.at, self.robot.joint_names), feed)
-        self.hold(feed)
         self._count_motion(begin)
+        self.hold(feed)
 
     def _count_motion(self, begin_ns: int) -> None:
         self._end_ns = self._arm.stamp_ns
@@ -113,14 +115,13 @@ class SimulatedArm:
         return worst
 
     def _stopped(self, motion: Motion, feed: Feed, along: float) -> FloatArray:
-        """Brake along the path, and stand where the arm is: the way back would load its servos once more."""
+        """Brake along the path."""
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
         t = np.arange(0.0, BRAKE_S, cycle)
         times = np.minimum(along + t - 0.5 * t**2 / BRAKE_S, motion.duration)
         for row in zip(*self._sampled(motion, feed.moving, times, 1.0 - t / BRAKE_S, -1.0 / BRAKE_S), strict=True):
             worst = np.maximum(worst, self._cycle(*row))
-        self.along_s = float(times[-1])
-        self.hold(feed)
+        self.along_s, self._braked = float(times[-1]), True
         return worst
 
     def _sampled(

@@ -1,5 +1,6 @@
 """`dynid adaptive`: an unknown simulated arm, identified while it moves."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -36,6 +37,8 @@ def adaptive(
     Runs in lock-step. Exits 1 unless the model is accepted and every interval is within its limit. With --after an
     accepted model is enough: which parameters changed, beyond chance, is listed.
     """
+    if not all(math.isfinite(one) for one in (longest or 0.0, held_kg)):
+        raise typer.BadParameter("--longest and --held-kg must be finite numbers")
     if after is None and longest is not None and longest < LEAST_S:
         raise typer.BadParameter(f"--longest is {longest:g} s; expected at least {LEAST_S:g} s without --after")
     longest_s = longest or (LONGEST_S if after is None else AFTER_S)

@@ -60,4 +60,4 @@ def beyond_chance(changes: Sequence[Change], confidence: float) -> tuple[Change,
     """
     most = float(norm.ppf(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
     found = [one for one in changes if abs(one.difference) > most * one.deviation]
-    return tuple(sorted(found, key=lambda one: -abs(one.difference) / one.deviation))
+    return tuple(sorted(found, key=lambda one: -abs(one.difference) / max(one.deviation, np.finfo(float).tiny)))
