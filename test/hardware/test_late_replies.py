@@ -210,6 +210,20 @@ def test_a_line_without_the_wires_timing_is_told(cycle: StateCycle, line: Line) 
     assert fresh.probe() and not fresh.wire_timed
 
 
+def test_a_busy_host_does_not_make_a_quick_line_look_slow(cycle: StateCycle, line: Line) -> None:
+    answers = 0
+
+    def answer(request: bytes) -> tuple[float, bytes]:
+        nonlocal answers
+        answers += 1
+        reply = answer_to(request, NEW)
+        return (0.0001 if answers % 5 == 0 else wire_s(request, reply) + 0.002), reply
+
+    line.answer = answer
+    fresh = StateCycle(cycle.bus)
+    assert fresh.probe() and not fresh.wire_timed
+
+
 def test_a_callback_that_fails_does_not_close_the_port(cycle: StateCycle, line: Line) -> None:
     answering(line, NEW)
 
