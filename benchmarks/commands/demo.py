@@ -64,8 +64,9 @@ def demo(
             raise ConfigurationError(
                 "--adaptive moves the simulated arm with all nuisances: leave --real-arm and --without out"
             )
-        found = run_and_show(output, robot, None, LONGEST_S, seed, mount, friction, as_json)
-        raise typer.Exit(0 if found.accepted else 1)
+        loaded = opt.load_arm(robot, mount, None, friction)
+        result = run_and_show(loaded, output, None, LONGEST_S, seed, mount, friction, as_json)
+        raise typer.Exit(0 if result.run.accepted else 1)
     loaded = opt.load_arm(robot, mount, without, friction)
     with opt.needs_ros("the demo"):
         from benchmarks.chain.demo import DemoOptions, run_demo, usual_motions

@@ -95,7 +95,7 @@ def judge_arm(job: _Job) -> ArmFigures:
     box = None if job.scene is None else SafeBox(job.robot, job.scene)
     adaptive = AdaptiveIdentification(job.robot, job.settings, box=box)
     try:
-        moved.to_start(adaptive.start().feed())
+        moved.to_start(adaptive.start().feed)
         run = adaptive.run(moved, seed=seed)
     except DynidError as error:
         return ArmFigures(seed, refused=str(error))

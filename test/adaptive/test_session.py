@@ -21,7 +21,6 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, load_robot
-from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
 ROBOT = load_robot("crane_x7")
@@ -38,12 +37,11 @@ class WatchedArm(SimulatedArm):
         self.given: list[tuple[PolynomialTrajectory, FloatArray]] = []
         self.went_back = 0
 
-    def move(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> FloatArray:
-        assert isinstance(motion, PolynomialTrajectory)
+    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         self.given.append((motion, tube))
-        return super().move(motion, feed, tube, most_load)
+        super().begin(motion, feed, tube, most_load)
 
-    def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
+    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         self.went_back += 1
         super().back(motion, along_s, feed)
 
@@ -52,7 +50,7 @@ def run_of(settings: AdaptiveSettings, seed: int = 1) -> tuple[AdaptiveRun, Watc
     assert SCENE is not None
     arm = WatchedArm(seed)
     adaptive = AdaptiveIdentification(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
-    arm.to_start(adaptive.start().feed())
+    arm.to_start(adaptive.start().feed)
     return adaptive.run(arm, seed=seed), arm
 
 
@@ -103,7 +101,7 @@ def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another
     assert SCENE is not None
     settings = AdaptiveSettings(iterations=4, candidates=1, longest_s=longest_s, first_look_s=6.0)
     arm, adaptive = WatchedArm(1), Picky(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
-    arm.to_start(adaptive.start().feed())
+    arm.to_start(adaptive.start().feed)
     run = adaptive.run(arm, seed=1)
     assert min(arm.went_back, 1) == times and run.motion_s <= longest_s
     assert (len(run.segments) > 1) == bool(times)
@@ -123,7 +121,7 @@ def test_currents_are_limited_as_the_driver_limits_them() -> None:
 
 def test_every_limit_that_is_left_is_counted() -> None:
     arm = WatchedArm(1)
-    arm.hold(AdaptiveIdentification(ROBOT).start().feed(), 0.05)
+    arm.hold(AdaptiveIdentification(ROBOT).start().feed, 0.05)
     run, beyond = arm.run("held"), np.eye(ROBOT.size)[0]
     kept = left_limits(ROBOT, run, SCENE)[0]
     assert kept == (0, 0, 0, 0, 0)
@@ -157,10 +155,11 @@ def test_a_way_back_that_is_too_late_leaves_the_trail_as_it_is() -> None:
     """The next way back would else begin where the arm does not stand."""
     adaptive = Picky(ROBOT, AdaptiveSettings(iterations=4, candidates=1, longest_s=9.0, first_look_s=6.0))
     arm = WatchedArm(1)
-    arm.to_start(adaptive.start().feed())
+    arm.to_start(adaptive.start().feed)
     state = _State(adaptive, arm, "late", 1)
     segment = state.wait_for_segment()
-    assert state.carry_out(segment)
+    state.begin(segment)
+    assert state.finish(segment)
     for _ in range(2):
         with pytest.raises(SafetyError, match="no time for one"):
             state.wait_for_segment()

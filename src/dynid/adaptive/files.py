@@ -1,8 +1,8 @@
-"""An adaptive run of the simulated arm as files: the bag, adaptive.json, and the result with its report."""
+"""Adaptive runs as files: the bag, adaptive.json, and the result with its report."""
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,29 +13,41 @@ from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, load_scene, scene_of
 from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance, parameter_changes
+from dynid.identification.pipeline import Identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import ModelFile, load_model
+from dynid.model.model_file import load_model
+from dynid.model.parameters import BaseParameters
 from dynid.reporting.result_writer import write_result
 from dynid.resources import make_folder, refuse_existing, write_whole
 from dynid.robot import Robot
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.plant.held import holding
 
+BAG, MODEL, TOLD = "adaptive", "model", "adaptive.json"  # in the folder of a run
+Progress = Callable[[str], None]
 
-def run_adaptively(
-    robot: Robot,
-    out: Path,
-    *,
-    scene: Path | None = None,
-    longest_s: float = 30.0,
-    after: Path | None = None,
-    held_kg: float = 0.0,
-    seed: int = 0,
-    mount: str | None = None,
-    friction: str | None = None,
-    progress: Callable[[str], None] = lambda line: None,
-) -> tuple[AdaptiveRun, Path, tuple[Change, ...]]:
-    """Identify a simulated arm while it moves, in lock-step.
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveResult:
+    """What a run came to.
+
+    Attributes:
+        run: the run.
+        report: path of the report.
+        changes: since the model before, beyond chance; None where there was none.
+    """
+
+    run: AdaptiveRun
+    report: Path
+    changes: tuple[Change, ...] | None
+
+    def as_dict(self) -> dict[str, object]:
+        """The run and its changes, as plain values."""
+        return _told(self.run, self.changes)
+
+
+class AdaptiveFiles:
+    """One adaptive identification, from its inputs to its files.
 
     Args:
         robot: the arm.
@@ -43,56 +55,109 @@ def run_adaptively(
         scene: free space as YAML; None is the robot's scene.yaml, if it has one.
         longest_s: motion at most [s].
         after: model.yaml of the arm as it was; the run starts from it, and says what changed.
-        held_kg: mass of a body that the simulated arm holds [kg].
-        seed, mount, friction: of the simulated arm.
+        mount: how the arm is mounted.
         progress: called with one line after each segment and look.
 
-    Returns:
-        The run, the report's path, and what changed since the model before, beyond chance.
+    Attributes:
+        bag: where the bag belongs.
+        settings: of the run.
+        identification: what runs.
 
     Raises:
         OutputExistsError: the folder exists.
-        SafetyError: no segment is safe.
-        DataError: no look came to a model; bag and adaptive.json are there. Or the model before is of another robot.
+        SafetyError: the rest posture is not inside the free space.
+        DataError: the model before was not accepted, has no deviations, or is of another robot or structure.
     """
-    refuse_existing(out)
-    free = load_scene(scene) if scene else scene_of(robot)
-    before = None if after is None else _model_before(robot, after, mount)
-    settings = AdaptiveSettings(longest_s=longest_s)
-    if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
-        looked = settings.segment_s * np.floor(longest_s / settings.segment_s)
-        settings = settings.model_copy(update={"first_look_s": looked, "stages": settings.stages[1:]})
-    box = None if free is None else SafeBox(robot, free)
-    run = AdaptiveIdentification(robot, settings, box=box, mount=mount, before=before, progress=progress)
-    standard = holding(robot, held_kg) if held_kg else None
-    arm = SimulatedArm(robot, standard=standard, mount=mount, friction=friction, seed=seed)
-    arm.to_start(run.start().feed())
-    found = run.run(arm, seed=seed)
-    changes: tuple[Change, ...] = ()
-    if before is not None and found.identification is not None:
-        now = found.identification.model_file().base_parameters(run.model)
-        compared = parameter_changes(before.base_parameters(run.model), now, run.model.unit)
-        changes = beyond_chance(compared, settings.confidence)
-    make_folder(out)
-    write_bag(arm.run("adaptive"), robot, arm.settings, out / "adaptive", profile=settings.profile)
-    told = found.as_dict() | ({} if before is None else {"changes": [asdict(one) for one in changes]})
-    write_whole(out / "adaptive.json", json.dumps(told, indent=1))
-    if found.identification is None:
-        raise DataError(f"{found.motion_s:.0f} s of motion came to no model: {found.looks[-1].reason}")
-    progress("writing the result")
-    report = write_result(replace(found.identification, motion_history=found.as_dict()), out / "model")
-    return found, report, changes
+
+    def __init__(
+        self,
+        robot: Robot,
+        out: Path,
+        *,
+        scene: Path | None = None,
+        longest_s: float = 30.0,
+        after: Path | None = None,
+        mount: str | None = None,
+        progress: Progress = lambda line: None,
+    ) -> None:
+        refuse_existing(out)
+        self.out, self.bag, self._progress = out, out / BAG, progress
+        free = load_scene(scene) if scene else scene_of(robot)
+        before = None if after is None else load_model(after)
+        self.settings = AdaptiveSettings(longest_s=longest_s)
+        if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
+            own = self.settings
+            looked = own.segment_s * np.floor(longest_s / own.segment_s)
+            self.settings = own.model_copy(update={"first_look_s": looked, "stages": own.stages[1:]})
+        box = None if free is None else SafeBox(robot, free)
+        self.identification = AdaptiveIdentification(
+            robot, self.settings, box=box, mount=mount, before=before, progress=progress
+        )
+        self._before: BaseParameters | None = None
+        if before is not None:
+            self._before = before.base_parameters(self.identification.model)
+            if not before.accepted:
+                raise DataError(
+                    f"{after}: this model was not accepted, so changes since it mean nothing; identify again"
+                )
+            if self._before.standard_deviations is None:
+                raise DataError(f"{after}: its parameters have no standard deviations, so no change is beyond chance")
+
+    def write(self, run: AdaptiveRun, identification: Identification | None) -> AdaptiveResult:
+        """Write adaptive.json and the result; the bag is there already.
+
+        Args:
+            run: how it went.
+            identification: of the bag.
+
+        Raises:
+            DataError: no look came to a model; bag and adaptive.json are there.
+        """
+        changes = None if self._before is None else self._changes(self._before, identification)
+        write_whole(self.out / TOLD, json.dumps(_told(run, changes), indent=1))
+        if identification is None:
+            raise DataError(f"{run.motion_s:.0f} s of motion came to no model: {run.looks[-1].reason}")
+        self._progress("writing the result")
+        report = write_result(replace(identification, motion_history=run.as_dict()), self.out / MODEL)
+        return AdaptiveResult(run, report, changes)
+
+    def _changes(self, before: BaseParameters, identification: Identification | None) -> tuple[Change, ...]:
+        if identification is None:
+            return ()
+        model: ArmModel = self.identification.model
+        now = identification.model_file().base_parameters(model)
+        return beyond_chance(parameter_changes(before, now, model.unit), self.settings.confidence)
 
 
-def _model_before(robot: Robot, path: Path, mount: str | None) -> ModelFile:
-    """The model of the arm as it was; refused where nothing could be compared with it.
+def _told(run: AdaptiveRun, changes: tuple[Change, ...] | None) -> dict[str, object]:
+    return run.as_dict() | ({} if changes is None else {"changes": [asdict(one) for one in changes]})
+
+
+def run_adaptively(
+    robot: Robot,
+    files: AdaptiveFiles,
+    *,
+    held_kg: float = 0.0,
+    seed: int = 0,
+    mount: str | None = None,
+    friction: str | None = None,
+) -> AdaptiveResult:
+    """Identify a simulated arm while it moves, in lock-step.
+
+    Args:
+        robot: the arm.
+        files: what to identify, and where its files belong.
+        held_kg: mass of a body that the simulated arm holds [kg].
+        seed, mount, friction: of the simulated arm.
 
     Raises:
-        DataError: it was not accepted, has no deviations, or is of another robot or structure.
+        SafetyError: no segment is safe.
+        DataError: no look came to a model; bag and adaptive.json are there.
     """
-    content = load_model(path)
-    if not content.accepted:
-        raise DataError(f"{path}: this model was not accepted, so changes since it mean nothing; identify again")
-    if content.base_parameters(ArmModel.of(robot, mount=mount)).standard_deviations is None:
-        raise DataError(f"{path}: its parameters have no standard deviations, so no change is beyond chance")
-    return content
+    standard = holding(robot, held_kg) if held_kg else None
+    arm = SimulatedArm(robot, standard=standard, mount=mount, friction=friction, seed=seed)
+    arm.to_start(files.identification.start().feed)
+    found = files.identification.run(arm, seed=seed)
+    make_folder(files.out)
+    write_bag(arm.run(BAG), robot, arm.settings, files.bag, profile=files.settings.profile)
+    return files.write(found, found.identification)

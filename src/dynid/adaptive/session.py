@@ -13,6 +13,7 @@ still after a segment, and `identify` judges all that was recorded; the run ends
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,7 +42,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import load_excitation
-from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
 INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
@@ -67,32 +68,40 @@ RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 
 
 class Arm(Protocol):
-    """What carries out segments.
+    """What carries out segments: a real arm moves between `begin` and `finish`, while the next one is planned.
 
     Attributes:
         at: where it stands, (n,) [rad].
         moved_s: of motion so far.
-        load: what is used up of what makes its servos switch themselves off, (n,).
         along_s: how far along the last segment it came [s].
     """
 
     at: FloatArray
     moved_s: float
-    load: FloatArray
     along_s: float
 
-    def move(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> FloatArray:
-        """Carry out a segment, or stop where a joint is off by more than the tube (n,) [rad].
+    @property
+    def load(self) -> FloatArray:
+        """What is used up of what makes its servos switch themselves off, (n,)."""
+        ...
+
+    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+        """Begin a segment, which stops where a joint is off by more than the tube (n,) [rad].
 
         It also stops where a servo uses up more than `most_load` (n,) of what makes it switch itself off.
-
-        Returns:
-            the largest tracking errors, (n,) [rad].
         """
         ...
 
-    def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
+    def finish(self) -> FloatArray:
+        """Wait until the arm stands; the largest tracking errors of the segment, (n,) [rad]."""
+        ...
+
+    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         """Go back to the start of a segment, of which so much was carried out [s]."""
+        ...
+
+    def go(self, motion: PolynomialTrajectory, feed: Feed) -> None:
+        """Follow a motion that identification does not need."""
         ...
 
     def hold(self, feed: Feed, duration_s: float = 1.0) -> None:
@@ -122,6 +131,10 @@ class Look:
     accepted: bool
     seconds: float
     reason: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values; no interval is None."""
+        return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +183,7 @@ class AdaptiveRun:
 
     def as_dict(self) -> dict[str, Any]:
         """Segments, looks and the end, as plain values."""
-        looks = [asdict(one) | {"widest": one.widest if np.isfinite(one.widest) else None} for one in self.looks]
+        looks = [one.as_dict() for one in self.looks]
         segments = [
             {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
             for one in self.segments
@@ -196,6 +209,7 @@ class _Known:
     sigma: FloatArray
     identified: bool = False
 
+    @cached_property
     def feed(self) -> Feed:
         """What it feeds forward."""
         return feed(self.model, self.phi, self.friction)
@@ -211,6 +225,9 @@ class AdaptiveIdentification:
         mount: how the arm is mounted.
         before: the model of the arm as it was, from which the run starts; None starts from the nominal arm.
         progress: called with one line after each segment and look.
+
+    Attributes:
+        report: called with the same as plain values.
 
     Raises:
         SafetyError: the rest posture is not inside the free space.
@@ -228,6 +245,7 @@ class AdaptiveIdentification:
         progress: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.robot, self.settings, self.progress = robot, settings or AdaptiveSettings(), progress
+        self.report: Callable[[dict[str, Any]], None] = lambda values: None
         self.identification: IdentificationSettings = load_identification(robot)
         self.model, self._nominal = ArmModel.of(robot, mount=mount), nominal_torques(robot, mount)
         own = self.settings
@@ -272,8 +290,8 @@ class AdaptiveIdentification:
         sigma = FIRST_SIGMA * self.robot.torque_limits
         return _Known(self.model, self.model.base_parameters(standard), friction, sigma)
 
-    def run(self, arm: Arm, name: str = "adaptive", seed: int = 0) -> AdaptiveRun:
-        """Move, look, and end when the model is good enough or the time is over.
+    def run(self, arm: Arm, name: str = "adaptive", seed: int = 0, *, to_rest: bool = False) -> AdaptiveRun:
+        """Move, look, and end when the model is good enough or the time is over; `to_rest` brings the arm home then.
 
         Raises:
             SafetyError: no segment is safe.
@@ -286,8 +304,9 @@ class AdaptiveIdentification:
             last = arm.moved_s + 2.0 * own.segment_s > own.longest_s + SLACK_S
             state.segments.append(segment)
             looking = last or self._worth_a_look(state, arm.moved_s + own.segment_s)
+            state.begin(segment)
             planned = None if looking else state.planned_behind(segment)
-            whole = state.carry_out(segment)
+            whole = state.finish(segment)
             precise = looking and state.look()
             if precise or arm.moved_s + own.segment_s > own.longest_s + SLACK_S:
                 break
@@ -296,6 +315,8 @@ class AdaptiveIdentification:
                 upcoming, precise = state.next_or_look()
         if not (state.looks and state.looks[-1].motion_s > arm.moved_s - SLACK_S):
             precise = state.look()
+        if to_rest:
+            state.to_rest()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
         segments, moved = tuple(state.segments), arm.moved_s
         return AdaptiveRun(
@@ -407,7 +428,7 @@ class AdaptiveIdentification:
             full, lower=lower, upper=upper, velocity=share * full.velocity, acceleration=share * full.acceleration
         )
         most = self._most_torque(known, information)
-        frame = Frame(limits, most, known.feed().moving, tube, load + LOAD_RESERVE, self._lasting)
+        frame = Frame(limits, most, known.feed.moving, tube, load + LOAD_RESERVE, self._lasting)
         interval = self.identification.sampling_interval_s
         return self.planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
@@ -429,7 +450,13 @@ class AdaptiveIdentification:
 
         return most
 
-    def loaded(self, motion: Motion, known: _Known, load: FloatArray) -> FloatArray:
+    def check_way(self, motion: PolynomialTrajectory, known: _Known, tube: FloatArray, load: FloatArray) -> None:
+        """Raise SafetyError where a motion that identification does not need is not safe."""
+        moving = known.feed.moving
+        limits = robot_limits(self.robot, self._full.acceleration)
+        self.planner.check(motion, Frame(limits, moving, moving, tube, load, self._lasting))
+
+    def loaded(self, motion: PolynomialTrajectory, known: _Known, load: FloatArray) -> FloatArray:
         """What is used up after a motion of what makes servos switch themselves off, (n,)."""
         if self._overload is None:
             return load
@@ -452,7 +479,8 @@ class _State:
         self.looks: list[Look] = []
         self.found: Identification | None = None
         self.stopped = self.in_a_row = 0
-        self.trail: list[tuple[Motion, float]] = []  # how the arm came to where it stands
+        self.trail: list[tuple[PolynomialTrajectory, float]] = []  # how the arm came to where it stands
+        self.load = arm.load  # before the segment that is carried out
 
     def _segment(self, start: FloatArray, shown: list[Segment], load: FloatArray, share: float = 1.0) -> Segment:
         seed = 1000 * self.seed + len(self.segments)
@@ -475,7 +503,7 @@ class _State:
 
     def planned_behind(self, segment: Segment) -> Segment | None:
         """The next segment, planned while one is carried out; None where none is safe."""
-        load = self.parent.loaded(segment.motion, self.known, self.arm.load)
+        load = self.parent.loaded(segment.motion, self.known, self.load)
         try:
             return self._segment(segment.motion.end, [*self.shown, segment], load)
         except SafetyError:
@@ -495,16 +523,37 @@ class _State:
                 if rests == RESTS:
                     raise
             if self.trail:
-                motion, along = self.trail[-1]
+                along = self.trail[-1][1]
                 later = self.arm.moved_s + way_back_s(along) + self.parent.settings.segment_s
                 if later > self.parent.settings.longest_s + SLACK_S:
                     raise SafetyError("no segment is safe here, and after the way back there is no time for one")
-                self.parent.progress(f"{self.arm.moved_s:5.1f} s  no segment is safe here: back along '{motion.name}'")
-                self.trail.pop()
-                self.arm.back(motion, along, self.known.feed())
+                self.step_back("no segment is safe here")
             else:
                 rests += 1
-                self.arm.hold(self.known.feed(), REST_S)
+                self.arm.hold(self.known.feed, REST_S)
+
+    def step_back(self, why: str) -> None:
+        """Go back to where the last segment began."""
+        motion, along = self.trail.pop()
+        self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
+        self.arm.back(motion, along, self.known.feed)
+
+    def to_rest(self) -> None:
+        """Go to the rest posture, straight where that is proven to be safe; else first back the way the arm came.
+
+        The way that it came was proven, and ends at the rest posture.
+        """
+        while True:
+            motion = rest_to_rest("to rest", self.parent.robot.joint_names, self.arm.at, self.parent.robot.rest_posture)
+            try:
+                self.parent.check_way(motion, self.known, self.tube, self.arm.load)
+            except SafetyError as error:
+                if not self.trail:
+                    raise
+                self.step_back(f"the straight way to the rest posture is not safe ({error})")
+            else:
+                self.arm.go(motion, self.known.feed)
+                return
 
     def next_or_look(self) -> tuple[Segment | None, bool]:
         """A segment from where the arm stands; where none is safe, a look may know more; or good enough."""
@@ -519,10 +568,15 @@ class _State:
                     return None, True
         return None, False
 
-    def carry_out(self, segment: Segment) -> bool:
+    def begin(self, segment: Segment) -> None:
+        """Carry out a segment."""
+        self.load = self.arm.load
+        self.arm.begin(segment.motion, self.known.feed, segment.tube, segment.load)
+
+    def finish(self, segment: Segment) -> bool:
         """Whether the arm came to the segment's end; what was recorded goes into the model in hand."""
         parent, arm = self.parent, self.arm
-        self.tracking.append(arm.move(segment.motion, self.known.feed(), segment.tube, segment.load))
+        self.tracking.append(arm.finish())
         whole = np.array_equal(arm.at, segment.motion.end)
         self.trail.append((segment.motion, arm.along_s))
         if whole:
@@ -540,15 +594,17 @@ class _State:
             else "stopped: a joint left its tube or a servo came near its overload"
         )
         parent.progress(f"{arm.moved_s:5.1f} s  {said}")
+        parent.report({"motion_s": arm.moved_s, "expected_widest": widest, "stopped": not whole})
         return whole
 
     def look(self) -> bool:
         """Whether the model is good enough."""
         parent = self.parent
-        self.arm.hold(self.known.feed())
+        self.arm.hold(self.known.feed)
         look, result = parent.judged(self.arm.source(self.name), self.arm.moved_s)
         self.looks.append(look)
         parent.progress(said(look))
+        parent.report(look.as_dict())
         if result is None:
             return False
         self.found, self.known = result, parent.learned(result)

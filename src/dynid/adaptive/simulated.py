@@ -19,7 +19,7 @@ from dynid.simulation.lockstep.kernels import compiled_law
 from dynid.simulation.lockstep.run import SimulatedRun
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.trajectory.motion import Motion
-from dynid.trajectory.polynomial import through_points
+from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 BRAKE_S = 0.3  # in which a segment is stopped
 HELD_S = 1.0  # before the first segment, and after each that is looked at
@@ -57,36 +57,46 @@ class SimulatedArm:
         self.limited_cycles = 0  # in which the currents were limited
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
         self._law.reset(self.at)
+        self._begun: tuple[PolynomialTrajectory, Feed, FloatArray, FloatArray] | None = None
 
     def to_start(self, feed: Feed) -> None:
         """From where it was put down to the rest posture, and then the record begins.
 
         Standing, the arm then is where it is: at most friction off the posture.
         """
-        ends = np.vstack([self.at, self.robot.rest_posture])
-        self._follow(through_points("start", self.robot.joint_names, np.array([0.0, 2.0]), ends), feed)
-        self.hold(feed)
+        self.go(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feed)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
-    def move(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> FloatArray:
-        """Carry out a segment; the largest errors of tracking, (n,) [rad].
+    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+        """Begin a segment; its time passes in `finish`."""
+        self._begun = motion, feed, tube, most_load
+
+    def finish(self) -> FloatArray:
+        """Carry out the segment that has begun; the largest errors of tracking, (n,) [rad].
 
         Where a joint gets farther off its reference than (n,) `tube` [rad], so that nothing more is proven, or a servo
         comes nearer to its overload than (n,) `most_load`, the arm brakes along the segment, and `at` is where it then
         stands.
         """
+        assert self._begun is not None
+        motion, feed, tube, most_load = self._begun
         begin, self.along_s, self._braked = self._arm.stamp_ns, motion.duration, False
-        off = self._follow(motion, feed, (tube, most_load))
+        off = self._follow(motion, feed.moving, (tube, most_load))
         self._count_motion(begin)
         if self._braked:
             self.hold(feed)
         return off
 
-    def back(self, motion: Motion, along_s: float, feed: Feed) -> None:
+    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         """Go back to the start of a segment, of which so much was carried out [s]."""
         begin = self._arm.stamp_ns
-        self._follow(way_back(motion, along_s, self.at, self.robot.joint_names), feed)
+        self._follow(way_back(motion, along_s, self.at, self.robot.joint_names), feed.moving)
         self._count_motion(begin)
+        self.hold(feed)
+
+    def go(self, motion: PolynomialTrajectory, feed: Feed) -> None:
+        """Follow a motion that identification does not need."""
+        self._follow(motion, feed.moving)
         self.hold(feed)
 
     def _count_motion(self, begin_ns: int) -> None:
@@ -97,29 +107,28 @@ class SimulatedArm:
     def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
         """Stand where the arm is: a reference that friction keeps it off would only heat the motors."""
         self.at = self._arm.measure().copy()
-        ends = np.vstack([self.at, self.at])
-        self._follow(
-            through_points("hold", self.robot.joint_names, np.array([0.0, duration_s]), ends),
-            Feed(feed.holding, feed.holding),
-        )
+        still = rest_to_rest("hold", self.robot.joint_names, self.at, self.at, duration_s)
+        self._follow(still, feed.holding)
 
-    def _follow(self, motion: Motion, feed: Feed, bounds: tuple[FloatArray, FloatArray] | None = None) -> FloatArray:
+    def _follow(
+        self, motion: Motion, torques: Torques, bounds: tuple[FloatArray, FloatArray] | None = None
+    ) -> FloatArray:
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
-        rows = self._sampled(motion, feed.moving, np.arange(0.0, motion.duration, cycle), 1.0, 0.0)
+        rows = self._sampled(motion, torques, np.arange(0.0, motion.duration, cycle), 1.0, 0.0)
         self.at = motion.end
         for k, row in enumerate(zip(*rows, strict=True)):
             worst = np.maximum(worst, self._cycle(*row))
             if bounds is not None and ((worst > bounds[0]).any() or (self.load > bounds[1]).any()):
-                return np.maximum(worst, self._stopped(motion, feed, k * cycle))
+                return np.maximum(worst, self._stopped(motion, torques, k * cycle))
         self._arm.plant.check()
         return worst
 
-    def _stopped(self, motion: Motion, feed: Feed, along: float) -> FloatArray:
+    def _stopped(self, motion: Motion, torques: Torques, along: float) -> FloatArray:
         """Brake along the path."""
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
         t = np.arange(0.0, BRAKE_S, cycle)
         times = np.minimum(along + t - 0.5 * t**2 / BRAKE_S, motion.duration)
-        for row in zip(*self._sampled(motion, feed.moving, times, 1.0 - t / BRAKE_S, -1.0 / BRAKE_S), strict=True):
+        for row in zip(*self._sampled(motion, torques, times, 1.0 - t / BRAKE_S, -1.0 / BRAKE_S), strict=True):
             worst = np.maximum(worst, self._cycle(*row))
         self.along_s, self._braked = float(times[-1]), True
         return worst

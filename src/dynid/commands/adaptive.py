@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,9 @@ from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages
 
 if TYPE_CHECKING:
-    from dynid.adaptive.session import AdaptiveRun
+    from dynid.adaptive.files import AdaptiveResult
     from dynid.identification.changes import Change
+    from dynid.robot import Robot
 
 LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # of motion
 
@@ -37,13 +37,29 @@ def adaptive(
     Runs in lock-step. Exits 1 unless the model is accepted and every interval is within its limit. With --after an
     accepted model is enough: which parameters changed, beyond chance, is listed.
     """
-    if not all(math.isfinite(one) for one in (longest or 0.0, held_kg)):
-        raise typer.BadParameter("--longest and --held-kg must be finite numbers")
-    if after is None and longest is not None and longest < LEAST_S:
+    loaded = opt.load_arm(robot, mount, None, friction)
+    if not math.isfinite(held_kg):
+        raise typer.BadParameter("--held-kg must be a finite number")
+    longest_s = longest_motion(longest, after)
+    result = run_and_show(loaded, out, scene, longest_s, seed, mount, friction, as_json, after, held_kg)
+    raise typer.Exit(exit_code(result))
+
+
+def longest_motion(longest: float | None, after: Path | None) -> float:
+    """The motion that is asked for [s]; without --after there is a least."""
+    if longest is None:
+        return LONGEST_S if after is None else AFTER_S
+    if not math.isfinite(longest):
+        raise typer.BadParameter("--longest must be a finite number")
+    if after is None and longest < LEAST_S:
         raise typer.BadParameter(f"--longest is {longest:g} s; expected at least {LEAST_S:g} s without --after")
-    longest_s = longest or (LONGEST_S if after is None else AFTER_S)
-    found = run_and_show(out, robot, scene, longest_s, seed, mount, friction, as_json, after, held_kg)
-    raise typer.Exit(0 if (found.accepted if after else found.precise) else 1)
+    return longest
+
+
+def exit_code(result: "AdaptiveResult") -> int:
+    """1 where the model is not as good as was asked for: precise, or accepted after a change."""
+    good = result.run.precise if result.changes is None else result.run.accepted
+    return 0 if good else 1
 
 
 def said(changes: "Sequence[Change]") -> list[str]:
@@ -56,9 +72,20 @@ def said(changes: "Sequence[Change]") -> list[str]:
     ]
 
 
+def show(result: "AdaptiveResult", as_json: bool) -> None:
+    """Print what came out."""
+    if as_json:
+        print_json(result.as_dict())
+        return
+    if result.changes is not None:
+        say(*said(result.changes), markup=False)
+    say(*(f"  {one}" for one in result.run.sentences), markup=False)
+    say(f"  {result.report.parent.parent / 'adaptive'}", f"  {result.report}", markup=False)
+
+
 def run_and_show(
+    loaded: "Robot",
     out: Path,
-    robot: str,
     scene: Path | None,
     longest_s: float,
     seed: int,
@@ -67,29 +94,12 @@ def run_and_show(
     as_json: bool,
     after: Path | None = None,
     held_kg: float = 0.0,
-) -> "AdaptiveRun":
-    """Run, write and print; arguments and errors as of `adaptive.files.run_adaptively`."""
-    from dynid.adaptive.files import run_adaptively
+) -> "AdaptiveResult":
+    """Run in lock-step, write and print; errors as of `adaptive.files`."""
+    from dynid.adaptive.files import AdaptiveFiles, run_adaptively
 
-    loaded = opt.load_arm(robot, mount, None, friction)
     with stages("adaptive", 30) as begin:
-        found, report, changes = run_adaptively(
-            loaded,
-            out,
-            scene=scene,
-            longest_s=longest_s,
-            after=after,
-            held_kg=held_kg,
-            seed=seed,
-            mount=mount,
-            friction=friction,
-            progress=begin,
-        )
-    if as_json:
-        print_json(found.as_dict() | ({} if after is None else {"changes": [asdict(one) for one in changes]}))
-    else:
-        if after is not None:
-            say(*said(changes), markup=False)
-        say(*(f"  {one}" for one in found.sentences), markup=False)
-        say(f"  {out / 'adaptive'}", f"  {report}", markup=False)
-    return found
+        files = AdaptiveFiles(loaded, out, scene=scene, longest_s=longest_s, after=after, mount=mount, progress=begin)
+        result = run_adaptively(loaded, files, held_kg=held_kg, seed=seed, mount=mount, friction=friction)
+    show(result, as_json)
+    return result

@@ -1,26 +1,46 @@
-"""`dynid collect`: execute a list of trajectories, one bag each; the same call resumes an interrupted collection."""
+"""`dynid collect`: drive the arm with the whole chain and record it.
+
+A list of trajectories, one bag each, where the same call resumes an interrupted collection; or, adaptively, segments
+that are planned while the arm moves.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import print_json, say, stderr, stdout
+from dynid.commands.terminal import print_json, say, stages, stderr, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
+    from dynid.nodes.chain import ChainOptions
     from dynid.nodes.collect import Report
+    from dynid.robot import Robot
 
 MOST_MISSED = 0.001  # of a bag's cycles; see `data` in identification.yaml for what identification itself takes
 
 
 def collect(
-    trajectories: Annotated[list[str], typer.Argument(help="Trajectories, or quoted patterns such as 'PA*'.")],
     out: Annotated[Path, typer.Option(help="Folder of the collection; an interrupted collection is resumed.")],
+    trajectories: Annotated[
+        list[str] | None, typer.Argument(help="Trajectories, or quoted patterns such as 'PA*'.")
+    ] = None,
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Instead: plan segments while the arm moves, and identify.")
+    ] = False,
+    scene: Annotated[
+        Path | None, typer.Option(help="With --adaptive: free space as YAML; default: scene.yaml of the robot.")
+    ] = None,
+    longest: Annotated[
+        float | None, typer.Option(min=9.0, help="With --adaptive: motion at most [s]; default: 30, 10 with --after.")
+    ] = None,
+    after: Annotated[
+        Path | None, typer.Option(help="With --adaptive: model.yaml of the arm before a change: say what changed.")
+    ] = None,
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     profile: opt.ProfileOption = opt.DEFAULT_PROFILE,
     real_arm: opt.RealArmOption = None,
@@ -41,21 +61,28 @@ def collect(
     """Execute trajectories with the whole chain and record one bag each; an interrupted collection is resumed.
 
     The arm holds between motions, and each motion waits until the servos have cooled down. Exit code 1 if a bag lost
-    states or missed more than one cycle in a thousand.
+    states or missed more than one cycle in a thousand. With --adaptive the model is identified while the arm moves,
+    into a new folder, and exit code 1 means that it is not as good as was asked for.
     """
+    if adaptive == bool(trajectories):
+        raise typer.BadParameter("name the trajectories, or ask for --adaptive instead")
+    if not adaptive and (scene, longest, after) != (None, None, None):
+        raise typer.BadParameter("--scene, --longest and --after need --adaptive")
+    loaded = opt.load_arm(robot, mount, without, friction)
+    with opt.needs_ros("collecting"):
+        from dynid.nodes.chain import ChainOptions
+        from dynid.nodes.collection import CollectionOptions, run_collection
+    chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
+    if adaptive:
+        _adaptively(loaded, chain, out.absolute(), scene, longest, after, as_json)
     from dynid.hardware.safety.settings import load_safety
     from dynid.simulation.lockstep.bag_jobs import chosen_names
     from dynid.trajectory.families import load_excitation
 
-    loaded = opt.load_arm(robot, mount, without, friction)
     excitation = load_excitation(loaded)
-    names = tuple(chosen_names(trajectories, excitation.names))
+    names = tuple(chosen_names(trajectories or (), excitation.names))
     durations = {name: excitation.trajectory(name, profile).duration for name in names}
-    with opt.needs_ros("collecting"):
-        from dynid.nodes.chain import ChainOptions
-        from dynid.nodes.collection import CollectionOptions, run_collection
     limit = load_safety(loaded).derate_from_deg_c if cool_to is None else cool_to
-    chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     options = CollectionOptions(names, profile, chain, out.absolute(), limit)
     console = stderr() if as_json else stdout()
     try:
@@ -79,6 +106,31 @@ def collect(
         if poor:
             console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
     raise typer.Exit(1 if poor else 0)
+
+
+def _adaptively(
+    robot: "Robot",
+    options: "ChainOptions",
+    out: Path,
+    scene: Path | None,
+    longest: float | None,
+    after: Path | None,
+    as_json: bool,
+) -> NoReturn:
+    """Identify while the arm moves, then exit."""
+    from dynid.adaptive.files import AdaptiveFiles
+    from dynid.commands.adaptive import exit_code, longest_motion, show
+    from dynid.nodes.adaptive import run_with_chain
+
+    longest_s = longest_motion(longest, after)
+    with stages("collect --adaptive", 120) as begin:
+        begin("starting the chain")
+        files = AdaptiveFiles(
+            robot, out, scene=scene, longest_s=longest_s, after=after, mount=options.mount, progress=begin
+        )
+        result = run_with_chain(robot, options, files, begin)
+    show(result, as_json)
+    raise typer.Exit(exit_code(result))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.control.added_torque import AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
@@ -58,7 +59,9 @@ class MotionExecutor:
     Attributes:
         phase: what is going on; None where nothing is commanded.
         phases: the phases of the present motion, with the stamps at which they began [ns].
-        stopped_itself: why a motion without feedback ended early; "" if it did not.
+        stopped_itself: why a motion ended early without being cancelled; "" if it did not.
+        tolerance: how far off its reference each joint may be along a trajectory, (n,) [rad]: beyond it, the arm is
+            braked along its path. Off by `MAX_TRACKING_ERROR_RAD` it is stopped where it is, whatever this says.
     """
 
     def __init__(self, robot: Robot, controller: ArmController, check: MotionCheck | None = None) -> None:
@@ -77,6 +80,8 @@ class MotionExecutor:
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         self._relief = Relief.of(robot, GIVING_RAD_S)
+        self._added = AddedTorque(robot.size)
+        self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
 
     @property
     def active(self) -> bool:
@@ -167,6 +172,7 @@ class MotionExecutor:
             )
         if self.phase is not None and not law.follows_reference:
             self._parts = [Part(self.phase, HoldPath(self._reference[0].copy()))]
+        self._added.follow(None)  # it was meant for the law before
         self.controller.switch_to(law)
         self._chosen = law
 
@@ -187,6 +193,7 @@ class MotionExecutor:
     def release(self) -> None:
         """Stop commanding torque, for when the arm was disabled."""
         self._feedback_again()
+        self._added.clear()
         self.phase, self._parts = None, []
 
     def forget(self, stamp_ns: int) -> None:
@@ -220,10 +227,12 @@ class MotionExecutor:
         self._refuse_lost(error, q, stamp_ns)
         if self.phase == "trajectory" and self._parts[0].law is None:
             self._meter.add(error)
+            self._keep_tolerance(error, stamp_ns)
         q_ref, dq_ref, ddq_ref = self._reference
         if self._relief is not None:
             q_ref = self._relieved(self._relief, step, q)
-        self._tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
+        tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
+        self._tau = tau + self._added.update(step, self.elapsed(stamp_ns))
         return MotionStep(self._tau, q_ref, dq_ref, ddq_ref)
 
     # -- within a cycle ----------------------------------------------------------------------------------------
@@ -295,6 +304,17 @@ class MotionExecutor:
             f"{'is held in place' if held else 'released'}"
         )
 
+    def _keep_tolerance(self, error: FloatArray, stamp_ns: int) -> None:
+        """Brake along the path where a joint leaves its tolerance."""
+        beyond = np.abs(error) > self.tolerance
+        if beyond.any():
+            joint = int(np.argmax(beyond))
+            self.stopped_itself = (
+                f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
+                f"{self.tolerance[joint]:.3f} rad are tolerated"
+            )
+            self.cancel(stamp_ns)
+
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
         """End a part without feedback when it is over, or when a joint nears the end of its window."""
         part = self._parts[0]
@@ -339,6 +359,7 @@ class MotionExecutor:
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
+        self._added.keep()
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
@@ -348,5 +369,9 @@ class MotionExecutor:
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):
             self.phases.append((part.phase, stamp_ns))
         self._scaling.begin(float(part.path.peak_velocities.max()))
+        if part.added is not None or part.phase in ("approach", "trajectory", "rest"):
+            self._added.follow(part.added)
+        else:
+            self._added.keep()
         if part.law is not None:
             self.controller.switch_to(part.law)

@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from dynid.control.added_torque import TorqueCurve
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck
 from dynid.control.path_time_scaling import BRAKE_RAD_S2
@@ -112,12 +113,16 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One part of a plan; with a law of its own it runs without the feedback of the chosen one, within a window."""
+    """One part of a plan; with a law of its own it runs without the feedback of the chosen one, within a window.
+
+    `added` is what its own motion adds to the law's torques.
+    """
 
     phase: Activity
     path: Path
     law: TorqueLaw | None = None
     window: Window | None = None
+    added: TorqueCurve | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +155,13 @@ def way(
 
 
 def plan_motion(
-    robot: Robot, motion: Motion, start: FloatArray, check: MotionCheck, *, to_rest: bool = True
+    robot: Robot,
+    motion: Motion,
+    start: FloatArray,
+    check: MotionCheck,
+    *,
+    to_rest: bool = True,
+    added: TorqueCurve | None = None,
 ) -> MotionPlan:
     """Approach, motion and way to the rest posture, checked as a whole; touches nothing that runs.
 
@@ -159,6 +170,7 @@ def plan_motion(
         start: where the arm is, (n,) [rad].
         check: what must be kept.
         to_rest: return to the rest posture; otherwise the arm is held where the motion ends.
+        added: torques that are added to the law's along the motion.
 
     Raises:
         DataError: the motion is of other joints.
@@ -172,7 +184,12 @@ def plan_motion(
     if not np.isfinite(start).all():
         raise SafetyError(f"the arm's posture is {start} rad; expected finite angles")
     there = way(check, start, motion.start, names)
-    parts = [Part("approach", there), Part("trajectory", motion)]
+    if added is not None:
+        added.refuse_excess(robot, motion.name)
+    parts = [
+        Part("approach", there, added=None if added is None else added.beginning),
+        Part("trajectory", motion, added=added),
+    ]
     motions: list[Motion] = [there, motion]
     if to_rest:
         back = way(check, motion.end, robot.rest_posture, names, name="rest")

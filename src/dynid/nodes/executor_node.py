@@ -2,13 +2,14 @@
 
 `~/execute` runs the trajectory of parameters `trajectory` (a name, or a YAML file) and `profile`: smooth approach, the
 trajectory, a smooth way to the rest posture, then hold. A message on `joint_trajectory` runs that one and holds the arm
-at its end. Every motion is checked whole before the first current flows. `~/cancel` brakes and holds, `~/hold` holds
-where the arm is, `~/release` stops commanding (disable the arm first). Parameter `controller` chooses the law; a model
-comes by `model_file` or, whole, as the parameters `model.*`.
+at its end; efforts of its points are added to the law's torques. Every motion is checked whole before the first current
+flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is, `~/release` stops commanding (disable the arm
+first). Parameter `controller` chooses the law; a model comes by `model_file` or, whole, as the parameters `model.*`.
 """
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
-from dynid.errors import DataError, DynidError, SafetyError
+from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.model_file import load_model
 from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
@@ -41,7 +42,7 @@ from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests, t
 from dynid.nodes.outputs import declare_output
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
-from dynid.robot import load_robot
+from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name
 
@@ -81,6 +82,7 @@ class ExecutorNode(Node):
         self._encode_reference = ReferenceEncoder(names)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._decode_state = JointStateDecoder(names)
+        self._declare_motions()
         self._declare_controller()
         self._sources = (
             OneSource(self, String, "hardware_settings", self._on_hardware_settings, LATCHED, self._on_second_source),
@@ -99,6 +101,14 @@ class ExecutorNode(Node):
         """Stop commanding; the hardware's command timeout brings the arm to rest."""
         self._motion.release()
         self._output.end()
+
+    def _declare_motions(self) -> None:
+        """Parameters of motions that come as messages."""
+        widest = self._motion.tolerance.tolist()
+        widest = declare(self, "path_tolerance_rad", widest, "error of each joint that brakes a trajectory [rad]")
+        self._motion.tolerance = self._tolerance(widest)
+        text = "motions of one series in a bag are one recording; '' for each on its own"
+        self._report.series = declare(self, "series", "", text)
 
     # -- controller and model ------------------------------------------------------------------------------------
 
@@ -123,6 +133,7 @@ class ExecutorNode(Node):
     def _on_set(self, parameters: list[Parameter]) -> None:
         """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
         given = {one.name: one.value for one in parameters}
+        tolerance = self._tolerance(given.get("path_tolerance_rad"))
         model = from_parameters(parameters, self._selection.arm_model)
         if given.get("model_file"):
             if model is not None:
@@ -131,6 +142,19 @@ class ExecutorNode(Node):
         name, share = given.get("controller"), given.get("friction_share")
         if model is not None or name is not None or share is not None:
             self._exchange(None if name is None else str(name), model, share)
+        self._motion.tolerance = tolerance
+        self._report.series = str(given.get("series", self._report.series))
+
+    def _tolerance(self, given: Sequence[float] | None) -> FloatArray:
+        """What is given as tolerance of all joints, (n,) [rad]; None is what there is."""
+        if given is None:
+            return self._motion.tolerance
+        tolerance = np.array(given, dtype=float)
+        if tolerance.shape != (self.robot.size,) or not (tolerance > 0.0).all():
+            raise ConfigurationError(
+                f"path_tolerance_rad is {tolerance.tolist()}; expected {self.robot.size} positive angles"
+            )
+        return tolerance
 
     def _exchange(self, name: str | None, model: ControlModel | None, share: float | None) -> None:
         before = self._motion.controller.law

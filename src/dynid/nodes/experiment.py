@@ -14,13 +14,18 @@ SHORTEST_S = 0.001  # an experiment has a length; a motion to a single posture h
 
 
 class ExperimentReport:
-    """Publishes the settings of one motion after the other, again at every new phase."""
+    """Publishes the settings of one motion after the other, again at every new phase.
+
+    Attributes:
+        series: of the motions that begin from now on, see `ExperimentSettings`.
+    """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
         self._motion = motion
         self._settings: ExperimentSettings | None = None
         self._identifier = ""
         self._published = 0
+        self.series = ""
         self._experiments = node.create_publisher(String, "experiment", LATCHED)
         self._statuses = node.create_publisher(String, "motion_status", LATCHED)
 
@@ -33,6 +38,7 @@ class ExperimentReport:
             controller=law.name,
             gains=law.gains(),
             duration_s=max(duration_s, SHORTEST_S),
+            series=self.series,
         )
         self._publish()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dynid.control.added_torque import TorqueCurve
 from dynid.control.controller import ControllerSettings
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionLimits
@@ -56,10 +57,10 @@ class MotionRequests:
             self.preparation.start(lambda: self._excite(name, start), done)
             return
 
-        def build() -> Motion:
+        def build() -> tuple[Motion, None]:
             if is_file_name(name):
-                return load_trajectory_file(Path(name), self._excitation, start)
-            return self._excitation.trajectory(name, profile)
+                return load_trajectory_file(Path(name), self._excitation, start), None
+            return self._excitation.trajectory(name, profile), None
 
         self._prepare(build, start, done, to_rest)
 
@@ -79,11 +80,23 @@ class MotionRequests:
         """
         start = self._motion.start_posture(q)
         joints = self._excitation.robot.joint_names
-        self._prepare(lambda: message_motion(decoded_trajectory(raw), joints, start), start, done, to_rest=False)
 
-    def _prepare(self, build: Callable[[], Motion], start: FloatArray, done: Outcome, to_rest: bool) -> None:
+        def build() -> tuple[Motion, TorqueCurve | None]:
+            message = decoded_trajectory(raw)
+            return message_motion(message, joints, start), message_torques(message, joints)
+
+        self._prepare(build, start, done, to_rest=False)
+
+    def _prepare(
+        self, build: Callable[[], tuple[Motion, TorqueCurve | None]], start: FloatArray, done: Outcome, to_rest: bool
+    ) -> None:
         robot, check = self._excitation.robot, self._motion.check
-        self.preparation.start(lambda: plan_motion(robot, build(), start, check, to_rest=to_rest), done)
+
+        def plan() -> MotionPlan:
+            motion, added = build()
+            return plan_motion(robot, motion, start, check, to_rest=to_rest, added=added)
+
+        self.preparation.start(plan, done)
 
 
 def trajectory_name(raw: bytes) -> str:
@@ -106,30 +119,52 @@ def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> M
     """The motion of a JointTrajectory; joints (n,) that it does not name stay at `hold` (n,) [rad].
 
     Raises:
-        ConfigurationError: no points, points of different widths, efforts, or what `spread_points` refuses.
+        ConfigurationError: no points, points of different widths, or what `spread_points` refuses.
     """
-    points, name = message.points, message.header.frame_id or "joint_trajectory"
-    if not points:
-        raise ConfigurationError(f"trajectory '{name}' has no points")
-    if any(len(point.effort) for point in points):
-        raise ConfigurationError(
-            f"trajectory '{name}' has efforts; remove them, because the controller determines the torques"
-        )
-    times = np.array([point.time_from_start.sec + point.time_from_start.nanosec * 1e-9 for point in points])
-
-    def rows(key: str) -> FloatArray | None:
-        lengths = {len(getattr(point, key)) for point in points}
-        if lengths == {0} and key != "positions":
-            return None
-        if lengths != {len(message.joint_names)}:
-            raise ConfigurationError(
-                f"trajectory '{name}': {key} of its points have {sorted(lengths)} entries for "
-                f"{len(message.joint_names)} joints"
-            )
-        return np.array([getattr(point, key) for point in points], dtype=float)
-
-    positions = rows("positions")
+    name, times = _name(message), _times(message)
+    positions, velocities, accelerations = (_rows(message, key) for key in ("positions", "velocities", "accelerations"))
     assert positions is not None
-    return spread_points(
-        name, joints, hold, tuple(message.joint_names), times, positions, rows("velocities"), rows("accelerations")
-    )
+    return spread_points(name, joints, hold, tuple(message.joint_names), times, positions, velocities, accelerations)
+
+
+def message_torques(message: Any, joints: tuple[str, ...]) -> TorqueCurve | None:
+    """What the efforts of a JointTrajectory add to the law's torques; None where it has none.
+
+    Joints (n,) that it does not name get none.
+
+    Raises:
+        ConfigurationError: points without efforts between those that have them, or efforts that are not finite.
+    """
+    efforts = _rows(message, "effort")
+    if efforts is None:
+        return None
+    if not np.isfinite(efforts).all():
+        raise ConfigurationError(
+            f"trajectory '{_name(message)}': efforts are not all finite; leave them out or mend them"
+        )
+    torques, times = np.zeros((len(efforts), len(joints))), _times(message)
+    torques[:, [joints.index(one) for one in message.joint_names]] = efforts
+    return TorqueCurve(times - times[0], torques)
+
+
+def _name(message: Any) -> str:
+    return message.header.frame_id or "joint_trajectory"
+
+
+def _times(message: Any) -> FloatArray:
+    if not message.points:
+        raise ConfigurationError(f"trajectory '{_name(message)}' has no points")
+    return np.array([one.time_from_start.sec + one.time_from_start.nanosec * 1e-9 for one in message.points])
+
+
+def _rows(message: Any, key: str) -> FloatArray | None:
+    """What all points have of something, (K, m) for the m joints of the message; None where no point has it."""
+    lengths = {len(getattr(point, key)) for point in message.points}
+    if lengths == {0} and key != "positions":
+        return None
+    if lengths != {len(message.joint_names)}:
+        raise ConfigurationError(
+            f"trajectory '{_name(message)}': {key} of its points have {sorted(lengths)} entries for "
+            f"{len(message.joint_names)} joints"
+        )
+    return np.array([getattr(point, key) for point in message.points], dtype=float)

@@ -110,7 +110,7 @@ class Recording:
         return (stamp_ns - self.stamp0_ns) / 1e9
 
     def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
-        """Start and end [s] of an experiment's trajectory motion; of the last experiment if none is given.
+        """Start and end [s] of an experiment's trajectory motion; of the last one and its series if none is given.
 
         Raises:
             DataError: no experiment was recorded, or its trajectory never started.
@@ -123,7 +123,11 @@ class Recording:
             raise DataError(
                 f"{self.source}: the trajectory '{chosen.trajectory}' never started (state: {chosen.state})"
             )
-        return self.seconds(span[0]), self.seconds(span[1])
+        begin = span[0]
+        if experiment is None and chosen.series:
+            spans = [one.trajectory_span_ns() for one in self.experiments if one.series == chosen.series]
+            begin = min(one[0] for one in spans if one is not None)
+        return self.seconds(begin), self.seconds(span[1])
 
     def window(self, start: float, end: float) -> "Recording":
         """The part with start <= time <= end [s]. The time axis is kept, it does not start at 0 again.
@@ -170,11 +174,13 @@ def load_recording(
         DataError: not a bag, or not one that can be identified from; one sentence that says why.
     """
     with guarded(path, "bag"):
-        return _load_recording(read_bag(path), robot, namespace, needed)
+        return recording_of(read_bag(path), robot, namespace, needed)
 
 
-def _load_recording(bag: Bag, robot: Robot | None, namespace: str | None, needed: Sequence[str]) -> Recording:
-    """See `load_recording`."""
+def recording_of(
+    bag: Bag, robot: Robot | None = None, namespace: str | None = None, needed: Sequence[str] = NEEDED
+) -> Recording:
+    """A bag in memory as a Recording; arguments and errors as of `load_recording`."""
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names

@@ -53,6 +53,7 @@ class ExperimentSettings(Strict):
 
     gains: by name, as the controller's equation has them (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
     duration_s: length of the trajectory motion alone [s].
+    series: motions of one series in a bag are one recording, with what is between them; "" is no series.
     """
 
     trajectory: str
@@ -60,6 +61,7 @@ class ExperimentSettings(Strict):
     controller: str
     gains: dict[str, float | tuple[float, ...]]
     duration_s: Positive
+    series: str = ""
     phases: tuple[Phase, ...] = ()
 
     @model_validator(mode="after")

@@ -21,6 +21,8 @@ from dynid.trajectory.sampling import sample_polynomials, sample_polynomials_row
 POWERS = 6
 AT_REST_RAD_S = 1e-6
 PEAK_SAMPLES = 32  # per piece
+PEAK_RATE, PEAK_BEND = 15.0 / 8.0, 10.0 / np.sqrt(3.0)  # of a quintic from rest to rest that is 1 long and lasts 1
+GENTLE_RAD_S, GENTLE_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,17 @@ def through_points(
     return PolynomialTrajectory(
         name, tuple(joint_names), knots, read_only(_coefficients(knots, list(given.values()))), ends
     )
+
+
+def rest_to_rest(
+    name: str, joint_names: Sequence[str], start: FloatArray, end: FloatArray, duration: float | None = None
+) -> PolynomialTrajectory:
+    """From one posture to another, (n,) [rad], in a time [s]; None is one in which nothing is fast."""
+    if duration is None:
+        way = float(np.abs(end - start).max())
+        duration = max(SHORTEST_S, PEAK_RATE * way / GENTLE_RAD_S, np.sqrt(PEAK_BEND * way / GENTLE_RAD_S2))
+    still = np.zeros((2, len(joint_names)))
+    return through_points(name, joint_names, np.array([0.0, duration]), np.vstack([start, end]), still, still)
 
 
 def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:

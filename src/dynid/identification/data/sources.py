@@ -148,11 +148,7 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
     """
     path = Path(path)
     if not is_csv(path):
-        bag = bags.load_recording(path, robot)
-        hardware = bag.hardware
-        read = lambda settings: signals_of(bag, robot, settings)  # noqa: E731
-        constants = hardware.torque_constants_nm_per_a
-        return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, read, hardware.simulated)
+        return source_of_recording(bags.load_recording(path, robot), robot)
     if mapping is None:
         raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
     run = read_csv(path, robot, mapping if isinstance(mapping, CsvMapping) else load_mapping(Path(mapping)))
@@ -167,6 +163,17 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
         torque_delay_s=run.torque_delay_s,
     )
     return Source(run.source, run.sha256, run.mount, run.torque_constants, run.notes, lambda _: signals)
+
+
+def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
+    """What was recorded by a driver of dynid."""
+    hardware = bag.hardware
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        return signals_of(bag, robot, settings)
+
+    constants = hardware.torque_constants_nm_per_a
+    return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, signals, hardware.simulated)
 
 
 def recording_from_arrays(

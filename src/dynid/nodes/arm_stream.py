@@ -1,0 +1,146 @@
+"""A node in a thread of its own that receives what an arm does, while the main thread plans and computes."""
+
+import json
+import os
+import sys
+import threading
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import rclpy
+from rclpy.executors import ExternalShutdownException
+from rclpy.experimental.events_executor import EventsExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+from dynid.errors import DataError
+from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S
+from dynid.hardware.safety.overload import OverloadModel
+from dynid.nodes.common import LATCHED, STREAM, WAKE_S
+from dynid.recording.growing import KEPT, GrowingRecording
+from dynid.recording.messages import STRING
+from dynid.recording.series import joint_series
+from dynid.recording.topics import APPLIED_COMMANDS, JOINT_STATES
+from dynid.robot import FloatArray, Robot
+
+PROGRESS = "identification_progress"  # latched, JSON
+LOAD_EVERY_S = 0.05
+PLANNING_NICE = 10  # of the thread that computes: the processes of the control cycle go first
+
+
+class ArmStream:
+    """Keeps the arm's topics, and cancels a motion in which a servo comes too near to its overload.
+
+    Use it as a context manager.
+
+    Attributes:
+        recording: all that arrived since `clear`.
+        load: what is used up of what makes servos switch themselves off, (n,).
+        most_load: at which the motion is cancelled, (n,); None is never.
+        overloaded: whether that has happened since `most_load` was set.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot, self.recording = robot, GrowingRecording()
+        self._overload = OverloadModel.of(robot)
+        self.load, self.most_load, self.overloaded = np.zeros(robot.size), None, False
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = Node("adaptive", context=self._context)
+        self._statuses: dict[str, dict[str, Any]] = {}
+        self._motions = self._node.create_publisher(JointTrajectory, "joint_trajectory", 10)
+        self._progress = self._node.create_publisher(String, PROGRESS, LATCHED)
+        self._cancel = self._node.create_client(Trigger, "executor/cancel")
+        for name, kind in KEPT.items():
+            message, profile = (String, LATCHED) if kind == STRING else (JointState, STREAM)
+            self._node.create_subscription(message, name, partial(self._keep, name), profile, raw=True)
+        self._node.create_subscription(String, "motion_status", self._on_status, LATCHED)
+        self._node.create_timer(LOAD_EVERY_S, self._follow_load)
+        self._loaded = 0  # applied commands that count in the load
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._spin, name="arm stream", daemon=True)
+
+    most_load: FloatArray | None
+
+    def __enter__(self) -> "ArmStream":
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        if hasattr(os, "setpriority"):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._node.destroy_node()
+        rclpy.shutdown(context=self._context)
+
+    # -- for the main thread ---------------------------------------------------------------------------------------
+
+    def publish(self, message: JointTrajectory) -> None:
+        """Ask the executor for a motion."""
+        self._motions.publish(message)
+
+    def report(self, progress: dict[str, Any]) -> None:
+        """Say on `PROGRESS` how the identification goes."""
+        self._progress.publish(String(data=json.dumps(progress)))
+
+    def status(self, identifier: str) -> dict[str, Any]:
+        """What the executor last said of a motion; empty before it does."""
+        return self._statuses.get(identifier, {})
+
+    def newest(self) -> tuple[int, FloatArray]:
+        """Stamp [ns] and joint positions (n,) [rad] of the last state.
+
+        Raises:
+            DataError: there is none.
+        """
+        count = self.recording.count(JOINT_STATES)
+        series = joint_series(self.recording.since(JOINT_STATES, max(0, count - 1)), self.robot.joint_names)
+        return int(series.stamp_ns[-1]), np.array(series.field("position")[-1])
+
+    # -- in the thread ---------------------------------------------------------------------------------------------
+
+    def _spin(self) -> None:
+        if hasattr(os, "setpriority"):  # it has inherited the planner's
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)
+        executor = EventsExecutor(context=self._context)
+        executor.add_node(self._node)
+        try:
+            while not self._stopped.is_set():
+                executor.spin_once(timeout_sec=WAKE_S)
+        except ExternalShutdownException:
+            pass
+        finally:
+            executor.remove_node(self._node)
+            executor.shutdown()
+
+    def _keep(self, topic: str, raw: bytes) -> None:
+        self.recording.append(topic, raw)
+
+    def _on_status(self, message: String) -> None:
+        status = json.loads(message.data)
+        self._statuses[str(status.get("id"))] = status
+
+    def _follow_load(self) -> None:
+        if self._overload is None or self.recording.count(APPLIED_COMMANDS) == self._loaded:
+            return
+        content = self.recording.since(APPLIED_COMMANDS, self._loaded)
+        self._loaded += len(content.messages)
+        try:
+            series = joint_series(content, self.robot.joint_names)
+        except DataError:
+            return  # of something else on the same topic
+        current = series.field("effort") / self.robot.torque_constants
+        self.load = self._overload.along(self.load, current, self.robot.file.bus.cycle_s)[-1]
+        if self.most_load is not None and (self.load > self.most_load).any():
+            self.most_load, self.overloaded = None, True
+            self._cancel.call_async(Trigger.Request())

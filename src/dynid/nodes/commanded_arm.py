@@ -1,0 +1,215 @@
+"""An arm behind hardware node and executor that carries out one planned segment after the other."""
+
+import math
+from itertools import count
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from dynid.adaptive.feed import Feed
+from dynid.adaptive.way_back import way_back
+from dynid.control.controller import load_controller
+from dynid.control.motion_check import Torques
+from dynid.control.selection import CONTROLLERS
+from dynid.errors import NodeError, SafetyError
+from dynid.identification.data.sources import Source, source_of_recording
+from dynid.nodes.arm_stream import ArmStream
+from dynid.nodes.supervisor import Supervisor, number
+from dynid.recording.series import joint_series
+from dynid.recording.settings import ExperimentSettings, parse_settings
+from dynid.recording.topics import EXPERIMENT, JOINT_STATES
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
+
+POINT_S = 0.02  # between the points of a motion that is sent
+SERIES = "adaptive"
+HELD_S = 1.0  # as of the simulated arm in lock-step
+START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # waits
+LONGEST, MARGIN_S = 10.0, 60.0  # times a motion's duration, and beside it: a simulated arm waits for a busy host
+BEFORE_S = 2.0  # of states before the end of a motion that are looked at for its errors, beside its duration
+
+
+class CommandedArm:
+    """Sends motions to the executor; see `dynid.adaptive.session.Arm`.
+
+    Attributes:
+        at: where its reference stands, (n,) [rad].
+        moved_s: of segments so far [s].
+        along_s: how far along the last segment it came [s].
+    """
+
+    def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream) -> None:
+        self.robot, self._call, self._stream = robot, call, stream
+        settings = load_controller(robot)
+        self._inertia, self._damping = np.array(settings.inertia_kg_m2), np.array(settings.damping_nm_s_rad)
+        self._number, self._identifier = count(1), ""
+        self._begun: tuple[PolynomialTrajectory, Feed] | None = None
+        self.moved_s = self.along_s = 0.0
+        call.wait(lambda: bool(stream.recording.count(JOINT_STATES)), STATES_S, "the arrival of joint_states")
+        self.at = stream.newest()[1]
+
+    @property
+    def load(self) -> FloatArray:
+        """What is used up of what makes its servos switch themselves off, (n,)."""
+        return self._stream.load
+
+    def to_start(self, feed: Feed) -> None:
+        """To the rest posture; what is recorded from then on is one series."""
+        self._call.set_parameters("executor", {"controller": CONTROLLERS[0], "series": ""})
+        self.go(self._way_to(self.robot.rest_posture), feed)
+        self._call.set_parameters("executor", {"series": SERIES})
+
+    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+        """Begin a segment, and return as soon as the executor has taken it; errors as of `_send`."""
+        self._call.set_parameters("executor", {"path_tolerance_rad": tube.tolist()})
+        self._stream.overloaded, self._stream.most_load = False, most_load
+        self._send(motion, feed.moving)
+        self._begun = motion, feed
+
+    def finish(self) -> FloatArray:
+        """Wait until the arm stands; the largest tracking errors of the segment, (n,) [rad]."""
+        assert self._begun is not None
+        motion, feed = self._begun
+        done = self._wait_for_end(motion.duration)
+        self._stream.most_load = None
+        span = self._span_ns()
+        errors = np.zeros(self.robot.size) if span is None else self._errors(motion, span)
+        # without a span it was stopped on the way to its start
+        self.along_s = motion.duration if done else 0.0 if span is None else self._stopped_at()
+        self.moved_s += self.along_s
+        self.at = motion.end
+        if not done:
+            self.hold(feed)
+        return errors
+
+    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
+        """Go back to the start of a segment, of which so much was carried out [s]."""
+        way = way_back(motion, along_s, self.at, self.robot.joint_names)
+        self.go(way, feed)
+        self.moved_s += way.duration
+
+    def go(self, motion: PolynomialTrajectory, feed: Feed) -> None:
+        """Follow a motion without a tube.
+
+        Raises:
+            SafetyError: it was stopped.
+        """
+        limits = np.full(self.robot.size, np.pi)
+        self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
+        self._send(motion, feed.moving)
+        if not self._wait_for_end(motion.duration):
+            reason = self._stream.status(self._identifier).get("reason") or "it was cancelled"
+            raise SafetyError(f"the motion '{motion.name}' was stopped: {reason}")
+        self.at = motion.end
+        self.hold(feed)
+
+    def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
+        """Stand where the arm is for a time of its own clock [s]."""
+        self.at = self._stream.newest()[1]
+        self._send(rest_to_rest("hold", self.robot.joint_names, self.at, self.at), feed.holding)
+        self._wait_for_end(0.0)
+        until_ns = self._stream.newest()[0] + round(duration_s * 1e9)
+        self._call.wait(
+            lambda: self._stream.newest()[0] >= until_ns, LONGEST * duration_s + MARGIN_S, "states of the held arm"
+        )
+
+    def source(self, name: str) -> Source:
+        """All that was recorded since the start."""
+        return source_of_recording(self._stream.recording.recording(name, self.robot), self.robot)
+
+    # -- motions -----------------------------------------------------------------------------------------------------
+
+    def _way_to(self, posture: FloatArray) -> PolynomialTrajectory:
+        return rest_to_rest("start", self.robot.joint_names, self.at, posture)
+
+    def _send(self, motion: PolynomialTrajectory, torques: Torques) -> None:
+        """Have the executor begin a motion.
+
+        Raises:
+            SafetyError: it refuses.
+            NodeError: it does not answer.
+        """
+        self._identifier = f"{motion.name} ({next(self._number)})"
+        self._stream.publish(self._message(motion, torques))
+
+        def answered() -> bool:
+            return bool(self._stream.status(self._identifier))
+
+        self._call.wait(answered, START_S, f"the executor's answer to the motion '{motion.name}'")
+        status = self._stream.status(self._identifier)
+        if status["state"] == "refused":
+            raise SafetyError(f"the executor refuses the motion '{motion.name}': {status['reason']}")
+
+    def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
+        """The motion with what the law's own feedforward lacks as efforts."""
+        steps = math.ceil(motion.duration / POINT_S)
+        times = np.unique(np.append(np.linspace(0.0, motion.duration, steps + 1), motion.knots))
+        q, dq, ddq = motion.sample_all(times)
+        for ends in (dq, ddq):
+            ends[[0, -1]] = 0.0
+        effort = torques(q, dq, ddq) - self._inertia * ddq - self._damping * dq
+        limits = self.robot.torque_limits
+        effort = np.clip(effort, -limits, limits)
+        message = JointTrajectory(joint_names=list(self.robot.joint_names))
+        message.header.frame_id = self._identifier
+        for t, *rows in zip(times.tolist(), q, dq, ddq, effort, strict=True):
+            nanoseconds = round(t * 1e9)
+            point = JointTrajectoryPoint(
+                time_from_start=Duration(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+            )
+            point.positions, point.velocities, point.accelerations, point.effort = (one.tolist() for one in rows)
+            message.points.append(point)
+        return message
+
+    def _wait_for_end(self, duration: float) -> bool:
+        """Whether the motion was followed to its end."""
+
+        def state() -> str:
+            return str(self._stream.status(self._identifier).get("state"))
+
+        self._call.wait(lambda: state() in ("done", "cancelled"), LONGEST * duration + MARGIN_S, "the end of a motion")
+        return state() == "done"
+
+    def _stopped_at(self) -> float:
+        """How far along its path a motion came that was stopped [s], once the arm stands."""
+        seen: list[str] = []
+
+        def standing() -> bool:
+            elapsed, phase = (self._call.reported("executor", key) for key in ("elapsed_s", "phase"))
+            fresh = self._call.reports.pop("executor", None) is not None
+            if fresh and phase == "cancelled":
+                seen.append(elapsed)
+            return len(seen) > 1 and seen[-1] == seen[-2]
+
+        self._call.reports.pop("executor", None)
+        self._call.wait(standing, STANDING_S, "the standstill of the arm")
+        return number(seen[-1])
+
+    # -- what was recorded -------------------------------------------------------------------------------------------
+
+    def _errors(self, motion: Motion, span: tuple[int, int]) -> FloatArray:
+        """Largest errors along the motion that has just ended, (n,) [rad]; its start and end are stamps [ns]."""
+        recording = self._stream.recording
+        count = round(LONGEST * (motion.duration + BEFORE_S) / self.robot.file.bus.cycle_s)
+        states = recording.since(JOINT_STATES, max(0, recording.count(JOINT_STATES) - count))
+        series = joint_series(states, self.robot.joint_names)
+        inside = (series.stamp_ns >= span[0]) & (series.stamp_ns <= span[1])
+        reference = motion.sample_all((series.stamp_ns[inside] - span[0]) / 1e9)[0]
+        return np.asarray(np.abs(series.field("position")[inside] - reference).max(axis=0, initial=0.0))
+
+    def _span_ns(self) -> tuple[int, int] | None:
+        """Stamps of start and end of the motion that was sent last [ns]; None where it did not come to its start.
+
+        Raises:
+            NodeError: it is not reported.
+        """
+        found = None
+        for text in self._stream.recording.texts(EXPERIMENT):
+            settings = parse_settings(EXPERIMENT, text, ExperimentSettings)
+            if settings.trajectory == self._identifier:
+                found = settings
+        if found is None:
+            raise NodeError(f"the executor has not reported the motion '{self._identifier}' on '{EXPERIMENT}'")
+        return found.trajectory_span_ns()
