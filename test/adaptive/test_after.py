@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dynid.adaptive.files import AdaptiveFiles
+from dynid.adaptive.settings import AdaptiveSettings
 from dynid.cli import app
 from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance
@@ -76,7 +77,7 @@ def test_a_model_before_that_nothing_compares_with_is_refused_before_the_arm_mov
     code, _ = invoked("adaptive", "--out", str(tmp_path / "run"), "--after", str(tmp_path / "model.yaml"))
     assert code == 1 and not (tmp_path / "run").exists()
     with pytest.raises(DataError, match=words):
-        AdaptiveFiles(ROBOT, tmp_path / "run", longest_s=9.0, after=tmp_path / "model.yaml")
+        AdaptiveFiles(ROBOT, tmp_path / "run", settings=AdaptiveSettings(longest_s=9.0), after=tmp_path / "model.yaml")
 
 
 @pytest.mark.parametrize("words", [("--longest", "nan"), ("--longest", "inf"), ("--held-kg", "inf")])

@@ -110,6 +110,25 @@ def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another
         np.testing.assert_allclose(begin, ROBOT.rest_posture, atol=0.1)
 
 
+@pytest.mark.parametrize("straight", [True, False])
+def test_the_way_to_the_rest_posture_is_straight_or_the_way_that_the_arm_came(straight: bool) -> None:
+    class Narrow(AdaptiveIdentification):
+        """Nothing but the way that the arm came is safe, but from near the rest posture."""
+
+        def check_way(self, motion: PolynomialTrajectory, *rest: Any) -> None:
+            if not straight and np.abs(motion.end - motion.start).max() > 0.05:
+                raise SafetyError("a table is in the way")
+            super().check_way(motion, *rest)
+
+    settings = AdaptiveSettings(iterations=4, candidates=1, longest_s=6.0, first_look_s=6.0)
+    arm, adaptive = WatchedArm(1), Narrow(ROBOT, settings)
+    arm.to_start(adaptive.start().feed)
+    run = adaptive.run(arm, seed=1, to_rest=True)
+    assert len(run.segments) == 2 and arm.went_back == (0 if straight else 2)
+    np.testing.assert_allclose(arm.at, ROBOT.rest_posture, atol=0.1)
+    assert run.motion_s <= 6.0  # the way home is no part of it
+
+
 def test_currents_are_limited_as_the_driver_limits_them() -> None:
     arm = WatchedArm(1)
     strong = 3.0 * ROBOT.torque_limits

@@ -246,6 +246,42 @@ def test_a_joint_trajectory_is_checked_whole_and_then_runs(client: Supervisor, n
     assert float(client.reported("executor", "progress") or 0) >= 0.0
 
 
+def test_efforts_of_points_are_added_tolerances_brake_and_a_series_is_reported(
+    client: Supervisor, node: Process
+) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    name, rest = [ROBOT.joint_names[1]], float(ROBOT.rest_posture[1])
+    for tolerance in ([0.1], [0.1] * 7 + [0.0], [float("nan")] * 8):
+        with pytest.raises(NodeError, match=r"path_tolerance_rad is .* expected 8 positive angles"):
+            client.set_parameters("executor", {"path_tolerance_rad": tolerance})
+    client.set_parameters("executor", {"path_tolerance_rad": [0.3] * 7 + [0.02], "series": "a series"})
+
+    def sent(identifier: str, *efforts: list[float]) -> None:
+        points = [point(t, [rest]) for t in (0, 3)]
+        for one, effort in zip(points, efforts, strict=True):
+            one.effort = effort
+        message = JointTrajectory(joint_names=name, points=points)
+        message.header.frame_id = identifier
+        send(client, node, message)
+
+    for identifier, efforts, words in (
+        ("one", ([0.5], []), "effort of its points have"),
+        ("not finite", ([0.5], [float("nan")]), "efforts are not all finite"),
+        ("strong", ([0.5], [50.0]), r"effort of \w+ is 50.00 N m at 3.000 s, its limit is"),
+    ):
+        sent(identifier, *efforts)
+        arm.wait(lambda identifier=identifier: f"'{identifier}'" in node.log.read_text(), "the refusal")
+        assert re.search(words, status(client)["reason"]), status(client)
+    sent("fed", [0.5], [0.5])
+    arm.wait(lambda: state(client) == "trajectory" and len(arm.commands) > 300, "the motion")
+    assert arm.commands[-1].effort[1] == pytest.approx(0.5, abs=0.05) and client.experiment.series == "a series"
+    assert not np.any(np.delete(arm.commands[-1].effort, 1).round(2))
+    arm.follows, arm.q = False, arm.q + 0.03 * np.eye(8)[7]
+    arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
+    assert f"{ROBOT.joint_names[7]} was 0.030 rad off its reference" in status(client)["reason"]
+
+
 def test_a_trajectory_of_a_file_runs_and_a_braking_arm_is_let_go_when_it_stands(
     client: Supervisor, node: Process, tmp_path: Path
 ) -> None:

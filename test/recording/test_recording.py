@@ -5,8 +5,11 @@ import pytest
 
 from dynid.errors import DataError, InputNotFoundError
 from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.growing import KEPT, GrowingRecording
 from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string
 from dynid.recording.recording import load_recording
+
+START, CYCLE = 1_700_000_000_000_000_000, 1_000_000  # of the fixture
 
 
 def test_round_trip(experiment, storage: str, tmp_path: Path) -> None:
@@ -238,6 +241,41 @@ def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
     start, end = recording.trajectory_span()
     assert end - start == pytest.approx(0.02 - 1e-8)
     assert recording.trajectory_span(first)[1] < start
+
+
+def test_experiments_of_one_series_are_one_recording_with_what_is_between(experiment, tmp_path: Path) -> None:
+    """Of another series, or of none, the last one alone counts."""
+    plan = experiment.phases[-1].model_copy(update={"phases": ()})
+
+    def ran(series: str, begin: int) -> object:
+        return plan.model_copy(update={"series": series, "duration_s": 0.01}).entered(
+            "trajectory", START + begin * CYCLE
+        )
+
+    for last, expected in (("a", (0.06, 0.16)), ("b", (0.15, 0.16)), ("", (0.15, 0.16))):
+        runs = [ran("", 20), ran("b" if last == "a" else "c", 40), ran("a", 60), ran("a", 90), ran(last, 150)]
+        texts = [(START + k, encode_string(one.model_dump_json())) for k, one in enumerate(runs)]
+        experiment.messages["experiment"] = texts
+        recording = load_recording(experiment.write(tmp_path / f"bag_{last}"))
+        first = (experiment.stamps[0] - START) / 1e9
+        assert recording.trajectory_span() == pytest.approx((expected[0] - first, expected[1] - first))
+        assert len(recording.experiments) == 5
+
+
+def test_a_recording_that_grows_is_read_as_its_bag(experiment, tmp_path: Path) -> None:
+    growing = GrowingRecording()
+    for name in KEPT:
+        for _, raw in experiment.messages[name]:
+            growing.append(name, raw)
+    live, bag = growing.recording("live", None), load_recording(experiment.write(tmp_path / "bag"))
+    assert live.joint_names == bag.joint_names and live.hardware == bag.hardware and live.experiments == bag.experiments
+    for one in ("time", "q", "dq", "tau_present"):
+        np.testing.assert_array_equal(getattr(live, one), getattr(bag, one))
+    np.testing.assert_array_equal(live.applied.tau, bag.applied.tau)
+    assert live.commands is None and growing.count("joint_states") == len(live.time)
+    assert len(growing.since("joint_states", 190).messages) == 10
+    with pytest.raises(DataError, match="lacks the topic joint_states"):
+        GrowingRecording().recording("nothing", None)
 
 
 def test_span_of_a_trajectory_that_never_began(experiment, tmp_path: Path) -> None:

@@ -53,14 +53,14 @@ class AdaptiveFiles:
         robot: the arm.
         out: new folder for the bag `adaptive`, adaptive.json and the result `model`.
         scene: free space as YAML; None is the robot's scene.yaml, if it has one.
-        longest_s: motion at most [s].
+        settings: what the run may do.
         after: model.yaml of the arm as it was; the run starts from it, and says what changed.
         mount: how the arm is mounted.
         progress: called with one line after each segment and look.
 
     Attributes:
         bag: where the bag belongs.
-        settings: of the run.
+        settings: of the run, without cautious stages where there is a model before.
         identification: what runs.
 
     Raises:
@@ -75,7 +75,7 @@ class AdaptiveFiles:
         out: Path,
         *,
         scene: Path | None = None,
-        longest_s: float = 30.0,
+        settings: AdaptiveSettings | None = None,
         after: Path | None = None,
         mount: str | None = None,
         progress: Progress = lambda line: None,
@@ -84,10 +84,10 @@ class AdaptiveFiles:
         self.out, self.bag, self._progress = out, out / BAG, progress
         free = load_scene(scene) if scene else scene_of(robot)
         before = None if after is None else load_model(after)
-        self.settings = AdaptiveSettings(longest_s=longest_s)
+        self.settings = settings or AdaptiveSettings()
         if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
             own = self.settings
-            looked = own.segment_s * np.floor(longest_s / own.segment_s)
+            looked = own.segment_s * np.floor(own.longest_s / own.segment_s)
             self.settings = own.model_copy(update={"first_look_s": looked, "stages": own.stages[1:]})
         box = None if free is None else SafeBox(robot, free)
         self.identification = AdaptiveIdentification(

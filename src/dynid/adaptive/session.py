@@ -315,10 +315,10 @@ class AdaptiveIdentification:
                 upcoming, precise = state.next_or_look()
         if not (state.looks and state.looks[-1].motion_s > arm.moved_s - SLACK_S):
             precise = state.look()
-        if to_rest:
-            state.to_rest()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
         segments, moved = tuple(state.segments), arm.moved_s
+        if to_rest:
+            state.to_rest()
         return AdaptiveRun(
             state.found, precise, segments, looks, tracking, self.limits, moved, state.stopped, self.quantile
         )
@@ -548,8 +548,9 @@ class _State:
             try:
                 self.parent.check_way(motion, self.known, self.tube, self.arm.load)
             except SafetyError as error:
-                if not self.trail:
-                    raise
+                if not self.trail:  # as near to it as friction lets it
+                    self.parent.progress(f"the arm stays where its way began, near the rest posture: {error}")
+                    return
                 self.step_back(f"the straight way to the rest posture is not safe ({error})")
             else:
                 self.arm.go(motion, self.known.feed)

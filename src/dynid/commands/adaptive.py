@@ -97,9 +97,18 @@ def run_and_show(
 ) -> "AdaptiveResult":
     """Run in lock-step, write and print; errors as of `adaptive.files`."""
     from dynid.adaptive.files import AdaptiveFiles, run_adaptively
+    from dynid.adaptive.settings import AdaptiveSettings
 
     with stages("adaptive", 30) as begin:
-        files = AdaptiveFiles(loaded, out, scene=scene, longest_s=longest_s, after=after, mount=mount, progress=begin)
+        files = AdaptiveFiles(
+            loaded,
+            out,
+            scene=scene,
+            settings=AdaptiveSettings(longest_s=longest_s),
+            after=after,
+            mount=mount,
+            progress=begin,
+        )
         result = run_adaptively(loaded, files, held_kg=held_kg, seed=seed, mount=mount, friction=friction)
     show(result, as_json)
     return result

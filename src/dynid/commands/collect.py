@@ -119,14 +119,15 @@ def _adaptively(
 ) -> NoReturn:
     """Identify while the arm moves, then exit."""
     from dynid.adaptive.files import AdaptiveFiles
+    from dynid.adaptive.settings import AdaptiveSettings
     from dynid.commands.adaptive import exit_code, longest_motion, show
     from dynid.nodes.adaptive import run_with_chain
 
-    longest_s = longest_motion(longest, after)
+    settings = AdaptiveSettings(longest_s=longest_motion(longest, after))
     with stages("collect --adaptive", 120) as begin:
         begin("starting the chain")
         files = AdaptiveFiles(
-            robot, out, scene=scene, longest_s=longest_s, after=after, mount=options.mount, progress=begin
+            robot, out, scene=scene, settings=settings, after=after, mount=options.mount, progress=begin
         )
         result = run_with_chain(robot, options, files, begin)
     show(result, as_json)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dynid.adaptive.files import AdaptiveFiles, AdaptiveResult
 from dynid.adaptive.session import AdaptiveRun
+from dynid.adaptive.settings import AdaptiveSettings
 from dynid.errors import NodeError
 from dynid.identification.data.sources import load_recording
 from dynid.identification.pipeline import identify
@@ -101,7 +102,7 @@ def identify_adaptively(call: Supervisor) -> str:
         robot,
         output,
         scene=Path(scene) if scene else None,
-        longest_s=longest_s,
+        settings=AdaptiveSettings(longest_s=longest_s),
         after=Path(after) if after else None,
         mount=mount,
         progress=log,

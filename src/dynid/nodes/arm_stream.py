@@ -22,7 +22,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynid.errors import DataError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.nodes.common import LATCHED, STREAM, WAKE_S
+from dynid.nodes.common import LATCHED, STREAM, WAKE_S, set_middleware_defaults
 from dynid.recording.growing import KEPT, GrowingRecording
 from dynid.recording.messages import STRING
 from dynid.recording.series import joint_series
@@ -50,6 +50,7 @@ class ArmStream:
         self.robot, self.recording = robot, GrowingRecording()
         self._overload = OverloadModel.of(robot)
         self.load, self.most_load, self.overloaded = np.zeros(robot.size), None, False
+        set_middleware_defaults()
         self._context = rclpy.Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node("adaptive", context=self._context)
@@ -84,6 +85,16 @@ class ArmStream:
         rclpy.shutdown(context=self._context)
 
     # -- for the main thread ---------------------------------------------------------------------------------------
+
+    @property
+    def connected(self) -> bool:
+        """Whether the executor receives motions, can be cancelled, and its answers arrive; and whether states do."""
+        return (
+            self._motions.get_subscription_count() > 0
+            and self._cancel.service_is_ready()
+            and self._node.count_publishers("motion_status") > 0
+            and self.recording.count(JOINT_STATES) > 0
+        )
 
     def publish(self, message: JointTrajectory) -> None:
         """Ask the executor for a motion."""

@@ -47,7 +47,7 @@ class CommandedArm:
         self._number, self._identifier = count(1), ""
         self._begun: tuple[PolynomialTrajectory, Feed] | None = None
         self.moved_s = self.along_s = 0.0
-        call.wait(lambda: bool(stream.recording.count(JOINT_STATES)), STATES_S, "the arrival of joint_states")
+        call.wait(lambda: stream.connected, STATES_S, "the discovery of executor and hardware node")
         self.at = stream.newest()[1]
 
     @property
@@ -64,8 +64,8 @@ class CommandedArm:
     def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         """Begin a segment, and return as soon as the executor has taken it; errors as of `_send`."""
         self._call.set_parameters("executor", {"path_tolerance_rad": tube.tolist()})
-        self._stream.overloaded, self._stream.most_load = False, most_load
         self._send(motion, feed.moving)
+        self._stream.overloaded, self._stream.most_load = False, most_load
         self._begun = motion, feed
 
     def finish(self) -> FloatArray:
@@ -145,7 +145,9 @@ class CommandedArm:
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
         """The motion with what the law's own feedforward lacks as efforts."""
         steps = math.ceil(motion.duration / POINT_S)
-        times = np.unique(np.append(np.linspace(0.0, motion.duration, steps + 1), motion.knots))
+        # in nanoseconds, as they are sent: what differs by less would be sent twice
+        stamps_ns = np.unique(np.rint(1e9 * np.append(np.linspace(0.0, motion.duration, steps + 1), motion.knots)))
+        times = stamps_ns * 1e-9
         q, dq, ddq = motion.sample_all(times)
         for ends in (dq, ddq):
             ends[[0, -1]] = 0.0
@@ -154,8 +156,7 @@ class CommandedArm:
         effort = np.clip(effort, -limits, limits)
         message = JointTrajectory(joint_names=list(self.robot.joint_names))
         message.header.frame_id = self._identifier
-        for t, *rows in zip(times.tolist(), q, dq, ddq, effort, strict=True):
-            nanoseconds = round(t * 1e9)
+        for nanoseconds, *rows in zip(stamps_ns.astype(int).tolist(), q, dq, ddq, effort, strict=True):
             point = JointTrajectoryPoint(
                 time_from_start=Duration(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
             )

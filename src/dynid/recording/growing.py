@@ -45,7 +45,7 @@ class GrowingRecording:
         """The texts of a topic of strings."""
         return strings(self.since(topic, 0)) if self.count(topic) else []
 
-    def recording(self, name: str, robot: Robot) -> Recording:
+    def recording(self, name: str, robot: Robot | None) -> Recording:
         """All so far, as the same messages in a bag are read.
 
         Raises:

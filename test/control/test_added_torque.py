@@ -1,0 +1,139 @@
+"""Torques that come with a motion: where they are added, that nothing jumps, and what is refused."""
+
+import numpy as np
+import pytest
+
+from dynid.control.added_torque import BLEND_S, AddedTorque, TorqueCurve
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.control.motion import MotionExecutor
+from dynid.control.motion_check import position_and_speed
+from dynid.control.plan import plan_motion
+from dynid.errors import SafetyError
+from dynid.robot import FloatArray, load_robot
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import rest_to_rest
+
+ROBOT = load_robot("crane_x7")
+N, MS = ROBOT.size, 1_000_000
+REST = np.array(ROBOT.rest_posture)
+DURATION_S = 1.5
+
+
+def short(name: str = "short", size: float = 0.2) -> Motion:
+    return rest_to_rest(name, ROBOT.joint_names, REST, REST + size * np.eye(N)[0], DURATION_S)
+
+
+def curve(scale: float = 1.0) -> TorqueCurve:
+    """A ramp of the second joint's torque, beside a constant one of the first."""
+    times = np.linspace(0.0, DURATION_S, 4)
+    return TorqueCurve(times, scale * (0.5 * np.eye(N)[0] + times[:, None] * np.eye(N)[1]))
+
+
+class Held:
+    """Joints that are where their reference is, so that the law gives its feedforward alone."""
+
+    def __init__(self) -> None:
+        self.law = FeedforwardPd(load_controller(ROBOT))
+        self.motion, self.stamp, self.q = MotionExecutor(ROBOT, self.law), 10**18, REST.copy()
+        self.off = np.zeros(N)
+
+    def begin(self, motion: Motion, added: TorqueCurve | None) -> None:
+        check = position_and_speed(ROBOT)
+        self.motion.begin(plan_motion(ROBOT, motion, self.q, check, to_rest=False, added=added), self.q, self.stamp)
+
+    def run(self, until: str, cycles: int = 0) -> FloatArray:
+        """Torques of each cycle until a phase, or for some cycles, (N, n) [N m]."""
+        rows = []
+        while len(rows) < cycles or (not cycles and self.motion.phase != until):
+            self.stamp += MS
+            step = self.motion.update(self.stamp, self.q)
+            assert step is not None and len(rows) < 20_000
+            self.q = step.q_ref + self.off
+            rows.append(step.tau.copy())
+        return np.array(rows)
+
+
+def test_efforts_are_added_along_the_motion_and_kept_at_its_end() -> None:
+    plain, fed = Held(), Held()
+    plain.begin(short(), None)
+    fed.begin(short(), curve())
+    for phase in ("trajectory", "done"):
+        added = fed.run(phase) - plain.run(phase)
+        if phase == "trajectory":
+            np.testing.assert_allclose(added[-1], curve().at(0.0), atol=1e-9)  # the way to the start leads there
+        else:
+            t = 1e-3 * np.arange(len(added))
+            np.testing.assert_allclose(added[:-1, 0], 0.5, atol=1e-9)
+            np.testing.assert_allclose(added[:-1, 1], t[:-1], atol=2e-3)
+        assert np.abs(np.diff(added, axis=0)).max() < 1.5e-3 / BLEND_S
+    held = fed.run("", 1000) - plain.run("", 1000)
+    np.testing.assert_allclose(held, np.tile(held[0], (1000, 1)), atol=1e-9)
+    assert held[0, 1] == pytest.approx(DURATION_S, abs=2e-3)
+
+
+def test_the_next_motion_without_efforts_fades_them_and_an_arm_without_torque_forgets_them() -> None:
+    arm, plain = Held(), Held()
+    arm.begin(short(), curve())
+    plain.begin(short(), None)
+    arm.run("done"), plain.run("done")
+    for one in (arm, plain):
+        one.begin(rest_to_rest("back", ROBOT.joint_names, one.q, REST, DURATION_S), None)
+    added = arm.run("trajectory") - plain.run("trajectory")
+    assert added[0, 1] == pytest.approx(DURATION_S, abs=0.01) and np.abs(added[-1]).max() < 5e-3  # a cycle is left
+    assert np.abs(np.diff(added, axis=0)).max() <= 1.1e-3 * DURATION_S / BLEND_S
+    arm = Held()
+    arm.begin(short(), curve())
+    arm.run("done")
+    arm.motion.release()
+    arm.motion.hold(arm.q, arm.stamp)
+    assert np.abs(arm.run("", 5)).max() < 1e-9
+
+
+def test_an_arm_that_is_stopped_keeps_what_carries_it() -> None:
+    arm = Held()
+    arm.begin(short(size=0.5), curve())
+    arm.run("trajectory")
+    arm.run("", 600)
+    carried = arm.motion._added.now.copy()
+    arm.q = arm.q + 0.5 * np.eye(N)[2]
+    with pytest.raises(SafetyError, match="off its reference"):
+        arm.motion.update(arm.stamp + MS, arm.q)
+    arm.stamp += MS
+    arm.run("", 2000)
+    np.testing.assert_allclose(arm.motion._added.now, carried, atol=0.01)
+
+
+@pytest.mark.parametrize(("tolerance", "braked"), [(0.05, True), (0.07, False)])
+def test_a_joint_beyond_its_tolerance_brakes_the_arm_along_its_path(tolerance: float, braked: bool) -> None:
+    arm = Held()
+    arm.motion.tolerance = np.full(N, 0.3) - (0.3 - tolerance) * np.eye(N)[3]
+    arm.begin(short(), curve())
+    arm.off = 0.06 * np.eye(N)[3]
+    arm.run("", 300)
+    assert arm.motion.phase == "approach" and not arm.motion.stopped_itself  # only along the trajectory
+    arm.off = np.zeros(N)
+    arm.run("trajectory")
+    arm.run("", 300)
+    arm.off = 0.06 * np.eye(N)[3]
+    arm.run("", 3000)
+    assert (arm.motion.phase == "cancelled") == braked
+    if braked:
+        assert f"{ROBOT.joint_names[3]} was 0.060 rad off its reference, at most 0.050" in arm.motion.stopped_itself
+        assert 0.3 < arm.motion.elapsed(arm.stamp) < 0.7 and not arm.motion.moving
+    else:
+        assert arm.motion.phase == "done" and arm.motion.stopped_itself == ""
+
+
+def test_more_than_a_motor_gives_is_refused() -> None:
+    with pytest.raises(SafetyError, match=rf"effort of {ROBOT.joint_names[1]} is \d+\.\d\d N m at 1\.500 s, its limit"):
+        Held().begin(short(), curve(20.0))
+
+
+def test_a_curve_is_constant_beyond_its_ends() -> None:
+    one = curve()
+    np.testing.assert_array_equal(one.at(-1.0), one.torques[0])
+    np.testing.assert_array_equal(one.at(9.0), one.torques[-1])
+    np.testing.assert_allclose(one.at(0.75), 0.5 * np.eye(N)[0] + 0.75 * np.eye(N)[1])
+    added = AddedTorque(N)
+    assert not added.update(0.001, 5.0).any()

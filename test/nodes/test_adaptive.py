@@ -1,0 +1,115 @@
+"""An adaptive run behind the real nodes: driver, executor and recorder, with simulated servos behind a serial port."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from std_msgs.msg import String
+
+from dynid.adaptive.files import AdaptiveFiles
+from dynid.adaptive.settings import AdaptiveSettings
+from dynid.control.safe_box import SafeBox, scene_of
+from dynid.errors import SafetyError
+from dynid.nodes.adaptive import move_and_record
+from dynid.nodes.arm_stream import PROGRESS, ArmStream
+from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.commanded_arm import SERIES, CommandedArm
+from dynid.nodes.common import LATCHED
+from dynid.recording.recording import load_recording
+from dynid.robot import load_robot
+from dynid.trajectory.polynomial import rest_to_rest
+
+ROBOT = load_robot("crane_x7")
+REST = np.array(ROBOT.rest_posture)
+QUICK = AdaptiveSettings(iterations=12, candidates=2, longest_s=6.0, first_look_s=6.0)
+TABLE, CLOSE_RAD = scene_of(ROBOT), 0.15
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def domain() -> None:
+    """The chain reserves its own, for all tests of this file."""
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+    logs = tmp_path_factory.mktemp("chain") / "logs"
+    with Chain(ROBOT, ChainOptions("crane_x7", identification=False), logs) as running:
+        running.bring_up()
+        yield running
+
+
+@pytest.fixture
+def stream(chain: Chain) -> Iterator[ArmStream]:
+    with ArmStream(ROBOT) as running:
+        yield running
+
+
+def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording(
+    chain: Chain, stream: ArmStream, tmp_path: Path
+) -> None:
+    assert TABLE is not None
+    call, reports = chain.supervisor, []
+    call.node.create_subscription(String, PROGRESS, lambda m: reports.append(json.loads(m.data)), LATCHED)
+    files = AdaptiveFiles(ROBOT, tmp_path / "run", settings=QUICK)
+    run = move_and_record(ROBOT, call, stream, files)
+    assert 3.0 < run.motion_s <= 6.0 and len(run.looks) == 1  # the second segment may be stopped
+    assert not run.segments[1].waited and run.tracking.shape == (2, ROBOT.size)
+    assert (run.tracking > 0.0).any(axis=1).all() and (run.tracking[0] < run.segments[0].tube).all()
+
+    bag = load_recording(files.bag, ROBOT)
+    segments = [one for one in bag.experiments if one.series == SERIES and one.trajectory.startswith("adaptive")]
+    assert [one.duration_s for one in segments] == [3.0, 3.0] and bag.notes == ()
+    begin, end = bag.trajectory_span()
+    spans = [one.trajectory_span_ns() for one in segments]
+    assert begin == bag.seconds(spans[0][0]) and end >= bag.seconds(spans[1][1])
+    inside = (bag.time >= begin) & (bag.time <= end)
+    clearance = SafeBox(ROBOT, TABLE).lack(bag.q[inside][::20], np.zeros(ROBOT.size))
+    assert clearance.max() <= 0.0
+    for segment, planned in zip(segments, run.segments, strict=True):  # the arm did what was planned
+        part = bag.window(*bag.trajectory_span(segment))
+        expected = planned.motion.sample_all(part.time - part.time[0])[0]
+        assert np.abs(part.q - expected).max() < 0.15 and np.ptp(part.q, axis=0).max() > 0.1
+    np.testing.assert_allclose(bag.q[-1], REST, atol=CLOSE_RAD)
+
+    live = stream.recording.recording("live", ROBOT)
+    recorded, judged = (one.stamp0_ns + np.rint(one.time * 1e9).astype(np.int64) for one in (bag, live))
+    assert np.isin(recorded[inside], judged).all()  # what was judged is what was recorded
+    call.wait(lambda: len(reports) > 1, 10.0, "the reports on the topic")
+    assert reports[-1]["motion_s"] == run.motion_s and "accepted" in reports[-1]
+
+
+def test_what_leaves_its_tube_or_overloads_a_servo_stops_and_what_the_executor_refuses_is_said(
+    chain: Chain, stream: ArmStream
+) -> None:
+    arm = CommandedArm(ROBOT, chain.supervisor, stream)
+    feed = AdaptiveFiles(ROBOT, Path("/nowhere/to/be/made"), settings=QUICK).identification.start().feed
+    arm.to_start(feed)
+    np.testing.assert_allclose(arm.at, REST, atol=CLOSE_RAD)
+    wide, never = np.full(ROBOT.size, 0.3), np.full(ROBOT.size, np.inf)
+    target = arm.at + 0.5 * np.eye(ROBOT.size)[6]
+    there = rest_to_rest("there", ROBOT.joint_names, arm.at, target, 3.0)
+    for tube, load in ((np.full(ROBOT.size, 1e-3), never), (wide, np.full(ROBOT.size, -1.0))):
+        start = arm.at.copy()
+        motion = rest_to_rest("there", ROBOT.joint_names, start, target, 3.0)
+        moved = arm.moved_s
+        arm.begin(motion, feed, tube, load)
+        errors = arm.finish()
+        assert 0.0 <= arm.along_s < 3.0 and arm.moved_s == moved + arm.along_s
+        assert (load[0] < 0.0) == stream.overloaded and (errors > tube).any() != stream.overloaded
+        reference = motion.sample_all(np.array([arm.along_s]))[0][0]
+        np.testing.assert_allclose(arm.at, reference, atol=CLOSE_RAD)
+        arm.back(motion, arm.along_s, feed)
+        np.testing.assert_allclose(arm.at, start, atol=CLOSE_RAD)
+    arm.begin(rest_to_rest("there", ROBOT.joint_names, arm.at, target, 3.0), feed, wide, never)
+    arm.finish()
+    np.testing.assert_array_equal(arm.at, there.end)
+    beyond = rest_to_rest("beyond", ROBOT.joint_names, arm.at, arm.at + 2.5 * np.eye(ROBOT.size)[1], 3.0)
+    with pytest.raises(SafetyError, match=r"the executor refuses the motion 'beyond': .*allowed is"):
+        arm.begin(beyond, feed, wide, never)
+    arm.go(rest_to_rest("home", ROBOT.joint_names, arm.at, REST), feed)
