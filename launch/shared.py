@@ -5,12 +5,22 @@ import sys
 
 from launch import LaunchContext
 from launch.action import Action
-from launch.actions import EmitEvent, OpaqueFunction
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+)
+from launch.event_handlers import OnProcessExit, OnProcessStart
 from launch.events import Shutdown, matches_action
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import LifecycleNode
+from launch_ros.actions import LifecycleNode, Node
+from launch_ros.event_handlers import OnStateTransition
 from launch_ros.events.lifecycle import ChangeState
+from launch_ros.parameter_descriptions import ParameterValue
+from lifecycle_msgs.msg import Transition
 
 # Should launch itself die, the kernel ends the nodes, and the hardware node brings the arm to rest.
 END_WITH_LAUNCH = {"DYNID_END_WITH_PARENT": str(os.getpid())}
@@ -34,6 +44,41 @@ def give_up(reason: str) -> OpaqueFunction:
         return [] if context.is_shutdown else [EmitEvent(event=Shutdown(reason=reason))]
 
     return OpaqueFunction(function=end)
+
+
+def text(name: str) -> ParameterValue:
+    """A launch argument as a parameter that is a text, whatever it looks like."""
+    return ParameterValue(LaunchConfiguration(name), value_type=str)
+
+
+def recorded(client: Node, **control: LaunchConfiguration) -> list[Action]:
+    """`control`, the recorder, and a client that moves and records the arm; all ends with the client.
+
+    `control` are arguments of control.launch.py beside those of the command line.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    settings = {name: text(name) for name in ("robot", "storage")}
+    recorder = LifecycleNode(executable="recorder_node", name="recorder", parameters=[settings], **NODE)
+    activate = OnStateTransition(
+        target_lifecycle_node=recorder,
+        start_state="configuring",
+        goal_state="inactive",
+        entities=[change(recorder, Transition.TRANSITION_ACTIVATE)],
+    )
+    configure = change(recorder, Transition.TRANSITION_CONFIGURE)
+    record = OnStateTransition(target_lifecycle_node=recorder, goal_state="active", entities=[client])
+    return [
+        DeclareLaunchArgument("output", description="Folder of what is recorded; it must not exist."),
+        DeclareLaunchArgument("storage", default_value="mcap", description="mcap or sqlite3."),
+        IncludeLaunchDescription(
+            PythonLaunchDescriptionSource(os.path.join(here, "control.launch.py")), launch_arguments=control.items()
+        ),
+        RegisterEventHandler(OnProcessStart(target_action=recorder, on_start=[configure])),
+        RegisterEventHandler(activate),
+        RegisterEventHandler(record),
+        RegisterEventHandler(OnProcessExit(target_action=client, on_exit=[give_up("the experiment ended")])),
+        recorder,
+    ]
 
 
 def refusal_of_unknown_arguments(file: str):

@@ -1,6 +1,8 @@
 """An adaptive run behind the real nodes: driver, executor and recorder, with simulated servos behind a serial port."""
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,20 +12,25 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from std_msgs.msg import String
+from typer.testing import CliRunner
 
 from dynid.adaptive.files import AdaptiveFiles
 from dynid.adaptive.settings import AdaptiveSettings
+from dynid.cli import app
 from dynid.control.safe_box import SafeBox, scene_of
 from dynid.errors import SafetyError
-from dynid.nodes.adaptive import move_and_record
-from dynid.nodes.arm_stream import PROGRESS, ArmStream
+from dynid.nodes.adaptive import move_and_record, refuse_unknown_space
+from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.commanded_arm import SERIES, CommandedArm
 from dynid.nodes.common import LATCHED
 from dynid.recording.recording import load_recording
+from dynid.recording.settings import reported_settings
+from dynid.recording.topics import HARDWARE_SETTINGS
 from dynid.robot import load_robot
 from dynid.trajectory.polynomial import rest_to_rest
 
+ROOT = Path(__file__).parents[2]
 ROBOT = load_robot("crane_x7")
 REST = np.array(ROBOT.rest_posture)
 QUICK = AdaptiveSettings(iterations=12, candidates=2, longest_s=6.0, first_look_s=6.0)
@@ -55,7 +62,9 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
 ) -> None:
     assert TABLE is not None
     call, reports = chain.supervisor, []
-    call.node.create_subscription(String, PROGRESS, lambda m: reports.append(json.loads(m.data)), LATCHED)
+    call.node.create_subscription(
+        String, "identification_progress", lambda m: reports.append(json.loads(m.data)), LATCHED
+    )
     files = AdaptiveFiles(ROBOT, tmp_path / "run", settings=QUICK)
     run = move_and_record(ROBOT, call, stream, files)
     assert 3.0 < run.motion_s <= 6.0 and len(run.looks) == 1  # the second segment may be stopped
@@ -82,6 +91,36 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
     assert np.isin(recorded[inside], judged).all()  # what was judged is what was recorded
     call.wait(lambda: len(reports) > 1, 10.0, "the reports on the topic")
     assert reports[-1]["motion_s"] == run.motion_s and "accepted" in reports[-1]
+
+
+def test_a_real_arm_moves_in_a_described_space_only(chain: Chain, tmp_path: Path) -> None:
+    folder = tmp_path / "share" / "config" / "crane_x7"
+    for part in ("config", "urdf"):
+        shutil.copytree(ROOT / part / "crane_x7", tmp_path / "share" / part / "crane_x7")
+    (folder / "scene.yaml").unlink()
+    bare = load_robot(folder)
+    settings = reported_settings(chain.supervisor.latched_text(HARDWARE_SETTINGS), ROBOT)
+    real = settings.model_copy(update={"simulated": False})
+    for robot, driver in ((bare, settings), (ROBOT, real)):
+        refuse_unknown_space(robot, driver, AdaptiveFiles(robot, tmp_path / "run", settings=QUICK))
+    with pytest.raises(SafetyError, match=r"is a real arm and has no scene\.yaml: describe the free space"):
+        refuse_unknown_space(bare, real, AdaptiveFiles(bare, tmp_path / "run", settings=QUICK))
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("--adaptive", "V01"), "name the trajectories, or ask for --adaptive instead"),
+        ((), "name the trajectories, or ask for --adaptive instead"),
+        (("V01", "--longest", "20"), "need --adaptive"),
+        (("--adaptive", "--longest", "nan"), "--longest"),
+        (("--adaptive", "--longest", "12"), "expected at least 15 s without --after"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(words: tuple[str, ...], refusal: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["collect", *words, "--out", str(tmp_path / "run")])
+    shown = " ".join(re.sub(r"[^\w.,-]+", " ", done.output).split())
+    assert done.exit_code == 2 and refusal in shown and not (tmp_path / "run").exists()
 
 
 def test_what_leaves_its_tube_or_overloads_a_servo_stops_and_what_the_executor_refuses_is_said(

@@ -151,6 +151,7 @@ class AdaptiveRun:
         motion_s: of motion in all.
         stopped: segments in which a joint left its tube, so that the arm braked.
         quantile: half an interval over its deviation.
+        out_of_time: whether there was no time for another segment.
     """
 
     identification: Identification | None
@@ -162,6 +163,7 @@ class AdaptiveRun:
     motion_s: float
     stopped: int
     quantile: float = 1.0
+    out_of_time: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -175,11 +177,16 @@ class AdaptiveRun:
 
     @property
     def end(self) -> str:
-        """Why the run ended, in words."""
+        """Why the run ended, and with what, in words."""
         why = (
-            "every interval is within its limit" if self.precise else "the time is over, or no further segment is safe"
+            "every interval is within its limit"
+            if self.precise
+            else "the time is over"
+            if self.out_of_time
+            else "no further segment is safe"
         )
-        return f"ended after {self.motion_s:.1f} s of motion: {why}"
+        verdict = "the model is accepted" if self.accepted else "no model was accepted"
+        return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
         """Segments, looks and the end, as plain values."""
@@ -319,8 +326,18 @@ class AdaptiveIdentification:
         segments, moved = tuple(state.segments), arm.moved_s
         if to_rest:
             state.to_rest()
+        out_of_time = moved + own.segment_s > own.longest_s + SLACK_S
         return AdaptiveRun(
-            state.found, precise, segments, looks, tracking, self.limits, moved, state.stopped, self.quantile
+            state.found,
+            precise,
+            segments,
+            looks,
+            tracking,
+            self.limits,
+            moved,
+            state.stopped,
+            self.quantile,
+            out_of_time,
         )
 
     def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:

@@ -62,7 +62,7 @@ def collect(
 
     The arm holds between motions, and each motion waits until the servos have cooled down. Exit code 1 if a bag lost
     states or missed more than one cycle in a thousand. With --adaptive the model is identified while the arm moves,
-    into a new folder, and exit code 1 means that it is not as good as was asked for.
+    into a new folder, and exit code 1 means that it was not accepted.
     """
     if adaptive == bool(trajectories):
         raise typer.BadParameter("name the trajectories, or ask for --adaptive instead")

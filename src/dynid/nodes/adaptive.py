@@ -2,7 +2,7 @@
 
 As a client it enables the arm, records, moves, disables, identifies. Parameters: `output` is the folder of bag and
 result, `scene` the free space, `longest_s` the motion at most, `after` the model before a change. While the arm moves,
-the topic `identification_progress` says how far it is. Exit code 0 only if the model is as good as was asked for.
+the topic `identification_progress` says how far it is. Exit code 0 only if the model was accepted.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from pathlib import Path
 from dynid.adaptive.files import AdaptiveFiles, AdaptiveResult
 from dynid.adaptive.session import AdaptiveRun
 from dynid.adaptive.settings import AdaptiveSettings
-from dynid.errors import NodeError
+from dynid.errors import NodeError, SafetyError
 from dynid.identification.data.sources import load_recording
 from dynid.identification.pipeline import identify
 from dynid.nodes.arm_stream import ArmStream
@@ -22,7 +22,7 @@ from dynid.nodes.collect import STATES_TIMEOUT_S, begin_recording, end_recording
 from dynid.nodes.commanded_arm import CommandedArm
 from dynid.nodes.common import declare
 from dynid.nodes.supervisor import Supervisor, run_client
-from dynid.recording.settings import HardwareSettings, parse_settings
+from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.recording.topics import HARDWARE_SETTINGS
 from dynid.resources import make_folder
 from dynid.robot import Robot, load_robot
@@ -36,8 +36,9 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
 
     Raises:
         NodeError: a node refused, or does not answer.
-        SafetyError: no segment is safe, or a motion was refused.
+        SafetyError: no segment is safe, a motion was refused, or nothing says what stands around a real arm.
     """
+    refuse_unknown_space(robot, reported_settings(call.latched_text(HARDWARE_SETTINGS), robot), files)
     make_folder(files.out)
     files.identification.report = stream.report
     begin_recording(call, "", files.settings.profile, files.bag)
@@ -54,6 +55,15 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
     end_recording(call)
     call.set_parameters("executor", {"series": ""})
     return run
+
+
+def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: AdaptiveFiles) -> None:
+    """Raise SafetyError for a real arm about whose surroundings nothing is known: segments go anywhere."""
+    if files.identification.planner.box is None and not settings.simulated:
+        raise SafetyError(
+            f"{robot.name} is a real arm and has no scene.yaml: describe the free space around it in a file and name "
+            "it with --scene (parameter scene)"
+        )
 
 
 def written(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Progress) -> AdaptiveResult:
@@ -88,15 +98,14 @@ def identify_adaptively(call: Supervisor) -> str:
     """Identify the arm of the running nodes as the parameters say; returns what came out.
 
     Raises:
-        NodeError: as of `move_and_record`, or the model is not as good as was asked for.
+        NodeError: as of `move_and_record`, or the model was not accepted.
     """
     robot = load_robot(declare(call.node, "robot", "crane_x7", "robot name or folder", fixed=True))
     output = Path(declare(call.node, "output", "", "new folder of bag and result", fixed=True)).absolute()
     scene = declare(call.node, "scene", "", "free space as YAML; '' is scene.yaml of the robot", fixed=True)
     longest_s = declare(call.node, "longest_s", 30.0, "motion at most [s]", fixed=True)
     after = declare(call.node, "after", "", "model.yaml of the arm before a change; '' starts anew", fixed=True)
-    text = call.latched_text(HARDWARE_SETTINGS)
-    mount = parse_settings(HARDWARE_SETTINGS, text, HardwareSettings).mount
+    mount = reported_settings(call.latched_text(HARDWARE_SETTINGS), robot).mount
     log = call.node.get_logger().info
     files = AdaptiveFiles(
         robot,
@@ -116,9 +125,9 @@ def identify_adaptively(call: Supervisor) -> str:
             call.set_enabled("hardware", False)
             call.trigger("executor/release")
     result = written(robot, files, run, log)
-    if not (result.run.accepted if after else result.run.precise):
-        raise NodeError(f"{result.run.sentences[-1]}; not every interval is within its limit: see {result.report}")
-    return f"{result.run.sentences[-1]}; {result.report}"
+    if not result.run.accepted:
+        raise NodeError(f"{result.run.end}: see {result.report}")
+    return f"{result.run.end}; {result.report}"
 
 
 def main() -> None:

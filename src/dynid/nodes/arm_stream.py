@@ -29,7 +29,6 @@ from dynid.recording.series import joint_series
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_STATES
 from dynid.robot import FloatArray, Robot
 
-PROGRESS = "identification_progress"  # latched, JSON
 LOAD_EVERY_S = 0.05
 PLANNING_NICE = 10  # of the thread that computes: the processes of the control cycle go first
 
@@ -56,7 +55,7 @@ class ArmStream:
         self._node = Node("adaptive", context=self._context)
         self._statuses: dict[str, dict[str, Any]] = {}
         self._motions = self._node.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        self._progress = self._node.create_publisher(String, PROGRESS, LATCHED)
+        self._progress = self._node.create_publisher(String, "identification_progress", LATCHED)
         self._cancel = self._node.create_client(Trigger, "executor/cancel")
         for name, kind in KEPT.items():
             message, profile = (String, LATCHED) if kind == STRING else (JointState, STREAM)
@@ -101,7 +100,7 @@ class ArmStream:
         self._motions.publish(message)
 
     def report(self, progress: dict[str, Any]) -> None:
-        """Say on `PROGRESS` how the identification goes."""
+        """Publish how the identification goes."""
         self._progress.publish(String(data=json.dumps(progress)))
 
     def status(self, identifier: str) -> dict[str, Any]:
