@@ -260,7 +260,8 @@ class GearFitter:
                 continue
             slow = squares > (1.0 - enough) * best
             before, sigma = point, self.sigma(left)
-            gained, misfit = misfit - _misfit(sigma), _misfit(sigma)
+            last_misfit, misfit = misfit, _misfit(sigma)
+            gained = last_misfit - misfit
             slow |= misfit - (steps - k - 1) * gained > rival
             weights = self.trust / sigma
             best = float(np.sum((left * weights) ** 2))
@@ -298,11 +299,11 @@ class GearFitter:
         target = self.rows.samples.tau - rows.tau + columns @ fit.theta
         return replace(fit, rows=rows, columns=columns, target=target)
 
-    def sigma(self, left: FloatArray) -> FloatArray:
-        """Deviation of each axis's trusted residual (N, n), (n,) [N m], but no less than what is no error."""
+    def sigma(self, left: FloatArray, least: float = NO_ERROR) -> FloatArray:
+        """Deviation of each axis's trusted residual (N, n), (n,) [N m], but no less than a share of the torque."""
         count = np.maximum((self.trust**2).sum(axis=0), 1.0)
         sigma, size = (np.sqrt(((x * self.trust) ** 2).sum(axis=0) / count) for x in (left, self.rows.target))
-        return np.asarray(np.maximum(np.maximum(sigma, NO_ERROR * size), np.finfo(float).tiny))
+        return np.asarray(np.maximum(np.maximum(sigma, least * size), np.finfo(float).tiny))
 
     def misfit(self, fit: GearFit) -> float:
         """Mean logarithm of the axes' squared errors, by which fits with different weights compare."""

@@ -8,6 +8,7 @@ win.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 from scipy.linalg import solve
@@ -114,16 +115,20 @@ def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float
 
 def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
     """Compare structures and fit the one that the data support."""
-    fits: list[GearFit] = []
+    fits: list[tuple[GearFit, float]] = []  # and their misfits
     for structure in ladder:
         # a larger structure begins where the best one that it holds has ended
-        smaller = [fit for fit in fits if fit.structure.terms and set(fit.structure.terms) < set(structure.terms)]
-        start = min(smaller, key=fitter.misfit).point if smaller else None
+        held = [
+            pair for pair in fits if pair[0].structure.terms and set(pair[0].structure.terms) < set(structure.terms)
+        ]
+        start = min(held, key=itemgetter(1))[0].point if held else None
         wanted = replace(structure, drift=bool(structure.terms))
-        rival = min((fitter.misfit(fit) for fit in fits), default=np.inf)
-        fits.append(fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1, ENOUGH, rival))
-    judge = BlockJudge(fitter, _sigma(fitter, fits[-1]))
-    found = [(fit, judge.errors(fit)) for fit in fits]
+        rival = min((misfit for _, misfit in fits), default=np.inf)
+        fit = fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1, ENOUGH, rival)
+        fits.append((fit, fitter.misfit(fit)))
+    last = fits[-1][0]
+    judge = BlockJudge(fitter, fitter.sigma(fitter.rows.target - last.rows.tau, NO_ERROR))
+    found = [(fit, judge.errors(fit)) for fit, _ in fits]
     best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
     fit = _smallest(found, best, judge.least)
     for change in (_alike, _constant, _with_offset) if fit.structure.terms else ():
@@ -160,14 +165,6 @@ def _with_offset(structure: Structure) -> Structure:
     """A constant torque of each joint, or friction that differs by direction: sliding does not separate them."""
     shared = tuple(symbol for symbol in structure.shared if symbol != "of")
     return replace(structure, name=f"{structure.name}, offset", terms=(*structure.terms, "of"), shared=shared)
-
-
-def _sigma(fitter: GearFitter, fit: GearFit) -> FloatArray:
-    """Deviation of each axis's trusted residual, (n,) [N m], but no less than what is no error."""
-    left, torque = ((fitter.rows.target - less) * fitter.trust for less in (fit.rows.tau, 0.0))
-    rows = np.maximum((fitter.trust**2).sum(axis=0), 1.0)
-    deviation, size = (np.sqrt((values**2).sum(axis=0) / rows) for values in (left, torque))
-    return np.asarray(np.maximum(np.maximum(deviation, NO_ERROR * size), np.finfo(float).tiny))
 
 
 def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> GearFit:
