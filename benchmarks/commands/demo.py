@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.adaptive import LONGEST_S, run_and_show
+from dynid.commands.adaptive import chosen_settings, run_and_show
 from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import ConfigurationError
 
@@ -65,7 +65,7 @@ def demo(
                 "--adaptive moves the simulated arm with all nuisances: leave --real-arm and --without out"
             )
         loaded = opt.load_arm(robot, mount, None, friction)
-        result = run_and_show(loaded, output, None, LONGEST_S, seed, mount, friction, as_json)
+        result = run_and_show(loaded, output, None, chosen_settings(None, None), seed, mount, friction, as_json)
         raise typer.Exit(0 if result.run.accepted else 1)
     loaded = opt.load_arm(robot, mount, without, friction)
     with opt.needs_ros("the demo"):

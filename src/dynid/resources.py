@@ -7,6 +7,7 @@ import os
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -200,6 +201,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
             raise OutputExistsError(f"{path} exists; choose another name or remove it first") from None
         finally:
             os.unlink(temporary)
+
+
+def new_path(path: Path) -> Path:
+    """The path with the first number appended that is not taken."""
+    numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
+    return next(one for one in numbered if not one.exists())
 
 
 def refuse_existing(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from dynid.errors import SafetyError
 from dynid.nodes.adaptive import move_and_record, refuse_unknown_space
 from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions
-from dynid.nodes.commanded_arm import SERIES, CommandedArm
+from dynid.nodes.commanded_arm import CommandedArm
 from dynid.nodes.common import LATCHED
 from dynid.recording.recording import load_recording
 from dynid.recording.settings import reported_settings
@@ -67,13 +66,14 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
     )
     files = AdaptiveFiles(ROBOT, tmp_path / "run", settings=QUICK)
     run = move_and_record(ROBOT, call, stream, files)
-    assert 3.0 < run.motion_s <= 6.0 and len(run.looks) == 1  # the second segment may be stopped
-    assert not run.segments[1].waited and run.tracking.shape == (2, ROBOT.size)
-    assert (run.tracking > 0.0).any(axis=1).all() and (run.tracking[0] < run.segments[0].tube).all()
+    assert 1.0 < run.motion_s <= 6.0 and len(run.looks) == 1  # a segment may be stopped
+    assert run.tracking.shape == (2, ROBOT.size)
+    assert (run.tracking > 0.0).any(axis=1).all()
 
     bag = load_recording(files.bag, ROBOT)
-    segments = [one for one in bag.experiments if one.series == SERIES and one.trajectory.startswith("adaptive")]
+    segments = [one for one in bag.experiments if re.match(r"adaptive \d+ \d+ \(", one.trajectory)]
     assert [one.duration_s for one in segments] == [3.0, 3.0] and bag.notes == ()
+    assert len({one.series for one in segments}) == 1 and segments[0].series.startswith("adaptive ")
     begin, end = bag.trajectory_span()
     spans = [one.trajectory_span_ns() for one in segments]
     assert begin == bag.seconds(spans[0][0]) and end >= bag.seconds(spans[1][1])
@@ -83,28 +83,26 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
     for segment, planned in zip(segments, run.segments, strict=True):  # the arm did what was planned
         part = bag.window(*bag.trajectory_span(segment))
         expected = planned.motion.sample_all(part.time - part.time[0])[0]
-        assert np.abs(part.q - expected).max() < 0.15 and np.ptp(part.q, axis=0).max() > 0.1
+        assert np.abs(part.q - expected).max() < 0.3 and np.ptp(part.q, axis=0).max() > 0.05
     np.testing.assert_allclose(bag.q[-1], REST, atol=CLOSE_RAD)
 
     live = stream.recording.recording("live", ROBOT)
     recorded, judged = (one.stamp0_ns + np.rint(one.time * 1e9).astype(np.int64) for one in (bag, live))
     assert np.isin(recorded[inside], judged).all()  # what was judged is what was recorded
-    call.wait(lambda: len(reports) > 1, 10.0, "the reports on the topic")
-    assert reports[-1]["motion_s"] == run.motion_s and "accepted" in reports[-1]
+    call.wait(lambda: bool(reports) and reports[-1]["kind"] == "end", 10.0, "the reports on the topic")
+    assert reports[-1]["motion_s"] == run.motion_s and reports[-1]["text"] == run.end
+    (series,) = call.get_parameters("executor", ["series"])
+    assert series.string_value == ""  # as it was
 
 
 def test_a_real_arm_moves_in_a_described_space_only(chain: Chain, tmp_path: Path) -> None:
-    folder = tmp_path / "share" / "config" / "crane_x7"
-    for part in ("config", "urdf"):
-        shutil.copytree(ROOT / part / "crane_x7", tmp_path / "share" / part / "crane_x7")
-    (folder / "scene.yaml").unlink()
-    bare = load_robot(folder)
     settings = reported_settings(chain.supervisor.latched_text(HARDWARE_SETTINGS), ROBOT)
     real = settings.model_copy(update={"simulated": False})
-    for robot, driver in ((bare, settings), (ROBOT, real)):
-        refuse_unknown_space(robot, driver, AdaptiveFiles(robot, tmp_path / "run", settings=QUICK))
-    with pytest.raises(SafetyError, match=r"is a real arm and has no scene\.yaml: describe the free space"):
-        refuse_unknown_space(bare, real, AdaptiveFiles(bare, tmp_path / "run", settings=QUICK))
+    scene = ROBOT.folder / "scene.yaml"
+    for driver, described in ((settings, None), (real, scene)):
+        refuse_unknown_space(ROBOT, driver, AdaptiveFiles(ROBOT, tmp_path / "run", scene=described, settings=QUICK))
+    with pytest.raises(SafetyError, match=r"is a real arm, .*: describe that around it in a file and"):
+        refuse_unknown_space(ROBOT, real, AdaptiveFiles(ROBOT, tmp_path / "run", settings=QUICK))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,10 @@ def test_a_real_arm_moves_in_a_described_space_only(chain: Chain, tmp_path: Path
         ((), "name the trajectories, or ask for --adaptive instead"),
         (("V01", "--longest", "20"), "need --adaptive"),
         (("--adaptive", "--longest", "nan"), "--longest"),
-        (("--adaptive", "--longest", "12"), "expected at least 15 s without --after"),
+        (("--adaptive", "--longest", "12"), "expected at least 15 s without a model before"),
+        (("--adaptive", "--profile", "paper"), "are for trajectories, not for --adaptive"),
+        (("--adaptive", "--cool-to", "40"), "are for trajectories, not for --adaptive"),
+        (("--adaptive", "--real-arm", "/dev/nothing"), "describe that around your arm in a file"),
     ],
 )
 def test_what_does_not_go_together_is_refused(words: tuple[str, ...], refusal: str, tmp_path: Path) -> None:
@@ -151,4 +152,16 @@ def test_what_leaves_its_tube_or_overloads_a_servo_stops_and_what_the_executor_r
     beyond = rest_to_rest("beyond", ROBOT.joint_names, arm.at, arm.at + 2.5 * np.eye(ROBOT.size)[1], 3.0)
     with pytest.raises(SafetyError, match=r"the executor refuses the motion 'beyond': .*allowed is"):
         arm.begin(beyond, feed, wide, never)
+    home = rest_to_rest("home", ROBOT.joint_names, arm.at, REST)
+    arm.begin(home, feed, wide, never)
+    chain.supervisor.trigger("executor/cancel")
+    with pytest.raises(SafetyError, match=r"the motion 'home .*' was stopped: it was cancelled"):  # by somebody else
+        arm.finish()
+    arm.hold(feed, 0.0)
     arm.go(rest_to_rest("home", ROBOT.joint_names, arm.at, REST), feed)
+    with pytest.raises(SafetyError, match=r"the motion 'away' was stopped: .* was .* rad off its reference"):
+        arm.go(rest_to_rest("away", ROBOT.joint_names, arm.at, target, 3.0), feed, np.full(ROBOT.size, 1e-3))
+    chain.supervisor.set_enabled("hardware", False)
+    with pytest.raises(SafetyError, match="torque was switched off"):
+        for _ in range(10):
+            arm.hold(feed, 0.5)

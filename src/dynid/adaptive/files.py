@@ -51,7 +51,7 @@ class AdaptiveFiles:
 
     Args:
         robot: the arm.
-        out: new folder for the bag `adaptive`, adaptive.json and the result `model`.
+        out: folder for the bag `adaptive`, adaptive.json and the result `model`, none of which may exist.
         scene: free space as YAML; None is the robot's scene.yaml, if it has one.
         settings: what the run may do.
         after: model.yaml of the arm as it was; the run starts from it, and says what changed.
@@ -60,11 +60,13 @@ class AdaptiveFiles:
 
     Attributes:
         bag: where the bag belongs.
+        scene: as given.
+        mount: as given.
         settings: of the run, without cautious stages where there is a model before.
         identification: what runs.
 
     Raises:
-        OutputExistsError: the folder exists.
+        OutputExistsError: one of the outputs exists.
         SafetyError: the rest posture is not inside the free space.
         DataError: the model before was not accepted, has no deviations, or is of another robot or structure.
     """
@@ -80,8 +82,9 @@ class AdaptiveFiles:
         mount: str | None = None,
         progress: Progress = lambda line: None,
     ) -> None:
-        refuse_existing(out)
-        self.out, self.bag, self._progress = out, out / BAG, progress
+        for name in (BAG, MODEL, TOLD):
+            refuse_existing(out / name)
+        self.out, self.bag, self.scene, self.mount, self._progress = out, out / BAG, scene, mount, progress
         free = load_scene(scene) if scene else scene_of(robot)
         before = None if after is None else load_model(after)
         self.settings = settings or AdaptiveSettings()
@@ -134,13 +137,7 @@ def _told(run: AdaptiveRun, changes: tuple[Change, ...] | None) -> dict[str, obj
 
 
 def run_adaptively(
-    robot: Robot,
-    files: AdaptiveFiles,
-    *,
-    held_kg: float = 0.0,
-    seed: int = 0,
-    mount: str | None = None,
-    friction: str | None = None,
+    robot: Robot, files: AdaptiveFiles, *, held_kg: float = 0.0, seed: int = 0, friction: str | None = None
 ) -> AdaptiveResult:
     """Identify a simulated arm while it moves, in lock-step.
 
@@ -148,14 +145,14 @@ def run_adaptively(
         robot: the arm.
         files: what to identify, and where its files belong.
         held_kg: mass of a body that the simulated arm holds [kg].
-        seed, mount, friction: of the simulated arm.
+        seed, friction: of the simulated arm.
 
     Raises:
         SafetyError: no segment is safe.
         DataError: no look came to a model; bag and adaptive.json are there.
     """
     standard = holding(robot, held_kg) if held_kg else None
-    arm = SimulatedArm(robot, standard=standard, mount=mount, friction=friction, seed=seed)
+    arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)
     arm.to_start(files.identification.start().feed)
     found = files.identification.run(arm, seed=seed)
     make_folder(files.out)

@@ -65,6 +65,11 @@ AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row th
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
 SHAPE = (("ws", WS), ("a", AS))  # of fading friction, which a law without it lacks
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
+REFUSALS, OTHER_SEED = 3, 200  # segments in a row that the arm may refuse; what makes the next one another
+
+
+class RefusedError(SafetyError):
+    """The arm does not take a segment: what drives it finds it unsafe."""
 
 
 class Arm(Protocol):
@@ -89,6 +94,9 @@ class Arm(Protocol):
         """Begin a segment, which stops where a joint is off by more than the tube (n,) [rad].
 
         It also stops where a servo uses up more than `most_load` (n,) of what makes it switch itself off.
+
+        Raises:
+            RefusedError: it does not begin.
         """
         ...
 
@@ -100,8 +108,8 @@ class Arm(Protocol):
         """Go back to the start of a segment, of which so much was carried out [s]."""
         ...
 
-    def go(self, motion: PolynomialTrajectory, feed: Feed) -> None:
-        """Follow a motion that identification does not need."""
+    def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
+        """Follow a motion that identification does not need; SafetyError where a joint leaves the tube (n,) [rad]."""
         ...
 
     def hold(self, feed: Feed, duration_s: float = 1.0) -> None:
@@ -311,9 +319,10 @@ class AdaptiveIdentification:
             last = arm.moved_s + 2.0 * own.segment_s > own.longest_s + SLACK_S
             state.segments.append(segment)
             looking = last or self._worth_a_look(state, arm.moved_s + own.segment_s)
-            state.begin(segment)
-            planned = None if looking else state.planned_behind(segment)
-            whole = state.finish(segment)
+            whole, planned = False, None
+            if state.begin(segment):
+                planned = None if looking else state.planned_behind(segment)
+                whole = state.finish(segment)
             precise = looking and state.look()
             if precise or arm.moved_s + own.segment_s > own.longest_s + SLACK_S:
                 break
@@ -325,7 +334,10 @@ class AdaptiveIdentification:
         looks, tracking = tuple(state.looks), np.array(state.tracking)
         segments, moved = tuple(state.segments), arm.moved_s
         if to_rest:
-            state.to_rest()
+            try:
+                state.to_rest()
+            except SafetyError as error:  # what was found is not lost for that
+                self.progress(f"the arm is not at its rest posture: {error}")
         out_of_time = moved + own.segment_s > own.longest_s + SLACK_S
         return AdaptiveRun(
             state.found,
@@ -495,12 +507,12 @@ class _State:
         self.tracking: list[FloatArray] = []
         self.looks: list[Look] = []
         self.found: Identification | None = None
-        self.stopped = self.in_a_row = 0
+        self.stopped = self.in_a_row = self.refused = 0
         self.trail: list[tuple[PolynomialTrajectory, float]] = []  # how the arm came to where it stands
         self.load = arm.load  # before the segment that is carried out
 
     def _segment(self, start: FloatArray, shown: list[Segment], load: FloatArray, share: float = 1.0) -> Segment:
-        seed = 1000 * self.seed + len(self.segments)
+        seed = 1000 * self.seed + len(self.segments) + OTHER_SEED * self.refused
         name, tube = f"{self.name} {len(self.segments) + 1}", np.maximum(share * self.tube, LEAST_TUBE_RAD)
         return self.parent.segment(name, start, shown, self.known, tube, load, seed, AFTER_STOP**self.in_a_row)
 
@@ -570,7 +582,7 @@ class _State:
                     return
                 self.step_back(f"the straight way to the rest posture is not safe ({error})")
             else:
-                self.arm.go(motion, self.known.feed)
+                self.arm.go(motion, self.known.feed, self.tube)
                 return
 
     def next_or_look(self) -> tuple[Segment | None, bool]:
@@ -586,10 +598,24 @@ class _State:
                     return None, True
         return None, False
 
-    def begin(self, segment: Segment) -> None:
-        """Carry out a segment."""
+    def begin(self, segment: Segment) -> bool:
+        """Whether the arm begins a segment; where what drives it refuses one, another is tried.
+
+        Raises:
+            RefusedError: it refused several in a row.
+        """
         self.load = self.arm.load
-        self.arm.begin(segment.motion, self.known.feed, segment.tube, segment.load)
+        try:
+            self.arm.begin(segment.motion, self.known.feed, segment.tube, segment.load)
+        except RefusedError as error:
+            self.refused += 1
+            self.segments.pop()
+            if self.refused > REFUSALS:
+                raise
+            self.parent.progress(f"{self.arm.moved_s:5.1f} s  another segment is planned: {error}")
+            return False
+        self.refused = 0
+        return True
 
     def finish(self, segment: Segment) -> bool:
         """Whether the arm came to the segment's end; what was recorded goes into the model in hand."""
@@ -612,7 +638,7 @@ class _State:
             else "stopped: a joint left its tube or a servo came near its overload"
         )
         parent.progress(f"{arm.moved_s:5.1f} s  {said}")
-        parent.report({"motion_s": arm.moved_s, "expected_widest": widest, "stopped": not whole})
+        parent.report({"kind": "segment", "motion_s": arm.moved_s, "expected_widest": widest, "stopped": not whole})
         return whole
 
     def look(self) -> bool:
@@ -622,7 +648,7 @@ class _State:
         look, result = parent.judged(self.arm.source(self.name), self.arm.moved_s)
         self.looks.append(look)
         parent.progress(said(look))
-        parent.report(look.as_dict())
+        parent.report({"kind": "look"} | look.as_dict())
         if result is None:
             return False
         self.found, self.known = result, parent.learned(result)

@@ -1,11 +1,14 @@
 """Settings of an adaptive identification."""
 
-from math import floor
+from math import floor, isfinite
 from typing import Annotated
 
 from pydantic import Field
 
+from dynid.errors import ConfigurationError
 from dynid.robot import Positive, Strict
+
+LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # of motion
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -42,3 +45,20 @@ class AdaptiveSettings(Strict):
     def looks(self) -> int:
         """How often the model may be judged."""
         return 1 + max(0, floor((self.longest_s - self.first_look_s) / self.segment_s + 1e-9))
+
+
+def longest_motion(longest_s: float | None, *, after: bool) -> float:
+    """How long an arm may move [s]; None is the usual time, which is shorter `after` a change.
+
+    Raises:
+        ConfigurationError: it is not finite, or too short for a model.
+    """
+    if longest_s is None:
+        return AFTER_S if after else LONGEST_S
+    least = 3.0 * AdaptiveSettings().segment_s if after else LEAST_S
+    if not isfinite(longest_s) or longest_s < least:
+        raise ConfigurationError(
+            f"the longest motion is {longest_s:g} s; expected at least {least:g} s"
+            + ("" if after else " without a model before")
+        )
+    return longest_s

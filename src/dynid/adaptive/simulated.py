@@ -9,6 +9,7 @@ from dynid.adaptive.way_back import way_back
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion_check import Torques
+from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source
@@ -94,9 +95,13 @@ class SimulatedArm:
         self._count_motion(begin)
         self.hold(feed)
 
-    def go(self, motion: PolynomialTrajectory, feed: Feed) -> None:
-        """Follow a motion that identification does not need."""
-        self._follow(motion, feed.moving)
+    def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
+        """Follow a motion that identification does not need; SafetyError where a joint leaves the tube (n,) [rad]."""
+        self._braked = False
+        bounds = None if tube is None else (tube, np.full(self.robot.size, np.inf))
+        self._follow(motion, feed.moving, bounds)
+        if self._braked:
+            raise SafetyError(f"a joint left its tube on the motion '{motion.name}'")
         self.hold(feed)
 
     def _count_motion(self, begin_ns: int) -> None:

@@ -9,13 +9,13 @@ import typer
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages
+from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dynid.adaptive.files import AdaptiveResult
+    from dynid.adaptive.settings import AdaptiveSettings
     from dynid.identification.changes import Change
     from dynid.robot import Robot
-
-LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # of motion
 
 
 def adaptive(
@@ -40,20 +40,19 @@ def adaptive(
     loaded = opt.load_arm(robot, mount, None, friction)
     if not math.isfinite(held_kg):
         raise typer.BadParameter("--held-kg must be a finite number")
-    longest_s = longest_motion(longest, after)
-    result = run_and_show(loaded, out, scene, longest_s, seed, mount, friction, as_json, after, held_kg)
+    settings = chosen_settings(longest, after)
+    result = run_and_show(loaded, out, scene, settings, seed, mount, friction, as_json, after, held_kg)
     raise typer.Exit(exit_code(result))
 
 
-def longest_motion(longest: float | None, after: Path | None) -> float:
-    """The motion that is asked for [s]; without --after there is a least."""
-    if longest is None:
-        return LONGEST_S if after is None else AFTER_S
-    if not math.isfinite(longest):
-        raise typer.BadParameter("--longest must be a finite number")
-    if after is None and longest < LEAST_S:
-        raise typer.BadParameter(f"--longest is {longest:g} s; expected at least {LEAST_S:g} s without --after")
-    return longest
+def chosen_settings(longest: float | None, after: Path | None) -> "AdaptiveSettings":
+    """The settings of a run; a longest motion [s] that cannot be is a wrong option."""
+    from dynid.adaptive.settings import AdaptiveSettings, longest_motion
+
+    try:
+        return AdaptiveSettings(longest_s=longest_motion(longest, after=after is not None))
+    except ConfigurationError as error:
+        raise typer.BadParameter(f"--longest: {error}") from error
 
 
 def exit_code(result: "AdaptiveResult") -> int:
@@ -86,7 +85,7 @@ def run_and_show(
     loaded: "Robot",
     out: Path,
     scene: Path | None,
-    longest_s: float,
+    settings: "AdaptiveSettings",
     seed: int,
     mount: str | None,
     friction: str | None,
@@ -96,18 +95,9 @@ def run_and_show(
 ) -> "AdaptiveResult":
     """Run in lock-step, write and print; errors as of `adaptive.files`."""
     from dynid.adaptive.files import AdaptiveFiles, run_adaptively
-    from dynid.adaptive.settings import AdaptiveSettings
 
     with stages("adaptive", 30) as begin:
-        files = AdaptiveFiles(
-            loaded,
-            out,
-            scene=scene,
-            settings=AdaptiveSettings(longest_s=longest_s),
-            after=after,
-            mount=mount,
-            progress=begin,
-        )
-        result = run_adaptively(loaded, files, held_kg=held_kg, seed=seed, mount=mount, friction=friction)
+        files = AdaptiveFiles(loaded, out, scene=scene, settings=settings, after=after, mount=mount, progress=begin)
+        result = run_adaptively(loaded, files, held_kg=held_kg, seed=seed, friction=friction)
     show(result, as_json)
     return result

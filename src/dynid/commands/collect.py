@@ -68,6 +68,12 @@ def collect(
         raise typer.BadParameter("name the trajectories, or ask for --adaptive instead")
     if not adaptive and (scene, longest, after) != (None, None, None):
         raise typer.BadParameter("--scene, --longest and --after need --adaptive")
+    if adaptive and (profile != opt.DEFAULT_PROFILE or cool_to is not None):
+        raise typer.BadParameter("--profile and --cool-to are for trajectories, not for --adaptive")
+    if adaptive and real_arm and scene is None:
+        raise typer.BadParameter(
+            "--adaptive moves anywhere in the free space: describe that around your arm in a file; name it with --scene"
+        )
     loaded = opt.load_arm(robot, mount, without, friction)
     with opt.needs_ros("collecting"):
         from dynid.nodes.chain import ChainOptions
@@ -119,11 +125,10 @@ def _adaptively(
 ) -> NoReturn:
     """Identify while the arm moves, then exit."""
     from dynid.adaptive.files import AdaptiveFiles
-    from dynid.adaptive.settings import AdaptiveSettings
-    from dynid.commands.adaptive import exit_code, longest_motion, show
+    from dynid.commands.adaptive import chosen_settings, exit_code, show
     from dynid.nodes.adaptive import run_with_chain
 
-    settings = AdaptiveSettings(longest_s=longest_motion(longest, after))
+    settings = chosen_settings(longest, after)
     with stages("collect --adaptive", 120) as begin:
         begin("starting the chain")
         files = AdaptiveFiles(

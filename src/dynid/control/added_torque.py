@@ -69,7 +69,9 @@ class AddedTorque:
         self._difference, self._left_s = self.now - self._curve.at(0.0), BLEND_S
 
     def keep(self) -> None:
-        """Continue to add what was added last: for an arm that stops."""
+        """Continue to add what was added last: for an arm that stops. What fades goes on fading."""
+        if self._curve is self._none:
+            return
         self.follow(TorqueCurve(np.zeros(1), self.now[None].copy()))
 
     def clear(self) -> None:

@@ -4,13 +4,14 @@ No ROS and no clock of its own: time is the stamp of the measured state, so a la
 motion, and the same class drives the real arm, the simulated arm and the lock-step simulation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynid.control.added_torque import AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
+from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
@@ -60,6 +61,7 @@ class MotionExecutor:
         phase: what is going on; None where nothing is commanded.
         phases: the phases of the present motion, with the stamps at which they began [ns].
         stopped_itself: why a motion ended early without being cancelled; "" if it did not.
+        left_tolerance: whether it ended early since a joint left its tolerance, and came to rest on its path.
         tolerance: how far off its reference each joint may be along a trajectory, (n,) [rad]: beyond it, the arm is
             braked along its path. Off by `MAX_TRACKING_ERROR_RAD` it is stopped where it is, whatever this says.
     """
@@ -69,7 +71,7 @@ class MotionExecutor:
         self.check = check or position_and_speed(robot)
         self.phase: Activity | None = None
         self.phases: list[tuple[Phase, int]] = []
-        self.stopped_itself = ""
+        self.stopped_itself, self.left_tolerance = "", False
         self._parts: list[Part] = []
         self._scaling = PathTimeScaling(robot.size)
         warm_up(robot.size)
@@ -132,6 +134,7 @@ class MotionExecutor:
             )
         start = self.start_posture(q)
         plan = motion if isinstance(motion, MotionPlan) else plan_motion(self.robot, motion, start, self.check)
+        self._refuse_double_torques(plan)
         moved = np.abs(plan.start - start)
         if not moved.max() <= LARGEST_SAG_RAD:
             joint = int(np.argmax(moved))
@@ -142,9 +145,19 @@ class MotionExecutor:
         if not self.active or np.abs(q - self._reference[0]).max() > LARGEST_SAG_RAD:
             self._reset(q, stamp_ns)
         self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
+        self.left_tolerance = False
         self._meter.clear()
         self._chosen = self.controller.law
         self._enter(stamp_ns)
+
+    def _refuse_double_torques(self, plan: MotionPlan) -> None:
+        """Raise SafetyError where a motion brings torques that the law gives as well."""
+        law = self.controller.law
+        if law.name != FeedforwardPdLaw.name and any(part.added is not None for part in plan.parts):
+            raise SafetyError(
+                f"'{plan.name}' has efforts, and the controller {law.name} gives the model's torques already: send it "
+                f"without efforts, or choose the controller {FeedforwardPdLaw.name}"
+            )
 
     def hold(self, q: FloatArray, stamp_ns: int) -> None:
         """Hold the arm where it is, q (n,) [rad], or allow hand guiding, depending on the law.
@@ -173,6 +186,7 @@ class MotionExecutor:
         if self.phase is not None and not law.follows_reference:
             self._parts = [Part(self.phase, HoldPath(self._reference[0].copy()))]
         self._added.follow(None)  # it was meant for the law before
+        self._parts = [replace(part, added=None) for part in self._parts]
         self.controller.switch_to(law)
         self._chosen = law
 
@@ -313,6 +327,7 @@ class MotionExecutor:
                 f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
                 f"{self.tolerance[joint]:.3f} rad are tolerated"
             )
+            self.left_tolerance = True
             self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
@@ -342,6 +357,7 @@ class MotionExecutor:
 
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
         """Give the motion up, brake the arm and hold it where it comes to rest."""
+        self.left_tolerance = False
         self._feedback_again()
         self._forget(q)  # what it thinks of velocities is as doubtful as what happened to the arm
         phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"

@@ -6,13 +6,15 @@ the topic `identification_progress` says how far it is. Exit code 0 only if the 
 """
 
 import contextlib
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from dynid.adaptive.files import AdaptiveFiles, AdaptiveResult
 from dynid.adaptive.session import AdaptiveRun
-from dynid.adaptive.settings import AdaptiveSettings
+from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 from dynid.errors import NodeError, SafetyError
 from dynid.identification.data.sources import load_recording
 from dynid.identification.pipeline import identify
@@ -20,14 +22,15 @@ from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import STATES_TIMEOUT_S, begin_recording, end_recording, states_arrive
 from dynid.nodes.commanded_arm import CommandedArm
-from dynid.nodes.common import declare
+from dynid.nodes.common import declare, refuse_unknown_parameters
 from dynid.nodes.supervisor import Supervisor, run_client
 from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.recording.topics import HARDWARE_SETTINGS
-from dynid.resources import make_folder
+from dynid.resources import make_folder, new_path
 from dynid.robot import Robot, load_robot
 
 LOGS = "logs"
+PLANNING_NICE = 10
 Progress = Callable[[str], None]
 
 
@@ -36,33 +39,43 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
 
     Raises:
         NodeError: a node refused, or does not answer.
-        SafetyError: no segment is safe, a motion was refused, or nothing says what stands around a real arm.
+        SafetyError: no segment is safe, the arm was stopped, or nobody described what stands around a real arm.
     """
     refuse_unknown_space(robot, reported_settings(call.latched_text(HARDWARE_SETTINGS), robot), files)
     make_folder(files.out)
     files.identification.report = stream.report
-    begin_recording(call, "", files.settings.profile, files.bag)
+    arm = CommandedArm(robot, call, stream)
     try:
-        arm = CommandedArm(robot, call, stream)
-        arm.to_start(files.identification.start().feed)
-        run = files.identification.run(arm, to_rest=True)
-    except BaseException:
-        with contextlib.suppress(NodeError):  # it may be what failed
-            call.trigger("executor/cancel")
+        begin_recording(call, "", files.settings.profile, files.bag)
+        try:
+            arm.to_start(files.identification.start().feed)
+            run = files.identification.run(arm, to_rest=True)
+        except BaseException:
+            _stop(call)
+            raise
+        end_recording(call)
+    except SafetyError as error:
+        raise SafetyError(f"{error}; what was recorded is in {files.bag}") from error
+    finally:
         with contextlib.suppress(NodeError):
-            call.trigger("recorder/stop")
-        raise
-    end_recording(call)
-    call.set_parameters("executor", {"series": ""})
+            arm.leave()
+    stream.report({"kind": "end", "motion_s": run.motion_s, "accepted": run.accepted, "text": run.end})
     return run
 
 
+def _stop(call: Supervisor) -> None:
+    """Brake, and close the bag, as far as the nodes still answer."""
+    for service in ("executor/cancel", "recorder/stop"):
+        with contextlib.suppress(NodeError):
+            call.trigger(service)
+
+
 def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: AdaptiveFiles) -> None:
-    """Raise SafetyError for a real arm about whose surroundings nothing is known: segments go anywhere."""
-    if files.identification.planner.box is None and not settings.simulated:
+    """Raise SafetyError for a real arm whose surroundings nobody described: segments go anywhere."""
+    if files.scene is None and not settings.simulated:
         raise SafetyError(
-            f"{robot.name} is a real arm and has no scene.yaml: describe the free space around it in a file and name "
-            "it with --scene (parameter scene)"
+            f"{robot.name} is a real arm, and segments go anywhere in the free space: describe that around it in a "
+            "file and name it with --scene (parameter scene)"
         )
 
 
@@ -82,15 +95,14 @@ def written(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Prog
 
 def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, progress: Progress) -> AdaptiveResult:
     """Start the chain, identify its arm while it moves, and end the chain; errors as of the parts."""
-    make_folder(files.out)
-    with Chain(robot, options, files.out / LOGS) as chain:
+    with Chain(robot, options, new_path(files.out / LOGS)) as chain:
         chain.bring_up()
         call = chain.supervisor
         with ArmStream(robot) as stream:
+            _give_way()
             run = move_and_record(robot, call, stream, files)
         progress("switching torque off")
-        call.set_enabled("hardware", False)
-        call.trigger("executor/release")
+        _release(call)
     return written(robot, files, run, progress)
 
 
@@ -103,31 +115,46 @@ def identify_adaptively(call: Supervisor) -> str:
     robot = load_robot(declare(call.node, "robot", "crane_x7", "robot name or folder", fixed=True))
     output = Path(declare(call.node, "output", "", "new folder of bag and result", fixed=True)).absolute()
     scene = declare(call.node, "scene", "", "free space as YAML; '' is scene.yaml of the robot", fixed=True)
-    longest_s = declare(call.node, "longest_s", 30.0, "motion at most [s]", fixed=True)
+    longest_s = declare(call.node, "longest_s", 0.0, "motion at most [s]; 0 is the usual time", fixed=True)
     after = declare(call.node, "after", "", "model.yaml of the arm before a change; '' starts anew", fixed=True)
-    mount = reported_settings(call.latched_text(HARDWARE_SETTINGS), robot).mount
+    refuse_unknown_parameters(call.node)
     log = call.node.get_logger().info
     files = AdaptiveFiles(
         robot,
         output,
         scene=Path(scene) if scene else None,
-        settings=AdaptiveSettings(longest_s=longest_s),
+        settings=AdaptiveSettings(longest_s=longest_motion(longest_s or None, after=bool(after))),
         after=Path(after) if after else None,
-        mount=mount,
+        mount=reported_settings(call.latched_text(HARDWARE_SETTINGS), robot).mount,
         progress=log,
     )
     call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
     with ArmStream(robot) as stream:
-        call.set_enabled("hardware", True)
+        _give_way()
         try:
+            call.set_enabled("hardware", True)
             run = move_and_record(robot, call, stream, files)
-        finally:
-            call.set_enabled("hardware", False)
-            call.trigger("executor/release")
+        except BaseException:
+            with contextlib.suppress(NodeError):  # it may be what failed
+                _release(call)
+            raise
+        _release(call)
     result = written(robot, files, run, log)
     if not result.run.accepted:
         raise NodeError(f"{result.run.end}: see {result.report}")
     return f"{result.run.end}; {result.report}"
+
+
+def _release(call: Supervisor) -> None:
+    """Switch torque off, which lowers the arm, and stop commanding it."""
+    call.set_enabled("hardware", False)
+    call.trigger("executor/release")
+
+
+def _give_way() -> None:
+    """From now on this thread, which plans and identifies, has its turn after the control cycle's processes."""
+    if hasattr(os, "setpriority"):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)
 
 
 def main() -> None:

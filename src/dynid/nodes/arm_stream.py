@@ -1,7 +1,6 @@
 """A node in a thread of its own that receives what an arm does, while the main thread plans and computes."""
 
 import json
-import os
 import sys
 import threading
 from functools import partial
@@ -19,10 +18,11 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from dynid.errors import DataError
+from dynid.errors import DataError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.nodes.common import LATCHED, STREAM, WAKE_S, set_middleware_defaults
+from dynid.nodes.arm_interlocks import TorqueWatch
+from dynid.nodes.common import LATCHED, STREAM, WAKE_S, in_words, set_middleware_defaults
 from dynid.recording.growing import KEPT, GrowingRecording
 from dynid.recording.messages import STRING
 from dynid.recording.series import joint_series
@@ -30,7 +30,6 @@ from dynid.recording.topics import APPLIED_COMMANDS, JOINT_STATES
 from dynid.robot import FloatArray, Robot
 
 LOAD_EVERY_S = 0.05
-PLANNING_NICE = 10  # of the thread that computes: the processes of the control cycle go first
 
 
 class ArmStream:
@@ -39,7 +38,7 @@ class ArmStream:
     Use it as a context manager.
 
     Attributes:
-        recording: all that arrived since `clear`.
+        recording: all that arrived so far.
         load: what is used up of what makes servos switch themselves off, (n,).
         most_load: at which the motion is cancelled, (n,); None is never.
         overloaded: whether that has happened since `most_load` was set.
@@ -62,16 +61,16 @@ class ArmStream:
             self._node.create_subscription(message, name, partial(self._keep, name), profile, raw=True)
         self._node.create_subscription(String, "motion_status", self._on_status, LATCHED)
         self._node.create_timer(LOAD_EVERY_S, self._follow_load)
-        self._loaded = 0  # applied commands that count in the load
-        self._stopped = threading.Event()
+        self._loaded, self._loaded_until_ns = 0, 0  # applied commands that count in the load
+        self._failure = ""
+        TorqueWatch(self._node, lambda: self._fail("torque was switched off"))
+        self._stopped, self._interval_s = threading.Event(), sys.getswitchinterval()
         self._thread = threading.Thread(target=self._spin, name="arm stream", daemon=True)
 
     most_load: FloatArray | None
 
     def __enter__(self) -> "ArmStream":
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)
         self._thread.start()
         return self
 
@@ -80,6 +79,7 @@ class ArmStream:
     ) -> None:
         self._stopped.set()
         self._thread.join()
+        sys.setswitchinterval(self._interval_s)
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
 
@@ -104,15 +104,27 @@ class ArmStream:
         self._progress.publish(String(data=json.dumps(progress)))
 
     def status(self, identifier: str) -> dict[str, Any]:
-        """What the executor last said of a motion; empty before it does."""
+        """What the executor last said of a motion; empty before it does.
+
+        Raises:
+            SafetyError: the arm is no longer to be moved.
+        """
+        self.refuse_failure()
         return self._statuses.get(identifier, {})
+
+    def refuse_failure(self) -> None:
+        """Raise SafetyError where torque was switched off, or the arm is no longer watched."""
+        if self._failure:
+            raise SafetyError(self._failure)
 
     def newest(self) -> tuple[int, FloatArray]:
         """Stamp [ns] and joint positions (n,) [rad] of the last state.
 
         Raises:
             DataError: there is none.
+            SafetyError: the arm is no longer to be moved.
         """
+        self.refuse_failure()
         count = self.recording.count(JOINT_STATES)
         series = joint_series(self.recording.since(JOINT_STATES, max(0, count - 1)), self.robot.joint_names)
         return int(series.stamp_ns[-1]), np.array(series.field("position")[-1])
@@ -120,25 +132,34 @@ class ArmStream:
     # -- in the thread ---------------------------------------------------------------------------------------------
 
     def _spin(self) -> None:
-        if hasattr(os, "setpriority"):  # it has inherited the planner's
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)
         executor = EventsExecutor(context=self._context)
         executor.add_node(self._node)
         try:
             while not self._stopped.is_set():
-                executor.spin_once(timeout_sec=WAKE_S)
+                try:
+                    executor.spin_once(timeout_sec=WAKE_S)
+                except ExternalShutdownException:
+                    raise
+                except Exception as error:  # nobody would watch over the motion any more
+                    self._fail(f"receiving what the arm does failed: {in_words(error)}")
         except ExternalShutdownException:
             pass
         finally:
             executor.remove_node(self._node)
             executor.shutdown()
 
+    def _fail(self, reason: str) -> None:
+        """Stop the motion; whoever moves the arm is told at the next call."""
+        self._failure = self._failure or reason
+        self._cancel.call_async(Trigger.Request())
+
     def _keep(self, topic: str, raw: bytes) -> None:
         self.recording.append(topic, raw)
 
     def _on_status(self, message: String) -> None:
         status = json.loads(message.data)
-        self._statuses[str(status.get("id"))] = status
+        if isinstance(status, dict):
+            self._statuses[str(status.get("id"))] = status
 
     def _follow_load(self) -> None:
         if self._overload is None or self.recording.count(APPLIED_COMMANDS) == self._loaded:
@@ -147,10 +168,16 @@ class ArmStream:
         self._loaded += len(content.messages)
         try:
             series = joint_series(content, self.robot.joint_names)
+            current = series.field("effort") / self.robot.torque_constants
         except DataError:
             return  # of something else on the same topic
-        current = series.field("effort") / self.robot.torque_constants
-        self.load = self._overload.along(self.load, current, self.robot.file.bus.cycle_s)[-1]
-        if self.most_load is not None and (self.load > self.most_load).any():
+        until_ns = int(series.stamp_ns[-1])
+        # by the stamps: the driver's cycle may be longer than the robot's file says, and cycles may be lost
+        passed_s = 1e-9 * (until_ns - (self._loaded_until_ns or int(series.stamp_ns[0])))
+        self._loaded_until_ns = until_ns
+        step_s = max(passed_s, 0.0) / len(current)
+        self.load = self._overload.along(self.load, current, step_s)[-1]
+        most_load = self.most_load
+        if most_load is not None and (self.load > most_load).any():
             self.most_load, self.overloaded = None, True
             self._cancel.call_async(Trigger.Request())

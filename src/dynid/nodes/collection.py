@@ -9,7 +9,6 @@ unfinished then is kept under another name.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import Report
 from dynid.nodes.supervisor import Supervisor, number
 from dynid.recording.completeness import completeness
-from dynid.resources import write_whole
+from dynid.resources import new_path, write_whole
 from dynid.robot import Robot
 
 SETTINGS = "collection.json"
@@ -102,7 +101,7 @@ class Collection:
     def put_aside(self, name: str) -> Path | None:
         """Rename what an interrupted run left of a bag; returns where it is now."""
         left = self.bag(name)
-        return left.rename(_new(left.with_name(f"{name}.unfinished"))) if left.exists() else None
+        return left.rename(new_path(left.with_name(f"{name}.unfinished"))) if left.exists() else None
 
     def finish(self, name: str, duration_s: float) -> None:
         """Note that a trajectory is done, and what its bag holds."""
@@ -158,7 +157,7 @@ def run_collection(
     names = collection.remaining
     if not names:
         return collection
-    with make(robot, options.chain, _new(options.folder / "logs" / "run")) as chain:
+    with make(robot, options.chain, new_path(options.folder / "logs" / "run")) as chain:
         chain.bring_up()
         for place, name in enumerate(names):
             if (kept := collection.put_aside(name)) is not None:
@@ -172,9 +171,3 @@ def run_collection(
         chain.supervisor.set_enabled("hardware", False)
         chain.supervisor.trigger("executor/release")
     return collection
-
-
-def _new(path: Path) -> Path:
-    """The path with the first number appended that is not taken."""
-    numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
-    return next(one for one in numbered if not one.exists())

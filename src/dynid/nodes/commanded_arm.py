@@ -1,6 +1,7 @@
 """An arm behind hardware node and executor that carries out one planned segment after the other."""
 
 import math
+import secrets
 from itertools import count
 
 import numpy as np
@@ -8,8 +9,10 @@ from builtin_interfaces.msg import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.adaptive.feed import Feed
+from dynid.adaptive.session import RefusedError
 from dynid.adaptive.way_back import way_back
 from dynid.control.controller import load_controller
+from dynid.control.motion import MAX_TRACKING_ERROR_RAD
 from dynid.control.motion_check import Torques
 from dynid.control.selection import CONTROLLERS
 from dynid.errors import NodeError, SafetyError
@@ -24,7 +27,8 @@ from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 POINT_S = 0.02  # between the points of a motion that is sent
-SERIES = "adaptive"
+SERIES = "adaptive"  # and a token of the run: executor and topics may still hold those of another run
+OWN_PARAMETERS = ("controller", "series", "path_tolerance_rad")  # of the executor
 HELD_S = 1.0  # as of the simulated arm in lock-step
 START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # waits
 LONGEST, MARGIN_S = 10.0, 60.0  # times a motion's duration, and beside it: a simulated arm waits for a busy host
@@ -44,11 +48,23 @@ class CommandedArm:
         self.robot, self._call, self._stream = robot, call, stream
         settings = load_controller(robot)
         self._inertia, self._damping = np.array(settings.inertia_kg_m2), np.array(settings.damping_nm_s_rad)
-        self._number, self._identifier = count(1), ""
+        self._number, self._identifier, self._token = count(1), "", secrets.token_hex(3)
+        self.series = f"{SERIES} {self._token}"
         self._begun: tuple[PolynomialTrajectory, Feed] | None = None
         self.moved_s = self.along_s = 0.0
         call.wait(lambda: stream.connected, STATES_S, "the discovery of executor and hardware node")
         self.at = stream.newest()[1]
+        controller, series, tolerance = call.get_parameters("executor", OWN_PARAMETERS)
+        values = (controller.string_value, series.string_value, list(tolerance.double_array_value))
+        self._before = dict(zip(OWN_PARAMETERS, values, strict=True))
+
+    def leave(self) -> None:
+        """Give the executor back the parameters that it had.
+
+        Raises:
+            NodeError: it does not take them.
+        """
+        self._call.set_parameters("executor", self._before)
 
     @property
     def load(self) -> FloatArray:
@@ -56,10 +72,10 @@ class CommandedArm:
         return self._stream.load
 
     def to_start(self, feed: Feed) -> None:
-        """To the rest posture; what is recorded from then on is one series."""
+        """To the rest posture, on a way that the scene does not bound; what is recorded from then on is one series."""
         self._call.set_parameters("executor", {"controller": CONTROLLERS[0], "series": ""})
         self.go(self._way_to(self.robot.rest_posture), feed)
-        self._call.set_parameters("executor", {"series": SERIES})
+        self._call.set_parameters("executor", {"series": self.series})
 
     def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         """Begin a segment, and return as soon as the executor has taken it; errors as of `_send`."""
@@ -69,15 +85,19 @@ class CommandedArm:
         self._begun = motion, feed
 
     def finish(self) -> FloatArray:
-        """Wait until the arm stands; the largest tracking errors of the segment, (n,) [rad]."""
+        """Wait until the arm stands; the largest tracking errors of the segment, (n,) [rad].
+
+        Raises:
+            SafetyError: somebody else stopped it, or it does not stand on its path.
+        """
         assert self._begun is not None
         motion, feed = self._begun
         done = self._wait_for_end(motion.duration)
         self._stream.most_load = None
+        stopped_s = motion.duration if done else self._stopped_at()
         span = self._span_ns()
         errors = np.zeros(self.robot.size) if span is None else self._errors(motion, span)
-        # without a span it was stopped on the way to its start
-        self.along_s = motion.duration if done else 0.0 if span is None else self._stopped_at()
+        self.along_s = 0.0 if span is None else stopped_s  # without one it was stopped on the way to its start
         self.moved_s += self.along_s
         self.at = motion.end
         if not done:
@@ -90,26 +110,30 @@ class CommandedArm:
         self.go(way, feed)
         self.moved_s += way.duration
 
-    def go(self, motion: PolynomialTrajectory, feed: Feed) -> None:
-        """Follow a motion without a tube.
+    def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
+        """Follow a motion that identification does not need; None is no tube.
 
         Raises:
             SafetyError: it was stopped.
         """
-        limits = np.full(self.robot.size, np.pi)
+        limits = np.full(self.robot.size, MAX_TRACKING_ERROR_RAD) if tube is None else tube
         self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
         self._send(motion, feed.moving)
         if not self._wait_for_end(motion.duration):
-            reason = self._stream.status(self._identifier).get("reason") or "it was cancelled"
-            raise SafetyError(f"the motion '{motion.name}' was stopped: {reason}")
+            raise self._stopped(motion.name)
         self.at = motion.end
         self.hold(feed)
 
     def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
-        """Stand where the arm is for a time of its own clock [s]."""
+        """Stand where the arm is for a time of its own clock [s].
+
+        Raises:
+            SafetyError: somebody stopped it.
+        """
         self.at = self._stream.newest()[1]
         self._send(rest_to_rest("hold", self.robot.joint_names, self.at, self.at), feed.holding)
-        self._wait_for_end(0.0)
+        if not self._wait_for_end(0.0):
+            raise self._stopped("hold")
         until_ns = self._stream.newest()[0] + round(duration_s * 1e9)
         self._call.wait(
             lambda: self._stream.newest()[0] >= until_ns, LONGEST * duration_s + MARGIN_S, "states of the held arm"
@@ -128,10 +152,11 @@ class CommandedArm:
         """Have the executor begin a motion.
 
         Raises:
-            SafetyError: it refuses.
+            RefusedError: it refuses.
+            SafetyError: the arm is no longer to be moved.
             NodeError: it does not answer.
         """
-        self._identifier = f"{motion.name} ({next(self._number)})"
+        self._identifier = f"{motion.name} ({self._token}-{next(self._number)})"
         self._stream.publish(self._message(motion, torques))
 
         def answered() -> bool:
@@ -140,7 +165,7 @@ class CommandedArm:
         self._call.wait(answered, START_S, f"the executor's answer to the motion '{motion.name}'")
         status = self._stream.status(self._identifier)
         if status["state"] == "refused":
-            raise SafetyError(f"the executor refuses the motion '{motion.name}': {status['reason']}")
+            raise RefusedError(f"the executor refuses the motion '{motion.name}': {status['reason']}")
 
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
         """The motion with what the law's own feedforward lacks as efforts."""
@@ -173,20 +198,33 @@ class CommandedArm:
         self._call.wait(lambda: state() in ("done", "cancelled"), LONGEST * duration + MARGIN_S, "the end of a motion")
         return state() == "done"
 
+    def _stopped(self, name: str) -> SafetyError:
+        """Why a motion was stopped that nobody here has stopped."""
+        reason = self._stream.status(self._identifier).get("reason") or "it was cancelled"
+        return SafetyError(f"the motion '{name}' was stopped: {reason}")
+
     def _stopped_at(self) -> float:
-        """How far along its path a motion came that was stopped [s], once the arm stands."""
-        seen: list[str] = []
+        """How far along its path a motion came that was stopped from here [s], once the arm stands.
+
+        Raises:
+            SafetyError: it was stopped for another reason, or left its path.
+        """
+
+        def refuse_others() -> None:
+            status = self._stream.status(self._identifier)
+            if not status.get("left_tolerance") and not self._stream.overloaded:
+                raise self._stopped(self._identifier)
 
         def standing() -> bool:
-            elapsed, phase = (self._call.reported("executor", key) for key in ("elapsed_s", "phase"))
-            fresh = self._call.reports.pop("executor", None) is not None
-            if fresh and phase == "cancelled":
-                seen.append(elapsed)
-            return len(seen) > 1 and seen[-1] == seen[-2]
+            refuse_others()
+            phase, moving = (self._call.reported("executor", key) for key in ("phase", "moving"))
+            return phase == "cancelled" and moving == "false"
 
         self._call.reports.pop("executor", None)
         self._call.wait(standing, STANDING_S, "the standstill of the arm")
-        return number(seen[-1])
+        elapsed = number(self._call.reported("executor", "elapsed_s"))
+        refuse_others()
+        return elapsed
 
     # -- what was recorded -------------------------------------------------------------------------------------------
 

@@ -376,6 +376,7 @@ class ExecutorNode(Node):
             "malformed_states": str(self._malformed),
             "phase": phase,
             "elapsed_s": f"{motion.elapsed(self._stamp_ns):.3f}" if motion.phase else "",
+            "moving": str(motion.moving).lower(),
             "progress": f"{motion.progress(self._stamp_ns):.3f}",
             "controller": motion.controller.law.name,
         }

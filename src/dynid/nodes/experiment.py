@@ -55,8 +55,8 @@ class ExperimentReport:
             self._publish()
 
     def update(self, reason: str = "") -> None:
-        """Publish if there is a new phase since the last time; `reason` says why a motion was given up."""
-        if len(self._motion.phases) != self._published:
+        """Publish if there is a new phase since the last time, or a reason why a motion was given up."""
+        if reason or len(self._motion.phases) != self._published:
             self._publish(reason)
 
     def _publish(self, reason: str = "") -> None:
@@ -71,6 +71,7 @@ class ExperimentReport:
             "trajectory": self._settings.trajectory,
             "state": self._settings.state,
             "reason": reason or self._motion.stopped_itself,
+            "left_tolerance": self._motion.left_tolerance,
             "tracking": self._motion.tracking.summary(self._motion.robot.joint_names),
         }
         self._statuses.publish(String(data=json.dumps(status)))

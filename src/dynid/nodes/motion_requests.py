@@ -24,7 +24,7 @@ from dynid.trajectory.files import MOST_POINTS, is_file_name, load_trajectory_fi
 from dynid.trajectory.motion import Motion
 
 FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
-MOST_BYTES = 400 * MOST_POINTS  # of a serialized message: position, speed and acceleration of sixteen joints
+MOST_BYTES = 560 * MOST_POINTS  # of a serialized message: position, speed, acceleration, effort of sixteen joints
 LONGEST_NAME = 200
 Outcome = Callable[[MotionPlan | DynidError], None]
 

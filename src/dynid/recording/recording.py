@@ -116,6 +116,8 @@ class Recording:
             DataError: no experiment was recorded, or its trajectory never started.
         """
         chosen = experiment or self.experiment
+        if experiment is None and chosen is not None and chosen.series:
+            return self._series_span(chosen.series)
         if chosen is None:
             raise DataError(f"{self.source} holds no topic '{EXPERIMENT}', so the time of the trajectory is unknown")
         span = chosen.trajectory_span_ns()
@@ -123,11 +125,15 @@ class Recording:
             raise DataError(
                 f"{self.source}: the trajectory '{chosen.trajectory}' never started (state: {chosen.state})"
             )
-        begin = span[0]
-        if experiment is None and chosen.series:
-            spans = [one.trajectory_span_ns() for one in self.experiments if one.series == chosen.series]
-            begin = min(one[0] for one in spans if one is not None)
-        return self.seconds(begin), self.seconds(span[1])
+        return self.seconds(span[0]), self.seconds(span[1])
+
+    def _series_span(self, series: str) -> tuple[float, float]:
+        """Start of the first and end of the last trajectory of a series that began [s]; DataError where none did."""
+        spans = [one.trajectory_span_ns() for one in self.experiments if one.series == series]
+        began = [one for one in spans if one is not None]
+        if not began:
+            raise DataError(f"{self.source}: no trajectory of the series '{series}' ever started")
+        return self.seconds(began[0][0]), self.seconds(began[-1][1])
 
     def window(self, start: float, end: float) -> "Recording":
         """The part with start <= time <= end [s]. The time axis is kept, it does not start at 0 again.
