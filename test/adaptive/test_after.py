@@ -63,7 +63,7 @@ def test_what_an_arm_holds_is_named_and_nothing_where_it_holds_nothing(
 
 def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), "--longest", "10")
-    assert code == 2 and "without --after" in " ".join(text.split()) and not (tmp_path / "run").exists()
+    assert code == 2 and "without a model before" in " ".join(text.split()) and not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("wrong", "words"), [("rejected", "was not accepted"), ("certain", "no standard deviations")])

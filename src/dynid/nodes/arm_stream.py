@@ -149,7 +149,7 @@ class ArmStream:
             executor.shutdown()
 
     def _fail(self, reason: str) -> None:
-        """Stop the motion; whoever moves the arm is told at the next call."""
+        """Stop the motion; whoever moves the arm gets the reason at the next call."""
         self._failure = self._failure or reason
         self._cancel.call_async(Trigger.Request())
 
