@@ -63,7 +63,7 @@ class ArmStream:
         self._node.create_timer(LOAD_EVERY_S, self._follow_load)
         self._loaded, self._loaded_until_ns = 0, 0  # applied commands that count in the load
         self._failure = ""
-        TorqueWatch(self._node, lambda: self._fail("torque was switched off"))
+        TorqueWatch(self._node, lambda: self.fail("torque was switched off"))
         self._stopped, self._interval_s = threading.Event(), sys.getswitchinterval()
         self._thread = threading.Thread(target=self._spin, name="arm stream", daemon=True)
 
@@ -96,7 +96,8 @@ class ArmStream:
         )
 
     def publish(self, message: JointTrajectory) -> None:
-        """Ask the executor for a motion."""
+        """Ask the executor for a motion; SafetyError where the arm is no longer to be moved."""
+        self.refuse_failure()
         self._motions.publish(message)
 
     def report(self, progress: dict[str, Any]) -> None:
@@ -112,8 +113,13 @@ class ArmStream:
         self.refuse_failure()
         return self._statuses.get(identifier, {})
 
+    def fail(self, reason: str) -> None:
+        """Stop the motion for good: whoever moves the arm gets the reason at every later call."""
+        self._failure = self._failure or reason
+        self._cancel.call_async(Trigger.Request())
+
     def refuse_failure(self) -> None:
-        """Raise SafetyError where torque was switched off, or the arm is no longer watched."""
+        """Raise SafetyError where torque was switched off, somebody stopped the arm, or it is no longer watched."""
         if self._failure:
             raise SafetyError(self._failure)
 
@@ -141,17 +147,12 @@ class ArmStream:
                 except ExternalShutdownException:
                     raise
                 except Exception as error:  # nobody would watch over the motion any more
-                    self._fail(f"receiving what the arm does failed: {in_words(error)}")
+                    self.fail(f"receiving what the arm does failed: {in_words(error)}")
         except ExternalShutdownException:
             pass
         finally:
             executor.remove_node(self._node)
             executor.shutdown()
-
-    def _fail(self, reason: str) -> None:
-        """Stop the motion; whoever moves the arm gets the reason at the next call."""
-        self._failure = self._failure or reason
-        self._cancel.call_async(Trigger.Request())
 
     def _keep(self, topic: str, raw: bytes) -> None:
         self.recording.append(topic, raw)

@@ -79,7 +79,7 @@ class CommandedArm:
 
     def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         """Begin a segment, and return as soon as the executor has taken it; errors as of `_send`."""
-        self._call.set_parameters("executor", {"path_tolerance_rad": tube.tolist()})
+        self._tolerate(tube)
         self._send(motion, feed.moving)
         self._stream.overloaded, self._stream.most_load = False, most_load
         self._begun = motion, feed
@@ -116,8 +116,7 @@ class CommandedArm:
         Raises:
             SafetyError: it was stopped.
         """
-        limits = np.full(self.robot.size, MAX_TRACKING_ERROR_RAD) if tube is None else tube
-        self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
+        self._tolerate(tube)
         self._send(motion, feed.moving)
         if not self._wait_for_end(motion.duration):
             raise self._stopped(motion.name)
@@ -131,6 +130,7 @@ class CommandedArm:
             SafetyError: somebody stopped it.
         """
         self.at = self._stream.newest()[1]
+        self._tolerate(None)  # a held arm may sag
         self._send(rest_to_rest("hold", self.robot.joint_names, self.at, self.at), feed.holding)
         if not self._wait_for_end(0.0):
             raise self._stopped("hold")
@@ -144,6 +144,11 @@ class CommandedArm:
         return source_of_recording(self._stream.recording.recording(name, self.robot), self.robot)
 
     # -- motions -----------------------------------------------------------------------------------------------------
+
+    def _tolerate(self, tube: FloatArray | None) -> None:
+        """How far joints may be off their reference from now on, (n,) [rad]; None is as far as the executor allows."""
+        limits = np.full(self.robot.size, MAX_TRACKING_ERROR_RAD) if tube is None else tube
+        self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
 
     def _way_to(self, posture: FloatArray) -> PolynomialTrajectory:
         return rest_to_rest("start", self.robot.joint_names, self.at, posture)
@@ -199,9 +204,11 @@ class CommandedArm:
         return state() == "done"
 
     def _stopped(self, name: str) -> SafetyError:
-        """Why a motion was stopped that nobody here has stopped."""
+        """Why a motion was stopped that nobody here has stopped; the arm is not moved any more."""
         reason = self._stream.status(self._identifier).get("reason") or "it was cancelled"
-        return SafetyError(f"the motion '{name}' was stopped: {reason}")
+        error = SafetyError(f"the motion '{name}' was stopped: {reason}")
+        self._stream.fail(str(error))  # for good: what plans takes other refusals for a segment that is not safe
+        return error
 
     def _stopped_at(self) -> float:
         """How far along its path a motion came that was stopped from here [s], once the arm stands.
