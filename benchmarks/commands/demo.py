@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.adaptive import chosen_settings, run_and_show
+from dynid.commands.adaptive import chosen_settings, exit_code, run_and_show
 from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import ConfigurationError
 
@@ -66,7 +66,7 @@ def demo(
             )
         loaded = opt.load_arm(robot, mount, None, friction)
         result = run_and_show(loaded, output, None, chosen_settings(None, None), seed, mount, friction, as_json)
-        raise typer.Exit(0 if result.run.accepted else 1)
+        raise typer.Exit(exit_code(result))
     loaded = opt.load_arm(robot, mount, without, friction)
     with opt.needs_ros("the demo"):
         from benchmarks.chain.demo import DemoOptions, run_demo, usual_motions

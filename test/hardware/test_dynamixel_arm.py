@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plain_bus import IndependentAxesPlant, running_bus
 
-from dynid.errors import BusError, SafetyError
+from dynid.errors import BusError, BusTimeoutError, SafetyError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import Clock
@@ -70,6 +70,24 @@ def test_a_servo_that_does_not_take_the_safe_mode_is_named(robot: Robot, bus: Em
     with pytest.raises(BusError, match=f"torque is off, but {first}, .* did not confirm position mode"):
         arm.close()
     assert not arm.bus.is_open
+
+
+def test_a_servo_that_confirms_late_is_asked_again(robot: Robot, bus: EmulatedServoBus) -> None:
+    arm = DynamixelArm(robot, bus.port)
+    arm.open()
+    write, lost = arm.bus.write, [robot.servo_ids[6], robot.servo_ids[7], robot.servo_ids[7]]
+
+    def late(servo_id: int, register: table.Register, value: int) -> None:
+        write(servo_id, register, value)
+        if register is table.OPERATING_MODE and servo_id in lost:  # before the goal current that the mode has set
+            lost.remove(servo_id)
+            raise BusTimeoutError(f"servo {servo_id}: write {value} {register.name} failed 3 times: no answer")
+
+    arm.bus.write = late  # type: ignore[method-assign]
+    arm.close()
+    assert not lost
+    for servo in bus.chain.servos.values():
+        assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.get(table.GOAL_CURRENT) == 0
 
 
 def test_a_silent_servo_leaves_no_other_in_current_mode(robot: Robot, bus: EmulatedServoBus) -> None:

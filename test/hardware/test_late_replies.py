@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.faults.servo_lockstep import SimulatedClock
 
+from dynid.errors import BusTimeoutError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import Instruction, build_fast_reply, build_status
 from dynid.hardware.bus.servo_bus import ServoBus
@@ -233,3 +234,26 @@ def test_a_callback_that_fails_does_not_close_the_port(cycle: StateCycle, line: 
     with pytest.raises(FileNotFoundError, match="no such bag"):
         cycle.read(fail)
     assert cycle.bus.is_open and cycle.read().complete
+
+
+@pytest.mark.parametrize(("comes_s", "taken"), [(0.001, True), (1.0, False)])
+def test_a_reply_that_came_while_the_host_stood_still_is_read(
+    clock: SimulatedClock, line: Line, comes_s: float, taken: bool
+) -> None:
+    """Setting up a servo: the host sends, and runs again only when the time for the reply is over."""
+    bus = ServoBus("simulated", 3_000_000, IDS, clock=clock, opener=lambda *_: line)  # type: ignore[arg-type, return-value]
+    bus.open()
+    send, stalls_ns = line.send, int(0.05e9)
+
+    def stalled(frame: bytes) -> None:
+        send(frame)
+        clock.now_ns += stalls_ns
+
+    line.send = stalled  # type: ignore[method-assign]
+    line.answer = lambda frame: (comes_s, build_status(frame[4], 0, b""))
+    if taken:
+        bus.write(IDS[0], table.GOAL_CURRENT, 0)
+        assert bus.retries == 0
+    else:
+        with pytest.raises(BusTimeoutError, match="no answer"):
+            bus.write(IDS[0], table.GOAL_CURRENT, 0)

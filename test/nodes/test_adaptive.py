@@ -13,7 +13,9 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 from std_msgs.msg import String
 from typer.testing import CliRunner
 
+from dynid.adaptive.feed import Feed
 from dynid.adaptive.files import AdaptiveFiles
+from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.cli import app
 from dynid.control.safe_box import SafeBox, scene_of
@@ -29,7 +31,6 @@ from dynid.recording.topics import HARDWARE_SETTINGS
 from dynid.robot import load_robot
 from dynid.trajectory.polynomial import rest_to_rest
 
-ROOT = Path(__file__).parents[2]
 ROBOT = load_robot("crane_x7")
 REST = np.array(ROBOT.rest_posture)
 QUICK = AdaptiveSettings(iterations=12, candidates=2, longest_s=6.0, first_look_s=6.0)
@@ -54,6 +55,11 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
 def stream(chain: Chain) -> Iterator[ArmStream]:
     with ArmStream(ROBOT) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def feed() -> Feed:
+    return AdaptiveIdentification(ROBOT).start().feed
 
 
 def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording(
@@ -125,10 +131,9 @@ def test_what_does_not_go_together_is_refused(words: tuple[str, ...], refusal: s
 
 
 def test_what_leaves_its_tube_or_overloads_a_servo_stops_and_what_the_executor_refuses_is_said(
-    chain: Chain, stream: ArmStream
+    chain: Chain, stream: ArmStream, feed: Feed
 ) -> None:
     arm = CommandedArm(ROBOT, chain.supervisor, stream)
-    feed = AdaptiveFiles(ROBOT, Path("/nowhere/to/be/made"), settings=QUICK).identification.start().feed
     arm.to_start(feed)
     np.testing.assert_allclose(arm.at, REST, atol=CLOSE_RAD)
     wide, never = np.full(ROBOT.size, 0.3), np.full(ROBOT.size, np.inf)
@@ -169,11 +174,10 @@ def is_over(stream: ArmStream) -> bool:
     return False
 
 
-def test_what_others_stop_or_switch_off_is_not_moved_again(chain: Chain) -> None:
+def test_what_others_stop_or_switch_off_is_not_moved_again(chain: Chain, feed: Feed) -> None:
     for ends in ("tube", "torque"):
         with ArmStream(ROBOT) as stream:
             arm = CommandedArm(ROBOT, chain.supervisor, stream)
-            feed = AdaptiveFiles(ROBOT, Path("/nowhere/to/be/made"), settings=QUICK).identification.start().feed
             arm.to_start(feed)
             away = rest_to_rest("away", ROBOT.joint_names, arm.at, arm.at + 0.5 * np.eye(ROBOT.size)[6], 3.0)
             if ends == "tube":

@@ -33,11 +33,13 @@ class AdaptiveResult:
 
     Attributes:
         run: the run.
+        bag: path of the bag.
         report: path of the report.
         changes: since the model before, beyond chance; None where there was none.
     """
 
     run: AdaptiveRun
+    bag: Path
     report: Path
     changes: tuple[Change, ...] | None
 
@@ -122,7 +124,7 @@ class AdaptiveFiles:
             raise DataError(f"{run.motion_s:.0f} s of motion came to no model: {run.looks[-1].reason}")
         self._progress("writing the result")
         report = write_result(replace(identification, motion_history=run.as_dict()), self.out / MODEL)
-        return AdaptiveResult(run, report, changes)
+        return AdaptiveResult(run, self.bag, report, changes)
 
     def _changes(self, before: BaseParameters, identification: Identification | None) -> tuple[Change, ...]:
         if identification is None:

@@ -78,7 +78,7 @@ def show(result: "AdaptiveResult", as_json: bool) -> None:
     if result.changes is not None:
         say(*said(result.changes), markup=False)
     say(*(f"  {one}" for one in result.run.sentences), markup=False)
-    say(f"  {result.report.parent.parent / 'adaptive'}", f"  {result.report}", markup=False)
+    say(f"  {result.bag}", f"  {result.report}", markup=False)
 
 
 def run_and_show(

@@ -228,14 +228,20 @@ class DynamixelArm:
 
     def _leave_position_mode(self) -> list[str]:
         """Have all servos in position mode with goal current 0; the joints whose servo did not confirm."""
-        left = []
-        for servo_id, name in zip(self.robot.servo_ids, self.robot.joint_names, strict=True):
-            try:
-                self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
-                self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # which the mode's change has set to the limit
-            except BusError:
-                left.append(name)
-        return left
+        names = dict(zip(self.robot.servo_ids, self.robot.joint_names, strict=True))
+        left = list(names)
+        for _ in range(CONFIRM_ATTEMPTS):
+            left = [servo_id for servo_id in left if not self._took_position_mode(servo_id)]
+        return [names[servo_id] for servo_id in left]
+
+    def _took_position_mode(self, servo_id: int) -> bool:
+        """Whether a servo confirmed position mode with goal current 0."""
+        try:
+            self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
+            self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # which the mode's change has set to the limit
+        except BusError:
+            return False
+        return True
 
     def __enter__(self) -> "DynamixelArm":
         self.open()

@@ -200,7 +200,7 @@ class ServoBus:
         """(a servo's answer to one instruction, whether a damaged one came instead); `size` bytes are asked for."""
         before = self.parser.crc_errors + self.parser.malformed
         with self.line() as port:
-            for arrived in self.ask(port, frame, STATUS_OVERHEAD + size, margin_s=REPLY_LATENCY_MS * 1e-3):
+            for arrived in self._ask_to_the_end(port, frame, STATUS_OVERHEAD + size, REPLY_LATENCY_MS * 1e-3):
                 for packet in arrived:
                     if packet.packet_id == frame[ID_AT] and packet.instruction == protocol.Instruction.STATUS:
                         return packet, False
@@ -290,12 +290,20 @@ class ServoBus:
             if data := port.receive(remaining_ns * 1e-6):
                 yield self.parser.feed(data)
 
+    def _ask_to_the_end(
+        self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
+    ) -> Iterator[list[protocol.Packet]]:
+        """As `ask`, with one more look when the time is over: on a host that stalled, the reply may be there unread."""
+        yield from self.ask(port, request, reply_size, margin_s=margin_s)
+        if data := port.receive(0.0):
+            yield self.parser.feed(data)
+
     def _answers(
         self, request: bytes, reply_size: int, replies: int, margin_s: float | None = None
     ) -> list[protocol.Packet]:
         packets: list[protocol.Packet] = []
         with self.line() as port:
-            for arrived in self.ask(port, request, reply_size, margin_s=margin_s):
+            for arrived in self._ask_to_the_end(port, request, reply_size, margin_s):
                 packets += arrived
                 if len(packets) >= replies:
                     break
