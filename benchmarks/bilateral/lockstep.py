@@ -190,7 +190,7 @@ class LockstepPair:
             self.pair.start(now_ns - round(self._cycle * 1e9), *[Reading(now_ns, one.q) for one in seen])
             for guard in self.guards:
                 guard.handle(GuardEvent.ENABLE)
-        torques = self.pair.update(now_ns, *seen)
+        torques = self.pair.update(now_ns, seen[0], seen[1])
         if self.pair.stopped:
             self._disable_guards()
         for side, (tau, line) in enumerate(zip(torques or (), self.lines, strict=False)):

@@ -61,6 +61,10 @@ def simulated_arm(
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
     motor: opt.MotorOption = None,
+    push: Annotated[
+        list[str] | None,
+        typer.Option(metavar="JOINT:TORQUE_NM:PERIOD_S", help="Push a joint to and fro, as a hand does; repeatable."),
+    ] = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for the true motion of the arm (.npz).")] = None,
     lock_step: Annotated[bool, typer.Option("--lock-step", help="Advance time only with goal-current writes.")] = False,
@@ -73,12 +77,16 @@ def simulated_arm(
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
+    from dynid.simulation.plant.hand import Push
     from dynid.simulation.plant.motor import Motors
 
     prefer_latency()
     loaded = load_robot(robot)
     motors = Motors(loaded, motor, seed) if motor else None
-    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction, motors=motors)
+    hand = [Push.parse(text, loaded) for text in push or ()]
+    plant = ArmPlant(
+        loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction, motors=motors, hand=hand
+    )
     with traced(plant, trace) as arm:
         serve(
             loaded,

@@ -7,9 +7,10 @@ from benchmarks.bilateral.faults import FAULTS, PairFault, energy_gain, inject
 from benchmarks.bilateral.lockstep import START_DEG, Lines, LockstepPair
 from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
 
+from dynid.control.bilateral.cycles import PairCycles
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.control.bilateral.observer import ArmObserver
-from dynid.control.bilateral.pair import BOUND_J, ArmPair, EnergyObserver, Reading
+from dynid.control.bilateral.pair import BOUND_J, SIDES, ArmPair, EnergyObserver, Reading
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import compile_single
 from dynid.errors import ConfigurationError, DataError, SafetyError
@@ -200,3 +201,60 @@ def test_energy_out_of_nowhere_ends_the_coupling_then_the_pair():
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ConfigurationError, match=f"{next(iter(wrong))} is .*; expected"):
         BilateralSettings(**wrong)
+
+
+def cycles_of_two():
+    """A pair that is engaged, its drivers' clocks being an hour apart."""
+    cycles = PairCycles(ArmPair(ROBOT, BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)))
+    with pytest.raises(SafetyError, match="no state of the leader yet"):
+        cycles.engage()
+    for side, stamp_ns in enumerate(CLOCKS_NS):
+        assert cycles.take(side, Reading(stamp_ns, START)) is None
+    cycles.engage()
+    return cycles
+
+
+CLOCKS_NS, MS = (10**9, 3_600 * 10**9), 10**6
+
+
+def test_a_cycle_is_over_when_both_arms_have_sent_a_state():
+    cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS
+    assert cycles.take(0, Reading(leader + MS, START)) is None
+    assert cycles.take(0, Reading(leader + MS, START)) is None  # the same once more
+    assert cycles.take(1, Reading(follower - MS, START)) is None  # an older one
+    assert cycles.take(1, Reading(follower + MS, START)) is not None and cycles.cycles == 1
+    for k in range(2, 9):  # the follower's clock is slow: five of its cycles are six of the leader's
+        assert cycles.take(1, Reading(follower + int(k * MS / 1.2), START)) is None
+        assert cycles.take(0, Reading(leader + k * MS, START)) is not None
+    assert not cycles.pair.stopped
+
+
+@pytest.mark.parametrize("silent", [0, 1])
+def test_a_silent_arm_is_late_by_the_clock_of_the_other_one(silent):
+    cycles, speaks = cycles_of_two(), 1 - silent
+    for k in range(1, 9):
+        assert cycles.take(speaks, Reading(CLOCKS_NS[speaks] + k * MS, START)) is None and not cycles.pair.stopped
+    last = cycles.take(speaks, Reading(CLOCKS_NS[speaks] + 9 * MS, START))
+    np.testing.assert_allclose(last[speaks], cycles.pair.law.leader.bias)  # what carries the arms
+    assert f"the {SIDES[silent]}'s state is 9.0 ms old" in cycles.pair.stopped
+    assert cycles.take(silent, Reading(CLOCKS_NS[silent] + 10 * MS, START)) is None
+
+
+def test_velocities_go_by_either_arms_own_clock():
+    """Both arms turn with the same 0.5 rad/s, each by its own clock, of which one is fast."""
+    cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS
+    way = 0.5 * np.eye(N)[0]
+    for k in range(1, 200):
+        cycles.take(1, Reading(follower + int(1.3 * k * MS), START + 1.3e-3 * k * way, np.zeros(N)))
+        cycles.take(0, Reading(leader + k * MS, START + 1e-3 * k * way, np.zeros(N)))
+    for arm in (cycles.pair.law.leader, cycles.pair.law.follower):
+        assert arm.dq[0] == pytest.approx(0.5, abs=0.1)
+
+
+def test_settings_change_only_while_the_arms_are_apart():
+    cycles = cycles_of_two()
+    with pytest.raises(SafetyError, match="disengage them before"):
+        cycles.pair.set(BilateralSettings(mode="unilateral"))
+    cycles.pair.stop("disengaged")
+    cycles.pair.set(BilateralSettings(mode="unilateral"))
+    assert cycles.pair.law.settings.mode == "unilateral"

@@ -147,18 +147,21 @@ class BilateralLaw:
         q_leader: FloatArray,
         q_follower: FloatArray,
         in_force: tuple[FloatArray | None, FloatArray | None] = (None, None),
+        between: tuple[float, float] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Torques (n,) [N m] of leader and follower for measured postures (n,) [rad], dt [s] after the last ones.
 
-        `in_force` are the torques that both drivers report, (n,) [N m] each; None: what was sent.
+        `in_force` are the torques that both drivers report, (n,) [N m] each; None: what was sent. `between` is the time
+        from either arm's measurement to its next [s], where that is not dt.
 
         Raises:
             DataError: dt is not positive.
             SafetyError: a joint is beyond what the dynamics are computed for.
         """
         pressed = self.pressed
-        self.leader.update(dt, q_leader, pressed, in_force[0])
-        self.follower.update(dt, q_follower, pressed, in_force[1])
+        own = (dt, dt) if between is None else between
+        self.leader.update(own[0], q_leader, pressed, in_force[0])
+        self.follower.update(own[1], q_follower, pressed, in_force[1])
         self._offset = self._offset - np.clip(self._offset, -ALIGN_RAD_S * dt, ALIGN_RAD_S * dt)
         self.difference = self._apart() - self._offset
         a_leader, a_follower = self._accelerations()

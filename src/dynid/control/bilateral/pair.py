@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.control.bilateral.law import BilateralLaw
+from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.control.bilateral.observer import ArmObserver
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
@@ -122,6 +122,14 @@ class ArmPair:
         if late := self._late(now_ns, leader, follower):
             raise SafetyError(f"cannot engage the arms: {late}")
         self.law.settings = self._asked_for
+        self.check_postures(leader, follower)
+        self._watches = (Watch(), Watch())
+        self.energy.reset()
+        self.stopped = self.fell_back = ""
+        self._now_ns, self._saturated_s[:] = now_ns, 0.0
+
+    def check_postures(self, leader: Reading, follower: Reading) -> None:
+        """Raise SafetyError where the arms are too far apart to be engaged."""
         apart = self.law.reset(leader.q, follower.q)
         if not np.abs(apart).max() <= APART_RAD:
             joint = int(np.argmax(np.abs(apart)))
@@ -129,37 +137,48 @@ class ArmPair:
                 f"cannot engage the arms: joint {joint + 1} is {apart[joint]:.2f} rad apart, expected at most "
                 f"{APART_RAD} rad: move the arms to the same posture, or check the joint's sign"
             )
-        self._watches = (Watch(), Watch())
-        self.energy.reset()
-        self.stopped = self.fell_back = ""
-        self._now_ns, self._saturated_s[:] = now_ns, 0.0
+
+    def set(self, settings: BilateralSettings) -> None:
+        """Use other settings from the next start on.
+
+        Raises:
+            SafetyError: the arms are engaged, and a change would move them.
+        """
+        if not self.stopped:
+            raise SafetyError("the arms are engaged: disengage them before settings are changed")
+        self.law.settings = self._asked_for = settings
 
     def stop(self, reason: str) -> None:
         """Command nothing any more; the first reason stays."""
         self.stopped = self.stopped or reason
 
-    def update(self, now_ns: int, leader: Reading, follower: Reading) -> tuple[FloatArray, FloatArray] | None:
+    def update(
+        self, now_ns: int, leader: Reading, follower: Reading, between: tuple[float, float] | None = None
+    ) -> tuple[FloatArray, FloatArray] | None:
         """Torques (n,) [N m] of leader and follower for this cycle, now [ns]; None where the pair is stopped.
 
+        `between` is the time from either arm's last measurement to this one [s]; None: that from cycle to cycle.
         In the cycle in which it stops, they are what carries the arms: whatever drove them ends before guards know.
         """
         if self.stopped:
             return None
         dt, self._now_ns = (now_ns - self._now_ns) * 1e-9, now_ns
         try:
-            return self._torques(dt, now_ns, leader, follower)
+            return self._torques(dt, now_ns, leader, follower, between)
         except SafetyError as error:
             self.stop(str(error))
         most = self.law.limits
         return np.clip(self.law.leader.bias, -most, most), np.clip(self.law.follower.bias, -most, most)
 
-    def _torques(self, dt: float, now_ns: int, leader: Reading, follower: Reading) -> tuple[FloatArray, FloatArray]:
+    def _torques(
+        self, dt: float, now_ns: int, leader: Reading, follower: Reading, between: tuple[float, float] | None
+    ) -> tuple[FloatArray, FloatArray]:
         """The law's torques; SafetyError is raised where anything is wrong."""
         if reason := self._late(now_ns, leader, follower) or self._frozen(leader, follower):
             raise SafetyError(reason)
         if not dt > 0.0:
             raise SafetyError(f"time went from one cycle to the next by {dt:.6f} s; expected more than 0")
-        torques = self.law.update(dt, leader.q, follower.q, (leader.tau, follower.tau))
+        torques = self.law.update(dt, leader.q, follower.q, (leader.tau, follower.tau), between)
         self.energy.update(dt)
         if reason := self._wrong(dt, torques):
             raise SafetyError(reason)

@@ -26,6 +26,7 @@ TOLD_BY = (
     "ms after it a different size of each reply; the tick is not read"
 )
 OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
+ENABLED = GuardState.ENABLED.value  # how `state_text` begins while commands are followed
 COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
 TIMES_OFF = "times_torque_off"  # key of the loop's status: how often torque was switched off
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
@@ -61,7 +62,7 @@ def state_text(loop: ControlLoop) -> str:
         return guard.fault_text or guard.stop_text
     if guard.state is GuardState.ENABLED:
         held = next((reason for reason in loop.last_result.reasons if reason in _HELD), None)
-        return f"enabled, holding: {held.value}" if held else "enabled"
+        return f"{ENABLED}, holding: {held.value}" if held else ENABLED
     return str(guard.state.value)
 
 

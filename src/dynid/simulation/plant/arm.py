@@ -7,7 +7,7 @@ wire and the processes make it, and in lock-step the loop does.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import mujoco
@@ -20,6 +20,7 @@ from dynid.model.standard import StandardFile
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.plant.gear_friction import VISCOUS, GearFriction, plant_friction
+from dynid.simulation.plant.hand import Push, pushed
 from dynid.simulation.plant.interface import PlantReading
 from dynid.simulation.plant.motor import Motors
 from dynid.simulation.plant.nuisances import COULOMB, NOISE_PERIOD_S, Magnitudes, NoiseStream, Play, magnitudes
@@ -57,6 +58,7 @@ class ArmPlant:
         longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
         friction: of the gears: a law, or the name of one, see `plant_friction`; None is the choice of robot.yaml.
         motors: between goal currents and torque; None lets the goal current flow at any speed.
+        hand: how somebody pushes its joints.
     """
 
     def __init__(
@@ -73,8 +75,9 @@ class ArmPlant:
         longest_step_s: float | None = None,
         friction: FrictionLaw | str | None = None,
         motors: Motors | None = None,
+        hand: Sequence[Push] = (),
     ) -> None:
-        self.robot, self.motors = robot, motors
+        self.robot, self.motors, self._pushes = robot, motors, tuple(hand)
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
         self.standard = standard or plant_standard(robot)
         self.friction, warm_up = self._friction(friction, switched_off)
@@ -181,6 +184,9 @@ class ArmPlant:
             if self.motors is not None:
                 self._drive(self.motors.step(until - self._time, self._dq))
             np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
+            if self._pushes:
+                self._gears.hand[:] = pushed(self._pushes, self._time, self.size)
+                self._torque += self._gears.hand
             self._integrate(until - self._time)
             self._time = until
         self._time = end

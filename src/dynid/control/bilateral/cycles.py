@@ -1,0 +1,82 @@
+"""The states of two drivers as cycles of one pair.
+
+Two drivers read their arms at the same rate, but not at the same moments, and each by a clock of its own: a simulated
+arm may even wait for its host while the other one moves on. So no common clock is needed here. A cycle is over when
+both arms have sent a state; how long it took for either arm is what its own stamps say. An arm that is silent is late
+by the other arm's clock. Where both are silent nothing is commanded, and both drivers stop their arms themselves.
+"""
+
+from dataclasses import replace
+
+from dynid.control.bilateral.pair import LATE_S, SIDES, ArmPair, Reading
+from dynid.errors import SafetyError
+from dynid.robot import FloatArray
+
+
+class PairCycles:
+    """Hands a pair the states of both arms, in the order in which they arrive.
+
+    Attributes:
+        pair: what commands the arms.
+        cycles: that were commanded since the arms were engaged.
+    """
+
+    def __init__(self, pair: ArmPair) -> None:
+        self.pair, self.cycles = pair, 0
+        self._newest: list[Reading | None] = [None, None]
+        self._used: list[Reading] = []  # the states of the last cycle, by the stamps of their drivers
+        self._fresh = [False, False]
+        self._now_ns = 0  # of the pair: time since the arms were engaged
+
+    def _both(self) -> tuple[Reading, Reading]:
+        for name, reading in zip(SIDES, self._newest, strict=True):
+            if reading is None:
+                raise SafetyError(f"cannot engage the arms: there is no state of the {name} yet: is its driver active?")
+        leader, follower = self._newest
+        assert leader is not None and follower is not None
+        return leader, follower
+
+    def check(self) -> None:
+        """Raise SafetyError where the arms cannot be engaged at their postures."""
+        self.pair.check_postures(*self._both())
+
+    def engage(self) -> None:
+        """Engage both arms where they are; the next cycle is the first that is commanded.
+
+        Raises:
+            SafetyError: an arm has sent no state, or the arms are too far apart.
+        """
+        leader, follower = self._both()
+        self.pair.start(0, replace(leader, stamp_ns=0), replace(follower, stamp_ns=0))
+        self._used, self._fresh = [leader, follower], [False, False]
+        self._now_ns = self.cycles = 0
+
+    def take(self, side: int, reading: Reading) -> tuple[FloatArray, FloatArray] | None:
+        """Take a state of the leader, 0, or of the follower, 1; torques (n,) [N m] of both where that ends a cycle.
+
+        None: there is nothing to command. A state that is not newer than the one before it is left out.
+        """
+        before = self._newest[side]
+        if before is not None and reading.stamp_ns <= before.stamp_ns:
+            return None
+        self._newest[side], self._fresh[side] = reading, True
+        if self.pair.stopped:
+            return None
+        elapsed_ns = reading.stamp_ns - self._used[side].stamp_ns
+        if not self._fresh[1 - side] and elapsed_ns * 1e-9 <= LATE_S:
+            return None
+        return self._cycle()
+
+    def _cycle(self) -> tuple[FloatArray, FloatArray] | None:
+        """Command both arms by their newest states."""
+        leader, follower = self._both()
+        own_ns = [one.stamp_ns - used.stamp_ns for one, used in zip((leader, follower), self._used, strict=True)]
+        begin_ns, self._now_ns = self._now_ns, self._now_ns + max(own_ns)
+        self._used, self._fresh = [leader, follower], [False, False]
+        self.cycles += 1
+        return self.pair.update(
+            self._now_ns,
+            replace(leader, stamp_ns=begin_ns + own_ns[0]),
+            replace(follower, stamp_ns=begin_ns + own_ns[1]),
+            (own_ns[0] * 1e-9, own_ns[1] * 1e-9),
+        )

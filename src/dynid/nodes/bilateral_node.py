@@ -1,0 +1,261 @@
+"""Node that couples two arms: states of `leader` and `follower` in, torques of both out, once both have sent a state.
+
+Either arm has a driver of its own, in the namespace `leader` or `follower`. `~/engage` switches torque on at both and
+couples them where they are; `~/disengage` lowers both arms and switches torque off. Whatever is wrong with either ends
+the pair: both drivers are then asked to switch torque off, and each lowers its own arm. See `dynid.control.bilateral`.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from dynid.control.bilateral.cycles import PairCycles
+from dynid.control.bilateral.law import MODES, RANGES, BilateralLaw, BilateralSettings
+from dynid.control.bilateral.pair import SIDES, ArmPair, Reading
+from dynid.control.control_model import ControlModel, ModelGate, from_model_file
+from dynid.control.dynamics_kernel import compile_single
+from dynid.errors import ConfigurationError, DynidError, SafetyError
+from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import load_model
+from dynid.nodes.common import check_parameters, declare, run_node
+from dynid.nodes.deferred import Answer, DeferredTrigger
+from dynid.nodes.pair_side import PairSide
+from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
+from dynid.robot import load_robot
+
+POLL_S = 0.02
+LONGEST_CYCLE_S = 0.0011
+SILENT_S = 3.0  # of both arms: their drivers have stopped them long before; a simulated arm waits 2 s for a commander
+STALE_STATE_S = 0.2
+ANSWER_S = 40.0  # an arm is lowered before its torque is off
+MODEL_HINT = "give the path of an accepted model.yaml as parameter {}"
+
+
+class BilateralNode(Node):
+    """Couples two arms; see the module."""
+
+    def __init__(self) -> None:
+        super().__init__("bilateral")
+        self.robot = load_robot(declare(self, "robot", "crane_x7", "what both arms are: name or folder", fixed=True))
+        leader = declare(self, "leader_model", "", "model.yaml of the leader, accepted", fixed=True)
+        follower = declare(self, "follower_model", "", "model.yaml of the follower; '' is the leader's", fixed=True)
+        default = BilateralSettings()
+        declare(self, "mode", default.mode, f"coupling: {', '.join(MODES)}")
+        for name, (low, high) in RANGES.items():
+            declare(self, name, getattr(default, name), f"see dynid.control.bilateral.law; {low:g} to {high:g}")
+        self._arm = ArmModel.of(self.robot)
+        self._models = [self._model(leader, "leader_model")]
+        self._models.append(self._model(follower, "follower_model") if follower else self._models[0])
+        self._mount = self.robot.file.default_mount
+        self._cycles = PairCycles(self._pair())
+        check_parameters(self, self._on_set)
+        self._arrived_s = [-np.inf, -np.inf]
+        self._waiting: Answer | None = None
+        self._until_s, self._open = 0.0, 0  # for the drivers' answers; how many of them are awaited
+        self._refusals: list[str] = []
+        self._engaging = False
+        self._told = ""
+        self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
+        self._sides = [PairSide(self, self.robot, k, self._on_reading, self._end) for k in range(len(SIDES))]
+        DeferredTrigger(self, "~/engage", self._on_engage)
+        DeferredTrigger(self, "~/disengage", self._on_disengage)
+        self.create_timer(POLL_S, self._poll)
+        self.create_timer(1.0, self._publish_diagnostics)
+
+    def shut_down(self) -> None:
+        """Stop commanding; either driver then brakes, holds and lowers its arm."""
+        self._cycles.pair.stop("the node ended")
+
+    def callback_failed(self, text: str) -> None:
+        """A slip of our own ends the pair."""
+        self._end(text)
+
+    # -- model and settings ------------------------------------------------------------------------------------------
+
+    def _model(self, path: str, parameter: str) -> ControlModel:
+        if not path:
+            raise ConfigurationError(f"the node bilateral needs a model: {MODEL_HINT.format(parameter)}")
+        model = from_model_file(load_model(Path(path)), self._arm)
+        ModelGate(self.robot, self._arm).check(model)
+        return model
+
+    def _pair(self) -> ArmPair:
+        """Of both models, as the arms are mounted."""
+        dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
+        leader, follower = self._models
+        return ArmPair(self.robot, BilateralLaw(self.robot, leader, follower, dynamics, self._settings()))
+
+    def _settings(self, changed: dict[str, object] | None = None) -> BilateralSettings:
+        values = {name: self.get_parameter(name).value for name in ("mode", *RANGES)} | (changed or {})
+        return BilateralSettings(**values)
+
+    def _on_set(self, parameters: list[Parameter]) -> None:
+        changed = {one.name: one.value for one in parameters if one.name in ("mode", *RANGES)}
+        if changed:
+            if self._waiting is not None:
+                raise SafetyError("the arms are being engaged or disengaged: set parameters before or after")
+            self._cycles.pair.set(self._settings(changed))
+
+    def _take_mount(self) -> None:
+        """Gravity is that of the mounts which the drivers report, and must be the same for both.
+
+        Raises:
+            SafetyError: it is not.
+        """
+        mounts = [side.settings.mount for side in self._sides if side.settings is not None]
+        if len(set(mounts)) > 1:
+            raise SafetyError(f"the leader is mounted '{mounts[0]}' and the follower '{mounts[1]}': mount both alike")
+        if mounts[0] != self._mount:
+            self._mount = mounts[0]
+            self._cycles.pair = self._pair()
+
+    def _refuse_slow_drivers(self) -> None:
+        """The gains are those of a cycle of 1 ms: at 500 Hz the arms began to swing."""
+        for side in self._sides:
+            if side.settings is not None and side.settings.cycle_s > LONGEST_CYCLE_S:
+                raise SafetyError(
+                    f"the {side.name}'s driver runs at {1.0 / side.settings.cycle_s:.0f} Hz: two arms are stable "
+                    "together at 1000 Hz only; use an adapter and a baud rate that allow it"
+                )
+
+    # -- cycles ------------------------------------------------------------------------------------------------------
+
+    def _on_reading(self, side: int, reading: Reading) -> None:
+        self._arrived_s[side] = time.monotonic()
+        torques = self._cycles.take(side, reading)
+        if torques is not None:
+            law = self._cycles.pair.law
+            for one, tau, arm in zip(self._sides, torques, (law.leader, law.follower), strict=True):
+                one.command(tau, arm.external)
+            if self._cycles.pair.stopped:
+                self._switch_off()
+
+    def _end(self, reason: str) -> None:
+        """End the pair, if there is one, and have both arms lowered."""
+        if self._engaging:
+            self._refusals.append(reason)
+        if not self._cycles.pair.stopped:
+            self._cycles.pair.stop(reason)
+            self._switch_off()
+
+    def _switch_off(self) -> None:
+        """Say why, and ask both drivers to lower their arms; nobody waits for it."""
+        self.get_logger().error(f"the arms are not coupled any more: {self._cycles.pair.stopped}")
+        for side in self._sides:
+            side.set_enabled(False, self._log_refusal)
+        self._publish_diagnostics()
+
+    def _log_refusal(self, refusal: str) -> None:
+        if refusal:
+            self.get_logger().error(refusal)
+
+    def _poll(self) -> None:
+        pair, now_s = self._cycles.pair, time.monotonic()
+        if not pair.stopped and now_s - max(self._arrived_s) > SILENT_S:
+            self._end(f"neither arm has sent a state for {SILENT_S:g} s")
+        if pair.fell_back != self._told:
+            self._told = pair.fell_back
+            if self._told:
+                self.get_logger().warning(f"the leader feels nothing any more (mode unilateral): {self._told}")
+        if self._waiting is not None and self._open and now_s > self._until_s:
+            self._refusals.append(f"a driver did not answer within {ANSWER_S:g} s")
+            self._open = 0
+            self._answered("")
+
+    # -- services ----------------------------------------------------------------------------------------------------
+
+    def _on_engage(self, answer: Answer) -> None:
+        try:
+            if self._waiting is not None or not self._cycles.pair.stopped:
+                raise SafetyError("the arms are engaged already, or about to be: disengage them first")
+            for side, arrived_s in zip(self._sides, self._arrived_s, strict=True):
+                side.refuse()
+                if time.monotonic() - arrived_s > STALE_STATE_S:
+                    raise SafetyError(f"no joint_states of the {side.name} arrive: activate its driver")
+            self._refuse_slow_drivers()
+            self._take_mount()
+            self._cycles.check()
+        except DynidError as error:
+            answer.give(False, str(error))
+            return
+        self._engaging = True
+        self._ask_both(True, answer)
+
+    def _on_disengage(self, answer: Answer) -> None:
+        if self._waiting is not None:
+            answer.give(False, "the arms are being engaged or disengaged: wait for that")
+            return
+        self._cycles.pair.stop("disengaged")
+        self._ask_both(False, answer)
+
+    def _ask_both(self, enabled: bool, answer: Answer) -> None:
+        self._waiting, self._until_s = answer, time.monotonic() + ANSWER_S
+        self._open, self._refusals = len(self._sides), []
+        for side in self._sides:
+            side.set_enabled(enabled, self._answered)
+
+    def _answered(self, refusal: str) -> None:
+        """One driver has answered; once both have, so do we."""
+        self._refusals += [refusal] if refusal else []
+        self._open = max(0, self._open - 1)
+        answer = self._waiting
+        if self._open or answer is None:
+            return
+        engaging, self._engaging, self._waiting = self._engaging, False, None
+        if engaging and not self._refusals:
+            try:
+                self._cycles.engage()
+            except DynidError as error:
+                self._refusals.append(str(error))
+        if not self._refusals:
+            answer.give(True, "both arms are coupled" if engaging else "torque is off at both arms")
+            return
+        if engaging:
+            for side in self._sides:
+                side.set_enabled(False, self._log_refusal)
+        answer.give(False, "; ".join(dict.fromkeys(self._refusals)))
+
+    # -- reports -----------------------------------------------------------------------------------------------------
+
+    def _publish_diagnostics(self) -> None:
+        pair = self._cycles.pair
+        law, now_s = pair.law, time.monotonic()
+        engaged = not pair.stopped
+        values = {
+            "engaged": str(engaged).lower(),
+            "mode": law.settings.mode,
+            "cycles": str(self._cycles.cycles),
+            "largest_difference_rad": f"{np.abs(law.difference).max():.4f}",
+            "follower_pressed": f"{law.pressed:.2f}",
+            "energy_j": f"{pair.energy.energy_j:.4f}",
+            "stopped": pair.stopped,
+            "fell_back": pair.fell_back,
+        }
+        for side, arrived_s in zip(self._sides, self._arrived_s, strict=True):
+            values |= {
+                f"{side.name}_state_age_s": f"{now_s - arrived_s:.3f}",
+                f"{side.name}_driver": side.state,
+                f"{side.name}_malformed": str(side.malformed),
+            }
+        quiet = engaged or pair.stopped in ("not started", "disengaged")
+        level = 1 if pair.fell_back else 0 if quiet else 2
+        text = pair.fell_back or ("coupled" if engaged else pair.stopped)
+        report = [DiagnosticStatus("bilateral", level, text, "", values)]
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))
+
+
+def main() -> None:
+    """Run the node."""
+    prefer_latency()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    run_node(BilateralNode, events=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""One arm of a pair as topics and services: its driver's states in; torques, and what is felt, out.
+
+All names are below the arm's own, `leader` or `follower`: the namespace of its driver.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.node import Node
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import SetBool
+
+from dynid.control.bilateral.pair import SIDES, Reading
+from dynid.errors import DataError, DynidError, SafetyError
+from dynid.hardware.loop.diagnostics import ENABLED, LOOP
+from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.common import LATCHED, NEWEST, STREAM
+from dynid.recording.messages import JointStateDecoder, JointStateEncoder
+from dynid.recording.settings import HardwareSettings, reported_settings
+from dynid.robot import FloatArray, Robot
+
+APPLIED_KEPT = 8  # answers of the driver, of which one belongs to the state before the newest
+Answered = Callable[[str], None]
+
+
+class PairSide:
+    """One arm of a pair.
+
+    Args:
+        node: creates topics and clients.
+        robot: the arm.
+        side: 0 is the leader, 1 the follower.
+        on_reading: called with every state.
+        on_trouble: called, in words, when the driver does not follow commands any more, or there are two of them.
+
+    Attributes:
+        name: "leader" or "follower".
+        settings: what the driver reported; None before it did.
+        state: what the driver last said that it does.
+        malformed: messages that were left out.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        robot: Robot,
+        side: int,
+        on_reading: Callable[[int, Reading], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self.name, self._side, self._node, self._robot = SIDES[side], side, node, robot
+        self._on_reading, self._on_trouble = on_reading, on_trouble
+        self.settings: HardwareSettings | None = None
+        self.state, self.malformed, self._refusal = "", 0, ""
+        names = robot.joint_names
+        self._decode_state, self._decode_applied = JointStateDecoder(names), JointStateDecoder(names)
+        self._encode = JointStateEncoder(names, fields=("effort",))
+        self._applied: deque[tuple[int, FloatArray]] = deque(maxlen=APPLIED_KEPT)
+        self._stamp_ns = 0
+        self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
+        self._felt = node.create_publisher(JointState, f"{self.name}/external_torque", STREAM)
+        self._enable = node.create_client(SetBool, f"{self.name}/hardware/enable")
+        on_settings = (String, f"{self.name}/hardware_settings", self._on_settings, LATCHED)
+        on_state = (JointState, f"{self.name}/joint_states", self._on_state, NEWEST)
+        self._sources = (OneSource(node, *on_settings, on_trouble), OneSource(node, *on_state, on_trouble, raw=True))
+        node.create_subscription(JointState, f"{self.name}/applied_commands", self._on_applied, NEWEST, raw=True)
+        node.create_subscription(DiagnosticArray, f"{self.name}/diagnostics", self._on_report, 10)
+
+    # -- what arrives ------------------------------------------------------------------------------------------------
+
+    def _on_settings(self, message: String) -> None:
+        try:
+            self.settings, self._refusal = reported_settings(message.data, self._robot), ""
+        except DynidError as error:
+            self.settings, self._refusal = None, str(error)
+            self._on_trouble(f"{self.name}: {error}")
+
+    def _on_applied(self, raw: bytes) -> None:
+        decoded = self._decoded(self._decode_applied, raw)
+        if decoded is not None and np.isfinite(decoded[1]["effort"]).all():
+            self._applied.append((decoded[0], decoded[1]["effort"]))
+
+    def _on_state(self, raw: bytes) -> None:
+        decoded = self._decoded(self._decode_state, raw)
+        if decoded is None or not np.isfinite(decoded[1]["position"]).all():
+            return
+        stamp_ns = decoded[0]
+        # what the driver wrote in answer to the state before is in force until this one
+        in_force = next((tau for at, tau in reversed(self._applied) if at < stamp_ns), None)
+        self._stamp_ns = stamp_ns
+        self._on_reading(self._side, Reading(stamp_ns, decoded[1]["position"], in_force))
+
+    def _decoded(self, decoder: JointStateDecoder, raw: bytes) -> tuple[int, dict[str, FloatArray]] | None:
+        try:
+            return decoder.decode(raw)
+        except DataError as error:
+            self.malformed += 1
+            self._node.get_logger().warning(f"{self.name}: left out, {error}", throttle_duration_sec=1.0)
+            return None
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name == LOOP:
+                before, self.state = self.state, status.message
+                if before.startswith(ENABLED) and not self.state.startswith(ENABLED):
+                    self._on_trouble(f"the {self.name}'s driver does not follow any more: {self.state}")
+
+    # -- what is asked of the driver ---------------------------------------------------------------------------------
+
+    def refuse(self) -> None:
+        """Raise SafetyError where it is not known what drives this arm."""
+        for source in self._sources:
+            if source.refusal:
+                raise SafetyError(source.refusal)
+        if self._refusal:
+            raise SafetyError(f"what drives the {self.name} is not known: {self._refusal}")
+        if self.settings is None or not self._enable.service_is_ready():
+            raise SafetyError(f"the {self.name} has no driver: start one in the namespace {self.name} and activate it")
+
+    def set_enabled(self, enabled: bool, answered: Answered) -> None:
+        """Ask the driver for torque on or off; `answered` gets "", or why not."""
+
+        def done(future: Future) -> None:
+            response, error = (None, future.exception()) if future.exception() else (future.result(), None)
+            if response is None:
+                answered(f"the {self.name}'s driver did not answer: {error}")
+            else:
+                answered("" if response.success else f"the {self.name}'s driver refused: {response.message}")
+
+        self._enable.call_async(SetBool.Request(data=enabled)).add_done_callback(done)
+
+    def command(self, tau: FloatArray, external: FloatArray) -> None:
+        """Publish torques that answer the newest state, and the torques from outside, (n,) each [N m]."""
+        self._commands.publish(self._encode.encode(self._stamp_ns, effort=tau))
+        self._felt.publish(self._encode.encode(self._stamp_ns, effort=external))
