@@ -131,6 +131,7 @@ class PairSide:
             else:
                 answered("" if response.success else f"the {self.name}'s driver refused: {response.message}")
 
+        self.state = ""  # what it said before says nothing of what it will do
         self._enable.call_async(SetBool.Request(data=enabled)).add_done_callback(done)
 
     def command(self, tau: FloatArray, external: FloatArray) -> None:
