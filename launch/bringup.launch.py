@@ -14,6 +14,7 @@ from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
     ExecuteProcess,
+    GroupAction,
     LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
@@ -169,6 +170,7 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
         cmd=command, name="simulated_arm", additional_env=shared.END_WITH_LAUNCH, output="log", **ARM_PATIENCE
     )
     ports: list[str] = []
+    given = dict(context.launch_configurations)  # of this arm: by the time of the first line, another one's may count
     end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
 
     def on_stdout(event: ProcessIO) -> list[Action] | None:
@@ -177,7 +179,10 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
         ports.append(event.text.decode().split()[0])
         if context.is_shutdown:  # interrupted while the arm was started: it has no hardware node to wait for
             return [end]
-        nodes = hardware(context, ports[0], clock_file)
+        return [GroupAction([OpaqueFunction(function=driver)], launch_configurations=given)]
+
+    def driver(inner: LaunchContext) -> list[Action]:
+        nodes = hardware(inner, ports[0], clock_file)
         return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=[end]))]
 
     return [
