@@ -7,6 +7,7 @@ the pair: both drivers are then asked to switch torque off, and each lowers its 
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,9 +59,10 @@ class BilateralNode(Node):
         self._arrived_s = [-np.inf, -np.inf]
         self._waiting: Answer | None = None
         self._until_s, self._open = 0.0, 0  # for the drivers' answers; how many of them are awaited
+        self._asked = 0  # how often both drivers were asked: an answer to an earlier question is too late
         self._refusals: list[str] = []
         self._engaging = False
-        self._told = ""
+        self._fall_back = ""
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._sides = [PairSide(self, self.robot, k, self._on_reading, self._end) for k in range(len(SIDES))]
         DeferredTrigger(self, "~/engage", self._on_engage)
@@ -159,14 +161,14 @@ class BilateralNode(Node):
         pair, now_s = self._cycles.pair, time.monotonic()
         if not pair.stopped and now_s - max(self._arrived_s) > SILENT_S:
             self._end(f"neither arm has sent a state for {SILENT_S:g} s")
-        if pair.fell_back != self._told:
-            self._told = pair.fell_back
-            if self._told:
-                self.get_logger().warning(f"the leader feels nothing any more (mode unilateral): {self._told}")
+        if pair.fell_back != self._fall_back:
+            self._fall_back = pair.fell_back
+            if self._fall_back:
+                self.get_logger().warning(f"the leader feels nothing any more (mode unilateral): {self._fall_back}")
         if self._waiting is not None and self._open and now_s > self._until_s:
             self._refusals.append(f"a driver did not answer within {ANSWER_S:g} s")
             self._open = 0
-            self._answered("")
+            self._answered(self._asked, "")
 
     # -- services ----------------------------------------------------------------------------------------------------
 
@@ -197,11 +199,14 @@ class BilateralNode(Node):
     def _ask_both(self, enabled: bool, answer: Answer) -> None:
         self._waiting, self._until_s = answer, time.monotonic() + ANSWER_S
         self._open, self._refusals = len(self._sides), []
+        self._asked += 1
         for side in self._sides:
-            side.set_enabled(enabled, self._answered)
+            side.set_enabled(enabled, partial(self._answered, self._asked))
 
-    def _answered(self, refusal: str) -> None:
+    def _answered(self, question: int, refusal: str) -> None:
         """One driver has answered; once both have, so do we."""
+        if question != self._asked:
+            return
         self._refusals += [refusal] if refusal else []
         self._open = max(0, self._open - 1)
         answer = self._waiting
