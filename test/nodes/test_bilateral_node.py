@@ -74,11 +74,6 @@ def engaged(client: Supervisor) -> None:
     raise AssertionError(f"the arms were not coupled for {CYCLES} cycles: {ended(client)}")
 
 
-def kill(driver: Process, group: ProcessGroup) -> None:
-    group.processes.remove(driver)
-    driver.kill()
-
-
 def test_both_arms_move_as_one_and_both_are_lowered_where_one_driver_is_killed(
     group: ProcessGroup, client: Supervisor, tmp_path: Path
 ) -> None:
@@ -91,7 +86,7 @@ def test_both_arms_move_as_one_and_both_are_lowered_where_one_driver_is_killed(
         client.trigger("bilateral/engage")
     with pytest.raises(NodeError, match="disengage them before settings are changed"):
         client.set_parameters("bilateral", {"stiffness_1_s2": 900.0})
-    kill(drivers["follower"], group)
+    group.kill(drivers["follower"])
     client.wait(lambda: client.reported("bilateral", "engaged") == "false", 60.0, "the end of the pair")
     assert "the follower's state is" in ended(client)
     off = ("disabled", "torque went off after")  # the hand keeps pushing, so the arm may not come to rest in time

@@ -1,4 +1,4 @@
-"""A hand at the simulated arm, against MuJoCo's own answer to the same torque, and what is no push."""
+"""A hand at the simulated arm, beside the same arm without one, and what is no push."""
 
 import numpy as np
 import pytest

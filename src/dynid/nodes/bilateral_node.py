@@ -7,6 +7,7 @@ the pair: both drivers are then asked to switch torque off, and each lowers its 
 
 import sys
 import time
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -38,6 +39,25 @@ ANSWER_S = 40.0  # an arm is lowered before its torque is off
 MODEL_HINT = "give the path of an accepted model.yaml as parameter {}"
 
 
+@dataclass(eq=False)
+class _Question:
+    """What both drivers are asked: torque on, or off.
+
+    Attributes:
+        enabled: which.
+        answer: to whoever asked us.
+        until_s: when both must have answered [s].
+        answers: of the drivers so far.
+        refusals: why not.
+    """
+
+    enabled: bool
+    answer: Answer
+    until_s: float
+    answers: int = 0
+    refusals: list[str] = field(default_factory=list)
+
+
 class BilateralNode(Node):
     """Couples two arms; see the module."""
 
@@ -50,18 +70,12 @@ class BilateralNode(Node):
         declare(self, "mode", default.mode, f"coupling: {', '.join(MODES)}")
         for name, (low, high) in RANGES.items():
             declare(self, name, getattr(default, name), f"see dynid.control.bilateral.law; {low:g} to {high:g}")
-        self._arm = ArmModel.of(self.robot)
-        self._models = [self._model(leader, "leader_model")]
-        self._models.append(self._model(follower, "follower_model") if follower else self._models[0])
+        self._models = self._accepted({"leader_model": leader, "follower_model": follower or leader})
         self._mount = self.robot.file.default_mount
         self._cycles = PairCycles(self._pair())
         check_parameters(self, self._on_set)
         self._arrived_s = [-np.inf, -np.inf]
-        self._waiting: Answer | None = None
-        self._until_s, self._open = 0.0, 0  # for the drivers' answers; how many of them are awaited
-        self._asked = 0  # how often both drivers were asked: an answer to an earlier question is too late
-        self._refusals: list[str] = []
-        self._engaging = False
+        self._question: _Question | None = None  # that both drivers were asked, and did not answer yet
         self._fall_back = ""
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._sides = [PairSide(self, self.robot, k, self._on_reading, self._end) for k in range(len(SIDES))]
@@ -80,12 +94,17 @@ class BilateralNode(Node):
 
     # -- model and settings ------------------------------------------------------------------------------------------
 
-    def _model(self, path: str, parameter: str) -> ControlModel:
-        if not path:
-            raise ConfigurationError(f"the node bilateral needs a model: {MODEL_HINT.format(parameter)}")
-        model = from_model_file(load_model(Path(path)), self._arm)
-        ModelGate(self.robot, self._arm).check(model)
-        return model
+    def _accepted(self, paths: dict[str, str]) -> list[ControlModel]:
+        """The models of leader and follower, by parameter."""
+        for parameter, path in paths.items():
+            if not path:
+                raise ConfigurationError(f"the node bilateral needs a model: {MODEL_HINT.format(parameter)}")
+        arm = ArmModel.of(self.robot)
+        models = {path: from_model_file(load_model(Path(path)), arm) for path in paths.values()}
+        gate = ModelGate(self.robot, arm)
+        for model in models.values():
+            gate.check(model)
+        return [models[path] for path in paths.values()]
 
     def _pair(self) -> ArmPair:
         """Of both models, as the arms are mounted."""
@@ -100,7 +119,7 @@ class BilateralNode(Node):
     def _on_set(self, parameters: list[Parameter]) -> None:
         changed = {one.name: one.value for one in parameters if one.name in ("mode", *RANGES)}
         if changed:
-            if self._waiting is not None:
+            if self._question is not None:
                 raise SafetyError("the arms are being engaged or disengaged: set parameters before or after")
             self._cycles.pair.set(self._settings(changed))
 
@@ -140,8 +159,8 @@ class BilateralNode(Node):
 
     def _end(self, reason: str) -> None:
         """End the pair, if there is one, and have both arms lowered."""
-        if self._engaging:
-            self._refusals.append(reason)
+        if self._question is not None and self._question.enabled:
+            self._question.refusals.append(reason)
         if not self._cycles.pair.stopped:
             self._cycles.pair.stop(reason)
             self._switch_off()
@@ -149,9 +168,12 @@ class BilateralNode(Node):
     def _switch_off(self) -> None:
         """Say why, and ask both drivers to lower their arms; nobody waits for it."""
         self.get_logger().error(f"the arms are not coupled any more: {self._cycles.pair.stopped}")
+        self._lower_both()
+        self._publish_diagnostics()
+
+    def _lower_both(self) -> None:
         for side in self._sides:
             side.set_enabled(False, self._log_refusal)
-        self._publish_diagnostics()
 
     def _log_refusal(self, refusal: str) -> None:
         if refusal:
@@ -165,16 +187,16 @@ class BilateralNode(Node):
             self._fall_back = pair.fell_back
             if self._fall_back:
                 self.get_logger().warning(f"the leader feels nothing any more (mode unilateral): {self._fall_back}")
-        if self._waiting is not None and self._open and now_s > self._until_s:
-            self._refusals.append(f"a driver did not answer within {ANSWER_S:g} s")
-            self._open = 0
-            self._answered(self._asked, "")
+        question = self._question
+        if question is not None and now_s > question.until_s:
+            question.refusals.append(f"a driver did not answer within {ANSWER_S:g} s")
+            self._conclude(question)
 
     # -- services ----------------------------------------------------------------------------------------------------
 
     def _on_engage(self, answer: Answer) -> None:
         try:
-            if self._waiting is not None or not self._cycles.pair.stopped:
+            if self._question is not None or not self._cycles.pair.stopped:
                 raise SafetyError("the arms are engaged already, or about to be: disengage them first")
             for side, arrived_s in zip(self._sides, self._arrived_s, strict=True):
                 side.refuse()
@@ -186,45 +208,43 @@ class BilateralNode(Node):
         except DynidError as error:
             answer.give(False, str(error))
             return
-        self._engaging = True
         self._ask_both(True, answer)
 
     def _on_disengage(self, answer: Answer) -> None:
-        if self._waiting is not None:
+        if self._question is not None:
             answer.give(False, "the arms are being engaged or disengaged: wait for that")
             return
         self._cycles.pair.stop("disengaged")
         self._ask_both(False, answer)
 
     def _ask_both(self, enabled: bool, answer: Answer) -> None:
-        self._waiting, self._until_s = answer, time.monotonic() + ANSWER_S
-        self._open, self._refusals = len(self._sides), []
-        self._asked += 1
+        self._question = _Question(enabled, answer, time.monotonic() + ANSWER_S)
         for side in self._sides:
-            side.set_enabled(enabled, partial(self._answered, self._asked))
+            side.set_enabled(enabled, partial(self._answered, self._question))
 
-    def _answered(self, question: int, refusal: str) -> None:
-        """One driver has answered; once both have, so do we."""
-        if question != self._asked:
+    def _answered(self, question: _Question, refusal: str) -> None:
+        """One driver has answered; once both have, so do we. What is answered too late does not count."""
+        if question is not self._question:
             return
-        self._refusals += [refusal] if refusal else []
-        self._open = max(0, self._open - 1)
-        answer = self._waiting
-        if self._open or answer is None:
-            return
-        engaging, self._engaging, self._waiting = self._engaging, False, None
-        if engaging and not self._refusals:
+        question.refusals += [refusal] if refusal else []
+        question.answers += 1
+        if question.answers == len(self._sides):
+            self._conclude(question)
+
+    def _conclude(self, question: _Question) -> None:
+        """Couple the arms where that was asked for and both drivers agreed, and answer."""
+        self._question = None
+        if question.enabled and not question.refusals:
             try:
                 self._cycles.engage()
             except DynidError as error:
-                self._refusals.append(str(error))
-        if not self._refusals:
-            answer.give(True, "both arms are coupled" if engaging else "torque is off at both arms")
+                question.refusals.append(str(error))
+        if not question.refusals:
+            question.answer.give(True, "both arms are coupled" if question.enabled else "torque is off at both arms")
             return
-        if engaging:
-            for side in self._sides:
-                side.set_enabled(False, self._log_refusal)
-        answer.give(False, "; ".join(dict.fromkeys(self._refusals)))
+        if question.enabled:
+            self._lower_both()
+        question.answer.give(False, "; ".join(dict.fromkeys(question.refusals)))
 
     # -- reports -----------------------------------------------------------------------------------------------------
 

@@ -216,8 +216,7 @@ class Chain:
 
     def kill(self, process: Process) -> None:
         """End one process at once; the chain goes on without it."""
-        self._group.processes.remove(process)
-        process.kill()
+        self._group.kill(process)
 
     def bring_up(self) -> None:
         """Configure and activate the lifecycle nodes, then switch torque on.

@@ -163,6 +163,11 @@ class ProcessGroup:
         for process in self.processes:
             process.check()
 
+    def kill(self, process: Process) -> None:
+        """End one process at once; the others go on without it."""
+        self.processes.remove(process)
+        process.kill()
+
     def stop(self) -> None:
         """End all, at once but for the first: an arm, which the others bring to rest."""
         for process in self.processes[:0:-1]:

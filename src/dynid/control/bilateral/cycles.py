@@ -24,8 +24,7 @@ class PairCycles:
     def __init__(self, pair: ArmPair) -> None:
         self.pair, self.cycles = pair, 0
         self._newest: list[Reading | None] = [None, None]
-        self._used: list[Reading] = []  # the states of the last cycle, by the stamps of their drivers
-        self._fresh = [False, False]
+        self._used_ns = [0, 0]  # stamps of the last cycle's states, by the drivers' clocks
         self._now_ns = 0  # of the pair: time since the arms were engaged
 
     def _both(self) -> tuple[Reading, Reading]:
@@ -48,7 +47,7 @@ class PairCycles:
         """
         leader, follower = self._both()
         self.pair.start(0, replace(leader, stamp_ns=0), replace(follower, stamp_ns=0))
-        self._used, self._fresh = [leader, follower], [False, False]
+        self._used_ns = [leader.stamp_ns, follower.stamp_ns]
         self._now_ns = self.cycles = 0
 
     def take(self, side: int, reading: Reading) -> tuple[FloatArray, FloatArray] | None:
@@ -59,20 +58,19 @@ class PairCycles:
         before = self._newest[side]
         if before is not None and reading.stamp_ns <= before.stamp_ns:
             return None
-        self._newest[side], self._fresh[side] = reading, True
+        self._newest[side] = reading
         if self.pair.stopped:
             return None
-        elapsed_ns = reading.stamp_ns - self._used[side].stamp_ns
-        if not self._fresh[1 - side] and elapsed_ns * 1e-9 <= LATE_S:
+        both = self._both()
+        own_ns = [one.stamp_ns - used_ns for one, used_ns in zip(both, self._used_ns, strict=True)]
+        if own_ns[1 - side] == 0 and own_ns[side] * 1e-9 <= LATE_S:
             return None
-        return self._cycle()
+        return self._cycle(*both, own_ns)
 
-    def _cycle(self) -> tuple[FloatArray, FloatArray] | None:
-        """Command both arms by their newest states."""
-        leader, follower = self._both()
-        own_ns = [one.stamp_ns - used.stamp_ns for one, used in zip((leader, follower), self._used, strict=True)]
+    def _cycle(self, leader: Reading, follower: Reading, own_ns: list[int]) -> tuple[FloatArray, FloatArray] | None:
+        """Command both arms by their newest states, which came so long after those before [ns], by either's clock."""
         begin_ns, self._now_ns = self._now_ns, self._now_ns + max(own_ns)
-        self._used, self._fresh = [leader, follower], [False, False]
+        self._used_ns = [leader.stamp_ns, follower.stamp_ns]
         self.cycles += 1
         return self.pair.update(
             self._now_ns,
