@@ -42,43 +42,59 @@ WATCHED_S = STANDSTILL_S + HOLD_S + 0.3
 REPORT_S = 2.5  # diagnostics come once a second
 STEPPED_MODULE = "benchmarks.chain.stepped_clock"
 
-Inject = Callable[[Chain], None]
+Inject = Callable[[Chain], float]
+"""Makes the fault happen, and says when it had happened on the monotonic clock [s]."""
 
 
 def _processes(*found: Process | None) -> list[Process]:
     return [process for process in found if process is not None]
 
 
-def _kill_executor(chain: Chain) -> None:
-    for process in _processes(chain.executor):
-        chain.kill(process)
+def _kill_executor(chain: Chain) -> float:
+    return _kill(chain, chain.executor)
 
 
-def _kill_hardware(chain: Chain) -> None:
-    for process in _processes(chain.hardware):
-        chain.kill(process)
+def _kill_hardware(chain: Chain) -> float:
+    return _kill(chain, chain.hardware)
 
 
-def _suspend(chain: Chain) -> None:
+def _kill(chain: Chain, *found: Process | None) -> float:
+    for process in _processes(*found):
+        os.kill(process.pid, signal.SIGKILL)
+    happened_s = time.monotonic()
+    for process in _processes(*found):
+        chain.kill(process)  # which also waits for its end
+    return happened_s
+
+
+def _suspend(chain: Chain) -> float:
     """Every process of the host but the arm, which is no part of it."""
     ours = _processes(chain.hardware, chain.executor, chain.recorder)
     for process in ours:
         os.kill(process.pid, signal.SIGSTOP)
+    happened_s = time.monotonic()
     try:
         time.sleep(SUSPENDED_S)
     finally:
         for process in ours:
             os.kill(process.pid, signal.SIGCONT)
+    return happened_s
 
 
-def _pull_cable(chain: Chain) -> None:
+def _pull_cable(chain: Chain) -> float:
+    """The arm takes its port away when its process runs next, which a busy host may delay."""
+    port = chain.options.link
     for process in _processes(chain.arm):
         os.kill(process.pid, signal.SIGUSR1)
+    while port is not None and port.is_symlink():
+        time.sleep(1e-3)
+    return time.monotonic()
 
 
-def _step_clock(chain: Chain) -> None:
+def _step_clock(chain: Chain) -> float:
     for process in _processes(chain.hardware):
         os.kill(process.pid, signal.SIGUSR1)
+    return time.monotonic()
 
 
 def _plug_and_reopen(chain: Chain) -> str:
@@ -173,14 +189,15 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
         _begin_motion(chain, motion, bag)
         _spin_for(chain, moment_s)
         fault_s = time.monotonic()
-        INJECTIONS[case](chain)
+        injection_s = INJECTIONS[case](chain) - fault_s
         _spin_for(chain, fault_s + WATCHED_S - time.monotonic())
         end_s = time.monotonic()
         text = _report(chain, case)
         chain.supervisor.trigger("recorder/stop")
         reopened = _plug_and_reopen(chain) if case is UNPLUGGED else ""
         moving = chain.supervisor.reported("executor", "phase") not in ("", "idle")
-    return ProcessRun(load_trace(folder / "trace.npz"), fault_s, end_s, text, bag, moving, reopened)
+    trace = load_trace(folder / "trace.npz")
+    return ProcessRun(trace, fault_s, end_s, text, bag, moving, reopened, injection_s)
 
 
 def _begin_motion(chain: Chain, motion: str, bag: Path) -> None:

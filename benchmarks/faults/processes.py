@@ -57,6 +57,7 @@ class ProcessRun:
         bag: what was recorded.
         commanding: whether the executor still executed the motion at the end.
         reopened: why the port was not found again, '' if it was or there was nothing to find.
+        injection_s: how long after `fault_s` the fault had happened [s].
     """
 
     trace: ArmTrace
@@ -66,12 +67,13 @@ class ProcessRun:
     bag: Path
     commanding: bool
     reopened: str
+    injection_s: float = 0.0
 
     @property
     def longest_standstill_s(self) -> float:
-        """For how long the simulated arm's process did not run at most, from just before the fault on [s]."""
+        """For how long the host did not run us or the simulated arm at most, from just before the fault on [s]."""
         watched = self.trace.between(self.fault_s - BEFORE_FAULT_S, self.end_s)
-        return float(np.diff(watched.time_s).max(initial=0.0))
+        return max(self.injection_s, float(np.diff(watched.time_s).max(initial=0.0)))
 
 
 def process_outcome(judge: ArmJudge, case: ProcessCase, run: ProcessRun, seed: int) -> Outcome:

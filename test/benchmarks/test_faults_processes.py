@@ -88,6 +88,7 @@ def test_a_simulated_arm_that_stood_still_is_noticed(robot: Robot) -> None:
     kept = (good.trace.time_s < 100.4) | (good.trace.time_s > 100.46)
     gap = ArmTrace(good.trace.time_s[kept], good.trace.q[kept], good.trace.dq[kept], good.trace.current_a[kept])
     assert replace(good, trace=gap).longest_standstill_s == pytest.approx(0.061, abs=0.002)
+    assert replace(good, injection_s=0.05).longest_standstill_s == 0.05
 
 
 def test_a_run_that_fails_is_a_violation_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
