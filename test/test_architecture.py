@@ -34,6 +34,7 @@ ORDER = (
     "errors",
     "resources",
     "parent",
+    "threads",
     "parallel",
     "robot_file",
     "robot",

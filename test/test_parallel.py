@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dynid.parallel import THREAD_VARIABLES, cores, in_processes
+from dynid.parallel import cores, in_processes
+from dynid.threads import THREAD_VARIABLES
 
 VARIABLE = THREAD_VARIABLES[0]
 

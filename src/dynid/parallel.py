@@ -13,13 +13,12 @@ from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from dynid.errors import DynidError
+from dynid.threads import THREAD_VARIABLES
 
 AHEAD = 4  # pieces per process that are under way or wait for an earlier one: their results take memory
 QUARTERS = 4
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Where every core has work of its own, threads inside of a piece only get in each other's way.
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def cores() -> int:
@@ -140,7 +139,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Children that start meanwhile run their libraries with one thread."""
+    """Children that start meanwhile run their libraries with one thread: every core has work of its own."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynid.adaptive.information import Information, torque_sizes
-from dynid.adaptive.segment import Frame, SegmentPlanner
+from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
 from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox, SceneFile
 from dynid.errors import SafetyError
@@ -56,7 +56,7 @@ def test_the_slope_is_that_of_the_cost(box: float | None) -> None:
 
 
 def test_a_planned_segment_says_more_than_a_random_one_and_keeps_its_limits() -> None:
-    planner, known, own = SegmentPlanner(ROBOT, 3.0, room(0.6), 1, 15), information(), frame()
+    planner, known, own = SegmentPlanner(ROBOT, 3.0, room(0.6), draws=4, iterations=15), information(), frame()
     segment = planner.plan("first", ROBOT.rest_posture, own, known, 0.04, 1)
     random = planner.spline.motion(
         "random", ROBOT.joint_names, planner._drawn(ROBOT.rest_posture, own, np.random.default_rng(5))
@@ -72,14 +72,14 @@ def test_a_planned_segment_says_more_than_a_random_one_and_keeps_its_limits() ->
 
 
 def test_a_scene_without_room_is_refused_in_words() -> None:
-    planner = SegmentPlanner(ROBOT, 3.0, room(0.2), 1, 2)
+    planner = SegmentPlanner(ROBOT, 3.0, room(0.2), draws=1, iterations=2)
     with pytest.raises(SafetyError, match=r"link \d comes within .* m of the border 'room'"):
         planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)
 
 
 def test_joints_that_need_most_stand_still_where_nothing_else_passes() -> None:
     """Joint 2 carries too much for any motion of its own; the others still move, and it rests to the last digit."""
-    planner, own = SegmentPlanner(ROBOT, 3.0, None, 1, 2), frame()
+    planner, own = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=2), frame()
 
     def torques(q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
         return np.where(np.arange(ROBOT.size) == 1, 50.0 * np.sign(dq), 0.1 * np.sign(dq))
@@ -91,3 +91,34 @@ def test_joints_that_need_most_stand_still_where_nothing_else_passes() -> None:
     assert (np.abs(dq).max(axis=0) > 0.05).sum() >= 5
     with pytest.raises(SafetyError, match="needs"):
         planner.check(planner.spline.motion("all", ROBOT.joint_names, ROBOT.rest_posture + np.eye(8)[0:7]), heavy)
+
+
+def test_the_best_of_many_starts_is_optimised() -> None:
+    planner, known, own = SegmentPlanner(ROBOT, 3.0, room(0.6), draws=12, candidates=3), information(), frame()
+    starts = planner._starts(ROBOT.rest_posture, own, known, COUNT, np.random.default_rng(3))
+    every = SegmentPlanner(ROBOT, 3.0, room(0.6), draws=12, candidates=12)
+    costs = [
+        every._cost(points, own, known, COUNT)[0]
+        for points in every._starts(ROBOT.rest_posture, own, known, COUNT, np.random.default_rng(3))
+    ]
+    assert costs == sorted(costs) and costs[0] < costs[-1]
+    np.testing.assert_allclose([planner._cost(one, own, known, COUNT)[0] for one in starts], costs[:3])
+
+
+def test_an_optimisation_that_takes_too_long_ends_with_what_it_has() -> None:
+    def planned(iterations: int, planning_s: float = np.inf) -> Segment:
+        planner = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=iterations, planning_s=planning_s)
+        return planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)
+
+    np.testing.assert_array_equal(planned(1000, 1e-9).states[0], planned(1).states[0])
+    assert planned(10).widest < planned(1).widest
+
+
+def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
+    planner = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=2)
+    shorter = planner.of_length(1.7)
+    assert planner.of_length(3.0) is planner
+    for one, length in ((shorter, 1.7), (planner, 3.0)):
+        motion = one.plan("last", ROBOT.rest_posture, frame(), information(), 0.04, 1).motion
+        assert motion.duration == pytest.approx(length)
+        np.testing.assert_allclose(motion.sample_all(np.array([length]))[1], 0.0, atol=1e-9)

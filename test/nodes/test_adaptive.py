@@ -33,7 +33,7 @@ from dynid.trajectory.polynomial import rest_to_rest
 
 ROBOT = load_robot("crane_x7")
 REST = np.array(ROBOT.rest_posture)
-QUICK = AdaptiveSettings(iterations=12, candidates=2, longest_s=6.0, first_look_s=6.0)
+QUICK = AdaptiveSettings(draws=20, iterations=20, longest_s=6.0, first_look_s=6.0)
 TABLE, CLOSE_RAD = scene_of(ROBOT), 0.15
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -1,4 +1,4 @@
-"""The executables of launch files end quietly, whenever a signal comes."""
+"""The executables of launch files end quietly whenever a signal comes, and start no threads beside a 1 kHz cycle."""
 
 import os
 import signal
@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.nodes import entry
 from dynid.nodes.entry import ENDING
+from dynid.threads import THREAD_VARIABLES
 
 LOADING = """
 import signal
@@ -44,6 +45,26 @@ def test_a_node_that_is_still_being_loaded_ends_without_a_word(tmp_path: Path, n
     (tmp_path / "loading.py").write_text(LOADING.format(number=number))
     ended = run("from dynid.nodes.entry import _run; _run('loading')", tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+MULTIPLYING = """
+import os
+import numpy as np
+a = np.ones((600, 600))
+a @ a
+print("threads", len(os.listdir("/proc/self/task")))
+def main(): pass
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one core, where the library starts no threads anyway")
+def test_linear_algebra_in_a_node_starts_no_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a cycle of 1 ms they would only spin; the operating system counts them."""
+    for variable in THREAD_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "multiplying.py").write_text(MULTIPLYING)
+    assert run("from dynid.nodes.entry import _run; _run('multiplying')", tmp_path).stdout == "threads 1\n"
+    assert run("import multiplying", tmp_path).stdout != "threads 1\n"
 
 
 def test_without_that_it_would_trace_back(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ class AdaptiveFiles:
         self.settings = settings or AdaptiveSettings()
         if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
             own = self.settings
-            looked = own.segment_s * np.floor(own.longest_s / own.segment_s)
+            whole = own.segment_s * np.floor(own.longest_s / own.segment_s)
+            looked = whole + own.segment_after(whole)
             self.settings = own.model_copy(update={"first_look_s": looked, "stages": own.stages[1:]})
         box = None if free is None else SafeBox(robot, free)
         self.identification = AdaptiveIdentification(

@@ -1,6 +1,7 @@
 """One segment of motion: a quintic spline from rest to rest, optimised within limits, and checked before it counts."""
 
 import time
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,18 +120,39 @@ class SegmentPlanner:
         robot: whose joints they are.
         duration: of a segment [s].
         box: free space; None: nothing is known of what stands around the arm.
-        candidates: optimisations from other starts.
+        draws: random starts, of which the best are optimised.
+        candidates: how many of them are.
         iterations: of each.
+        planning_s: after which an optimisation ends with what it has; what comes before and after it is not limited.
     """
 
     def __init__(
-        self, robot: Robot, duration: float, box: SafeBox | None, candidates: int = 3, iterations: int = 25
+        self,
+        robot: Robot,
+        duration: float,
+        box: SafeBox | None,
+        draws: int = 256,
+        candidates: int = 1,
+        iterations: int = 80,
+        planning_s: float = np.inf,
     ) -> None:
-        self.robot, self.box, self._candidates, self._iterations = robot, box, candidates, iterations
+        self.robot, self.box, self._planning_s = robot, box, planning_s
+        self._draws, self._candidates, self._iterations = draws, candidates, iterations
+        self._collision, self._overload = SelfCollision(robot), OverloadModel.of(robot)
+        self._last(duration)
+
+    def _last(self, duration: float) -> None:
         self.spline = Spline(duration)
         self._times = np.arange(0.5 * LOOK_S, duration, LOOK_S)
         self._shapes = self.spline.functions(self._times)
-        self._collision, self._overload = SelfCollision(robot), OverloadModel.of(robot)
+
+    def of_length(self, duration: float) -> "SegmentPlanner":
+        """One that plans segments of another duration [s]."""
+        if duration == self.spline.duration:
+            return self
+        other = copy(self)
+        other._last(duration)
+        return other
 
     def plan(
         self, name: str, start: FloatArray, frame: Frame, known: Information, interval_s: float, seed: int
@@ -150,8 +172,8 @@ class SegmentPlanner:
         began, random = time.perf_counter(), np.random.default_rng([seed, 29])
         best: tuple[float, PolynomialTrajectory] | None = None
         refusal: SafetyError | None = None
-        for _ in range(self._candidates):
-            points = self._optimised(self._drawn(start, frame, random), frame, known, LOOK_S / interval_s)
+        for drawn in self._starts(start, frame, known, LOOK_S / interval_s, random):
+            points = self._optimised(drawn, frame, known, LOOK_S / interval_s, began + self._planning_s)
             try:
                 motion = self._admissible(name, points, frame)
             except SafetyError as error:
@@ -214,6 +236,24 @@ class SegmentPlanner:
         if self.box is not None:
             self.box.prove(motion, frame.tube)
 
+    def _starts(
+        self, start: FloatArray, frame: Frame, known: Information, count: float, random: np.random.Generator
+    ) -> list[FloatArray]:
+        """The best of many random points: their worth takes a small part of the time that their slope would."""
+        drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
+        worth = [self._worth(points, frame, known, count) for points in drawn]
+        return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
+
+    def _worth(self, points: FloatArray, frame: Frame, known: Information, count: float) -> float:
+        """Uncertainty and penalties of points (1 + free, n)."""
+        states, limits = [one @ points for one in self._shapes], frame.limits
+        within = np.clip(states[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
+        more = _torque_excess(frame.expected(within, *states[1:]), frame)[0]
+        more += sum(_excess(one, *span)[0] for one, span in zip(states, _spans(limits), strict=True))
+        if self.box is not None:
+            more += float(np.mean(self._lacks(states[0], frame.tube) ** 2))
+        return known.value(known.rows(*states), count)[0] + PENALTY * more
+
     def _drawn(self, start: FloatArray, frame: Frame, random: np.random.Generator) -> FloatArray:
         """Random points (1 + free, n) [rad] about the way to a random end, as far as speeds allow."""
         limits, shapes = frame.limits, self._shapes
@@ -226,7 +266,10 @@ class SegmentPlanner:
         )
         return np.asarray(start + np.minimum(1.0, 0.8 * share) * moved)
 
-    def _optimised(self, points: FloatArray, frame: Frame, known: Information, count: float) -> FloatArray:
+    def _optimised(
+        self, points: FloatArray, frame: Frame, known: Information, count: float, until: float
+    ) -> FloatArray:
+        """The best of points (1 + free, n) [rad] that are found from some, until a time of the clock [s]."""
         start, shape = points[0], points[1:].shape
         frame = self._with_reserve(points, frame)
 
@@ -234,9 +277,12 @@ class SegmentPlanner:
             value, slope = self._cost(np.vstack([start, x.reshape(shape)]), frame, known, count)
             return value, slope[1:].ravel()
 
-        found = minimize(
-            cost, points[1:].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": self._iterations, "maxcor": 20}
-        )
+        def stop_late(x: FloatArray) -> None:
+            if time.perf_counter() > until:
+                raise StopIteration
+
+        options = {"maxiter": self._iterations, "maxcor": 20}
+        found = minimize(cost, points[1:].ravel(), jac=True, method="L-BFGS-B", callback=stop_late, options=options)
         return np.vstack([start, found.x.reshape(shape)])
 
     def _with_reserve(self, points: FloatArray, frame: Frame) -> Frame:
@@ -266,20 +312,12 @@ class SegmentPlanner:
         # a step of the optimiser may leave the range for which torques are known
         within = np.clip(moved[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
         tau = frame.expected(within[0], *states[1:])
-        more, push = _excess(tau, -INSIDE * limits.torque, INSIDE * limits.torque)
-        excess = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
-        more += float(np.sum(excess**2)) * LOAD_PENALTY
-        push = push + LOAD_PENALTY * 4.0 * excess * tau / frame.lasting**2 / N
+        more, push = _torque_excess(tau, frame)
         value += PENALTY * more
         slopes = np.einsum("kdij,dij->kd", X[1:] - X[0], pull) / DIFFERENCE
         by_state = slopes.reshape(3, n, N).transpose(0, 2, 1)
         by_state = by_state + PENALTY * self._through_torque(frame.expected, [within, *moved[1:]], tau, push)
-        spans = (
-            (limits.lower, limits.upper),
-            (-INSIDE * limits.velocity, INSIDE * limits.velocity),
-            (-INSIDE * limits.acceleration, INSIDE * limits.acceleration),
-        )
-        for which, (low, high) in enumerate(spans):
+        for which, (low, high) in enumerate(_spans(limits)):
             more, slope = _excess(states[which], low, high)
             value += PENALTY * more
             by_state[which] += PENALTY * slope
@@ -302,16 +340,35 @@ class SegmentPlanner:
 
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
         """Of postures (1 + n, N, n), the first as it is and then each joint moved."""
-        assert self.box is not None
-        lacks, slope = np.maximum(self.box.lack(q[0], tube), 0.0) / BOX_M, np.zeros(q.shape[1:])
+        lacks, slope = self._lacks(q[0], tube), np.zeros(q.shape[1:])
         near = lacks > 0.0  # elsewhere there is no slope either
         if near.any():
             others = q[1:, near]
-            moved = (
-                np.maximum(self.box.lack(others.reshape(-1, q.shape[2]), tube), 0.0).reshape(len(others), -1) / BOX_M
-            )
+            moved = self._lacks(others.reshape(-1, q.shape[2]), tube).reshape(len(others), -1)
             slope[near] = (2.0 * lacks[near] * (moved - lacks[near]) / DIFFERENCE).T / len(lacks)
         return float(np.mean(lacks**2)), slope
+
+    def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
+        """Lack of clearance of postures (N, n), (N,)."""
+        assert self.box is not None
+        return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)
+
+
+def _spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
+    """Bounds of positions, speeds and accelerations, (n,) each."""
+    return (
+        (limits.lower, limits.upper),
+        (-INSIDE * limits.velocity, INSIDE * limits.velocity),
+        (-INSIDE * limits.acceleration, INSIDE * limits.acceleration),
+    )
+
+
+def _torque_excess(tau: FloatArray, frame: Frame) -> tuple[float, FloatArray]:
+    """Penalty on torques (N, n), by their size and by their mean square, and its slope (N, n)."""
+    more, push = _excess(tau, -INSIDE * frame.limits.torque, INSIDE * frame.limits.torque)
+    excess = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
+    more += float(np.sum(excess**2)) * LOAD_PENALTY
+    return more, push + LOAD_PENALTY * 4.0 * excess * tau / frame.lasting**2 / len(tau)
 
 
 def _excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:

@@ -23,7 +23,7 @@ from dynid.adaptive.feed import TRANSITION_RAD_S, Feed, feed
 from dynid.adaptive.information import LEAST_TORQUE, Information, torque_sizes
 from dynid.adaptive.live import LiveEstimate
 from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
-from dynid.adaptive.settings import AdaptiveSettings
+from dynid.adaptive.settings import SLACK_S, AdaptiveSettings
 from dynid.adaptive.way_back import way_back_s
 from dynid.control.controller import load_controller
 from dynid.control.motion_check import MotionLimits, Torques, model_torques, nominal_torques, robot_limits
@@ -58,7 +58,6 @@ UNKNOWN_TORQUE = 0.15  # of a joint's torque limit: what may bend the first segm
 LOOK_FROM = 1.05  # of its limit: a widest interval that is expected to be wider needs no look
 LOAD_STEP_S = 0.002
 SLACK_RAD = 0.01  # that a joint may move in any case
-SLACK_S = 0.01  # of a time: what cycles do not divide
 LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
 LASTING_SHARE = 0.9  # of the current that a servo bears for ever
 AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
@@ -269,7 +268,8 @@ class AdaptiveIdentification:
         self.limits = sizes * np.where(self._viscous, own.friction_share, own.inertial_share)
         prior = INERTIAL_PRIOR if before is None else CHANGED_PRIOR
         self._prior = sizes * np.where(self._viscous, VISCOUS_PRIOR, prior)
-        self.planner = SegmentPlanner(robot, own.segment_s, box, own.candidates, own.iterations)
+        planning_s = own.planning_share * own.segment_s
+        self.planner = SegmentPlanner(robot, own.segment_s, box, own.draws, own.candidates, own.iterations, planning_s)
         excitation = load_excitation(robot)
         file, profile = excitation.file, excitation.file.profiles[own.profile]
         fastest = profile.speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
@@ -316,15 +316,15 @@ class AdaptiveIdentification:
         precise = False
         while upcoming is not None:
             segment = upcoming
-            last = arm.moved_s + 2.0 * own.segment_s > own.longest_s + SLACK_S
+            moved = arm.moved_s + segment.motion.duration
             state.segments.append(segment)
-            looking = last or self._worth_a_look(state, arm.moved_s + own.segment_s)
+            looking = not own.segment_after(moved) or self._worth_a_look(state, moved)
             whole, planned = False, None
             if state.begin(segment):
                 planned = None if looking else state.planned_behind(segment)
                 whole = state.finish(segment)
             precise = looking and state.look()
-            if precise or arm.moved_s + own.segment_s > own.longest_s + SLACK_S:
+            if precise or not own.segment_after(arm.moved_s):
                 break
             upcoming = planned if whole else None
             if upcoming is None:
@@ -338,7 +338,7 @@ class AdaptiveIdentification:
                 state.to_rest()
             except SafetyError as error:  # what was found is not lost for that
                 self.progress(f"the arm is not at its rest posture: {error}")
-        out_of_time = moved + own.segment_s > own.longest_s + SLACK_S
+        out_of_time = not own.segment_after(moved)
         return AdaptiveRun(
             state.found,
             precise,
@@ -390,7 +390,7 @@ class AdaptiveIdentification:
 
     def _worth_a_look(self, state: "_State", moved: float) -> bool:
         """Whether the model may be good enough after the segment that comes, by what segments are expected to show."""
-        shown_s = (len(state.shown) + 1) * self.settings.segment_s
+        shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
         if min(moved, shown_s) < self.settings.first_look_s - SLACK_S:
             return False
         if not len(state.ratio):
@@ -440,8 +440,11 @@ class AdaptiveIdentification:
         load: FloatArray,
         seed: int,
         caution: float = 1.0,
+        length_s: float | None = None,
     ) -> Segment:
         """The segment from a posture (n,) [rad] after those that were shown; `caution` is a share of range and speed.
+
+        `length_s` is other than the usual one where less time is left [s].
 
         Raises:
             SafetyError: none is safe.
@@ -459,7 +462,8 @@ class AdaptiveIdentification:
         most = self._most_torque(known, information)
         frame = Frame(limits, most, known.feed.moving, tube, load + LOAD_RESERVE, self._lasting)
         interval = self.identification.sampling_interval_s
-        return self.planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
+        planner = self.planner.of_length(length_s or self.settings.segment_s)
+        return planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
     def _most_torque(self, known: _Known, information: Information) -> Torques:
         """What a motion may take: the model's torques and its possible error, away from zero."""
@@ -511,10 +515,13 @@ class _State:
         self.trail: list[tuple[PolynomialTrajectory, float]] = []  # how the arm came to where it stands
         self.load = arm.load  # before the segment that is carried out
 
-    def _segment(self, start: FloatArray, shown: list[Segment], load: FloatArray, share: float = 1.0) -> Segment:
+    def _segment(
+        self, start: FloatArray, shown: list[Segment], load: FloatArray, length_s: float, share: float = 1.0
+    ) -> Segment:
         seed = 1000 * self.seed + len(self.segments) + OTHER_SEED * self.refused
         name, tube = f"{self.name} {len(self.segments) + 1}", np.maximum(share * self.tube, LEAST_TUBE_RAD)
-        return self.parent.segment(name, start, shown, self.known, tube, load, seed, AFTER_STOP**self.in_a_row)
+        caution = AFTER_STOP**self.in_a_row
+        return self.parent.segment(name, start, shown, self.known, tube, load, seed, caution, length_s)
 
     def _standing(self) -> Segment:
         """A segment from where the arm stands.
@@ -522,9 +529,10 @@ class _State:
         Where a wide tube leaves no room, a narrower one may: the arm then stops earlier, so it is no less safe.
         """
         refusal: SafetyError | None = None
+        length_s = self.parent.settings.segment_after(self.arm.moved_s)
         for share in NARROWER:
             try:
-                return replace(self._segment(self.arm.at, self.shown, self.arm.load, share), waited=True)
+                return replace(self._segment(self.arm.at, self.shown, self.arm.load, length_s, share), waited=True)
             except SafetyError as error:
                 refusal = refusal or error
         assert refusal is not None
@@ -533,8 +541,9 @@ class _State:
     def planned_behind(self, segment: Segment) -> Segment | None:
         """The next segment, planned while one is carried out; None where none is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
+        length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
         try:
-            return self._segment(segment.motion.end, [*self.shown, segment], load)
+            return self._segment(segment.motion.end, [*self.shown, segment], load, length_s)
         except SafetyError:
             return None
 
@@ -553,8 +562,7 @@ class _State:
                     raise
             if self.trail:
                 along = self.trail[-1][1]
-                later = self.arm.moved_s + way_back_s(along) + self.parent.settings.segment_s
-                if later > self.parent.settings.longest_s + SLACK_S:
+                if not self.parent.settings.segment_after(self.arm.moved_s + way_back_s(along)):
                     raise SafetyError("no segment is safe here, and after the way back there is no time for one")
                 self.step_back("no segment is safe here")
             else:
@@ -653,7 +661,8 @@ class _State:
             return False
         self.found, self.known = result, parent.learned(result)
         self.ratio = parent.deviations(result) / parent.information(self.shown, self.known).deviations
-        return look.accepted and look.widest <= 1.0
+        # the promise is shared by so many looks; one more would be more than was promised
+        return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
 
 def said(look: Look) -> str:

@@ -1,6 +1,6 @@
 """Settings of an adaptive identification."""
 
-from math import floor, isfinite
+from math import ceil, floor, isfinite
 from typing import Annotated
 
 from pydantic import Field
@@ -9,6 +9,8 @@ from dynid.errors import ConfigurationError
 from dynid.robot import Positive, Strict
 
 LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # of motion
+SHORTEST_SEGMENT_S, LENGTH_STEP_S = 1.5, 0.1  # of the last segment, for which no more time is left
+SLACK_S = 0.01  # of a time: what cycles do not divide
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -16,7 +18,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 class AdaptiveSettings(Strict):
     """What an adaptive run may do, and when it has seen enough.
 
-    segment_s: length of a segment, from rest to rest.
+    segment_s: length of a segment, from rest to rest; the last one may be shorter.
     longest_s: of motion in all; then the run ends with what there is.
     first_look_s: of motion before the model is judged for the first time.
     inertial_share: largest half width of the interval of a parameter of links and rotors, as the torque that it makes
@@ -26,7 +28,10 @@ class AdaptiveSettings(Strict):
     confidence: that all intervals hold, whenever the run stops.
     stages: shares of ranges and speeds of one segment after the other, until the last counts for all.
     profile: of excitation.yaml, whose limits of position, speed and acceleration are kept.
-    candidates, iterations: of the optimisation of a segment.
+    draws: random starts of a segment.
+    candidates: how many of them, the best, are optimised.
+    iterations: of each optimisation.
+    planning_share: of the length of a segment; an optimisation that takes longer ends with what it has.
     """
 
     segment_s: Positive = 3.0
@@ -38,13 +43,20 @@ class AdaptiveSettings(Strict):
     confidence: Share = 0.95
     stages: tuple[Share, ...] = (0.35, 0.7, 1.0)
     profile: str = "limited"
-    candidates: Annotated[int, Field(ge=1)] = 3
-    iterations: Annotated[int, Field(ge=1)] = 25
+    draws: Annotated[int, Field(ge=1)] = 256
+    candidates: Annotated[int, Field(ge=1)] = 1
+    iterations: Annotated[int, Field(ge=1)] = 80
+    planning_share: Share = 0.8
 
     @property
     def looks(self) -> int:
         """How often the model may be judged."""
-        return 1 + max(0, floor((self.longest_s - self.first_look_s) / self.segment_s + 1e-9))
+        return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
+
+    def segment_after(self, moved_s: float) -> float:
+        """Length of the segment that begins after so much motion [s]; 0 where there is no time for one."""
+        left = LENGTH_STEP_S * floor((self.longest_s - moved_s) / LENGTH_STEP_S + 1e-6)
+        return min(self.segment_s, left) if left >= min(self.segment_s, SHORTEST_SEGMENT_S) else 0.0
 
 
 def longest_motion(longest_s: float | None, *, after: bool) -> float:

@@ -6,12 +6,9 @@ from importlib import import_module
 import typer
 
 from dynid.commands import checkout
-from dynid.parallel import THREAD_VARIABLES
+from dynid.threads import one_thread_each
 
-# Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds. The
-# library reads this when it is loaded, which is when the first command is.
-for _variable in THREAD_VARIABLES:
-    os.environ.setdefault(_variable, "1")
+one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
 os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a display takes time
 
 # in the order of `dynid --help`

@@ -5,6 +5,8 @@ import signal
 from functools import partial
 from importlib import import_module
 
+from dynid.threads import one_thread_each
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # HUP: the terminal or the ssh line is gone
 
 
@@ -17,6 +19,7 @@ def end_at_once() -> None:
 def _run(module: str) -> None:
     """Run a module's `main`."""
     end_at_once()
+    one_thread_each()
     os.environ.setdefault("MUJOCO_GL", "disable")  # no node draws, and what looks for a display is a Python more
     import_module(module).main()
 

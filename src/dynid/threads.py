@@ -1,0 +1,14 @@
+"""How many threads the libraries for linear algebra may start in a process."""
+
+import os
+
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def one_thread_each() -> None:
+    """Let libraries that are loaded from now on use one thread, unless the environment already says how many.
+
+    Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds.
+    """
+    for variable in THREAD_VARIABLES:
+        os.environ.setdefault(variable, "1")

@@ -1,0 +1,31 @@
+"""Times of segments and looks: no run is longer than it may be, and no look comes beyond those that were promised."""
+
+import numpy as np
+import pytest
+
+from dynid.adaptive.settings import SHORTEST_SEGMENT_S, AdaptiveSettings
+
+
+@pytest.mark.parametrize(
+    ("moved_s", "length_s"),
+    [(0.0, 3.0), (27.0, 3.0), (27.007, 2.9), (26.0, 3.0), (28.44, 1.5), (28.5, 1.5), (28.51, 0.0), (30.0, 0.0)],
+)
+def test_the_last_segment_takes_the_time_that_is_left(moved_s: float, length_s: float) -> None:
+    assert AdaptiveSettings().segment_after(moved_s) == pytest.approx(length_s)
+
+
+def test_no_run_is_longer_than_it_may_be() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        settings = AdaptiveSettings(longest_s=random.uniform(15.0, 40.0), segment_s=random.uniform(1.6, 5.0))
+        moved = 0.0
+        while length := settings.segment_after(moved):
+            # a stopped segment moves for less than it was planned for
+            moved += length * (1.0 if random.uniform() < 0.8 else random.uniform(0.2, 1.0))
+        assert settings.longest_s - SHORTEST_SEGMENT_S - 0.1 < moved <= settings.longest_s + 1e-6
+
+
+def test_the_confidence_is_shared_by_every_look_that_there_may_be() -> None:
+    whole = AdaptiveSettings(longest_s=30.0, first_look_s=15.0, segment_s=3.0)
+    assert whole.looks == 6 and whole.model_copy(update={"longest_s": 31.0}).looks == 7
+    assert whole.model_copy(update={"first_look_s": 30.0}).looks == 1
