@@ -46,7 +46,7 @@ class AdaptiveSettings(Strict):
     draws: Annotated[int, Field(ge=1)] = 256
     candidates: Annotated[int, Field(ge=1)] = 1
     iterations: Annotated[int, Field(ge=1)] = 80
-    planning_share: Share = 0.8
+    planning_share: Share = 0.7
 
     @property
     def looks(self) -> int:
