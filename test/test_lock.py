@@ -1,6 +1,7 @@
 """The lock file: a version and a hash for everything that `./run` installs on the tested platform."""
 
 import configparser
+import importlib.metadata
 import re
 from pathlib import Path
 
@@ -35,6 +36,26 @@ def unmet(pins: dict[str, str]) -> list[str]:
     return [str(one) for one, name in names if name not in pins or not one.specifier.contains(pins[name])]
 
 
+def lacking(pins: dict[str, str]) -> list[str]:
+    """What pinned packages ask for, by their installed metadata, and the pins do not give; extras too."""
+    found, known = [], set()
+    todo = [(name, "") for name in pins]
+    while todo:
+        package, extra = todo.pop()
+        if (package, extra) in known or package not in pins:
+            continue
+        known.add((package, extra))
+        for text in importlib.metadata.requires(package) or []:
+            asked = requirements.Requirement(text)
+            if asked.marker is not None and not asked.marker.evaluate({"extra": extra}):
+                continue
+            name = re.sub("[-_.]+", "-", asked.name).lower()
+            if name not in pins or not asked.specifier.contains(pins[name], prereleases=True):
+                found.append(f"{package}: {asked}")
+            todo += [(name, one) for one in asked.extras]
+    return found
+
+
 def test_every_line_is_a_version_and_a_hash_and_setup_cfg_is_met() -> None:
     pins = locked((ROOT / "requirements.lock").read_text())
     assert len(pins) > 150 and unmet(pins) == []
@@ -50,4 +71,21 @@ def test_what_pins_nothing_is_found(line: str) -> None:
 
 def test_the_command_installs_by_it() -> None:
     text = (ROOT / "run").read_text()
-    assert '--require-hashes -r "$root/requirements.lock"' in text and "pyproject.toml requirements.lock" in text
+    assert (
+        '--no-deps --require-hashes -r "$root/requirements.lock"' in text and "pyproject.toml requirements.lock" in text
+    )
+
+
+def test_nothing_is_lacking_that_pinned_packages_need() -> None:
+    """`./run` installs without dependencies, so the list itself must have them."""
+    pins = {
+        re.sub("[-_.]+", "-", name): version
+        for name, version in locked((ROOT / "requirements.lock").read_text()).items()
+    }
+    try:
+        installed = {name: importlib.metadata.version(name) for name in pins}
+    except importlib.metadata.PackageNotFoundError as error:
+        pytest.skip(f"the environment is not that of requirements.lock: {error}")
+    assert lacking(pins) == []
+    assert installed["pytest-cov"] and any("coverage" in one for one in lacking(pins | {"coverage": "1.0"}))
+    assert any(one.startswith("pytest: pluggy") for one in lacking({"pytest": pins["pytest"]}))
