@@ -2,10 +2,21 @@
 
 import numpy as np
 import pytest
-from scipy.signal import butter, sosfiltfilt
+from scipy.signal import butter, sosfilt_zi, sosfiltfilt, sosfreqz
 
 from dynid.errors import DataError
-from dynid.identification.data.zero_phase import filtered_both_ways
+from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways, steady_states
+
+
+@pytest.mark.parametrize("order", range(1, 9))
+@pytest.mark.parametrize("cutoff_hz", [0.7, 25.0, 480.0])
+def test_the_design_is_that_of_scipy(order: int, cutoff_hz: float) -> None:
+    ours, theirs = butterworth_sections(order, cutoff_hz, 1000.0), butter(order, cutoff_hz, fs=1000.0, output="sos")
+    hertz = np.append(np.linspace(0.0, 500.0, 200), cutoff_hz)
+    np.testing.assert_allclose(*(sosfreqz(one, hertz, fs=1000.0)[1] for one in (ours, theirs)), atol=1e-10)
+    other = butterworth_sections(order, 1.01 * cutoff_hz, 1000.0)
+    assert np.abs(np.subtract(*(sosfreqz(one, hertz, fs=1000.0)[1] for one in (other, theirs)))).max() > 1e-3
+    np.testing.assert_allclose(steady_states(theirs), sosfilt_zi(theirs), atol=1e-9 * np.abs(sosfilt_zi(theirs)).max())
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 8])

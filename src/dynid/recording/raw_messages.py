@@ -1,10 +1,12 @@
 """The serialized messages of one topic, in the order of their log times, ready for bulk decoding."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dynid.recording.mcap_kernels import copy_slices
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,14 @@ class RawMessages:
         return chosen, _slices(self.data, self.offsets[chosen], size)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Block:
-    """Messages of one topic inside one buffer: when each was logged, and where it lies."""
+    """Messages of one topic inside one buffer: when each was logged, and where it starts and ends, (N,) each."""
 
-    buffer: bytes
-    log_ns: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+    buffer: NDArray[np.uint8]
+    log_ns: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
 
 
 def _slices(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
@@ -63,17 +65,16 @@ def from_list(log_ns: Sequence[int], messages: Sequence[bytes]) -> RawMessages:
 
 def from_blocks(blocks: Sequence[Block]) -> RawMessages:
     """Messages of all blocks of one topic."""
-    log_ns: list[int] = []
-    sizes, data = [np.empty(0, np.int64)], [np.empty(0, np.uint8)]
+    if not blocks:
+        return from_list((), ())
+    log_ns = np.concatenate([block.log_ns for block in blocks])
+    sizes = np.concatenate([block.ends - block.starts for block in blocks])
+    data, at = np.empty(sizes.sum(), dtype=np.uint8), 0
     for block in blocks:
-        log_ns += block.log_ns
-        buffer, starts = np.frombuffer(block.buffer, dtype=np.uint8), np.array(block.starts, dtype=np.int64)
-        sizes.append(np.array(block.ends, dtype=np.int64) - starts)
-        if (sizes[-1] == sizes[-1][0]).all():
-            data.append(_slices(buffer, starts, int(sizes[-1][0])).ravel())
-        else:
-            data += [buffer[a:b] for a, b in zip(block.starts, block.ends, strict=True)]
-    return _ordered(np.array(log_ns, dtype=np.int64), np.concatenate(data), np.concatenate(sizes))
+        end = at + int((block.ends - block.starts).sum())
+        copy_slices(block.buffer, block.starts, block.ends, data[at:end])
+        at = end
+    return _ordered(log_ns, data, sizes)
 
 
 def joined(pieces: Sequence[RawMessages]) -> RawMessages:

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import butter
 
 from dynid.errors import DataError
 from dynid.identification.data.fine_states import FineStates, Function, decimation
@@ -41,7 +40,7 @@ from dynid.identification.data.signals import (
     interpolate,
     refuse_unusable,
 )
-from dynid.identification.data.zero_phase import filtered_both_ways
+from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
 from dynid.identification.settings import FilterSettings, IdentificationSettings, TorqueSource
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
@@ -143,7 +142,7 @@ class LowPass:
                 f"{interval_s:.4g} s; choose a longer interval or record faster"
             )
         self.settling_s = settings.settling_periods / self.cutoff_hz
-        self.sections = butter(settings.order, self.cutoff_hz, fs=1.0 / grid_s, output="sos")
+        self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
 
     def apply(self, signal: FloatArray) -> FloatArray:
         """The filtered signal, (N, n) as given, on the fine grid."""
