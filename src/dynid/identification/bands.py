@@ -88,9 +88,10 @@ class TorqueBands:
 
     def deviations(self, model: ArmModel, samples: Samples) -> FloatArray:
         """Standard deviations of torques that the model predicts for samples of an arm with its mount, (N, n) [N m]."""
-        beside = self.estimate.regression.beside
-        known = None if beside is None else beside.fit.known
-        rows = Regression.stack(model, samples, self.coulomb, known)
+        rows = self.estimate.regression
+        if samples is not self.samples or model is not self.model:
+            known = None if rows.beside is None else rows.beside.fit.known
+            rows = Regression.stack(model, samples, self.coulomb, known)
         x = rows.W.reshape(len(samples), model.axes, -1) if rows.beside is None else rows.beside.judged_columns()
         own = np.einsum("knp,pq,knq->kn", x, self._covariance, x, optimize=True)
         left = np.take_along_axis(self._left, self._class_of(samples), axis=0)

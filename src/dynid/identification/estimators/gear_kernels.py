@@ -144,6 +144,35 @@ def add_by_links(
             out[k, place] = slides[k, j] * (whole - own)
 
 
+@numba.njit(cache=True)
+def side_by_side(
+    friction: FloatArray,
+    drift: FloatArray,
+    gradient: FloatArray,
+    terms: NDArray[np.int64],
+    gain: FloatArray,
+    slides: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Friction (M, n) and its derivatives, as the first columns of `out` (M, >= (2 + terms) n).
+
+    Args:
+        drift, gradient: by drift, (M, n), and by the parameters of friction, (M, n, terms), which `gain` multiplies.
+        terms: of the gradient that are wanted, (t,).
+        gain: of `differentiate`, (M, n).
+        slides: what all are multiplied by, (M, n).
+        out: [friction, drift, wanted terms], n columns each.
+    """
+    n = friction.shape[1]
+    for k in range(friction.shape[0]):
+        for i in range(n):
+            by_wanted = gain[k, i] * slides[k, i]
+            out[k, i] = friction[k, i] * slides[k, i]
+            out[k, n + i] = drift[k, i] * by_wanted
+            for t in range(len(terms)):
+                out[k, (2 + t) * n + i] = gradient[k, i, terms[t]] * by_wanted
+
+
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
     """Derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms); as `settle`."""
     found = np.zeros((*dq.shape, len(law.values)))

@@ -23,7 +23,7 @@ from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_kernels import add_by_links, differentiate, mean_gradient, settle
+from dynid.identification.estimators.gear_kernels import add_by_links, differentiate, mean_gradient, settle, side_by_side
 from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import KEQ, KM, TERMS, FrictionLaw
@@ -87,20 +87,22 @@ class _Stretch:
     def _directions(self, law: FrictionLaw, dq: FloatArray) -> FloatArray:
         return law.directions(dq) if self.step_s is None else law.directions_in_time(dq, self.step_s)
 
-    def _torques(self, columns: FloatArray, values: FloatArray) -> FloatArray:
-        """Kept columns (M, kept) times values of their parameters (kept,), summed by joint, (M, n)."""
-        onto = np.zeros((len(self.joints), self.dq.shape[1]))
-        onto[np.arange(len(self.joints)), self.joints] = values
-        return np.asarray(columns @ onto)
+    def _torques(self, columns: FloatArray, *values: FloatArray) -> list[FloatArray]:
+        """Kept columns (M, kept) times values of their parameters (kept,), summed by joint, (M, n) for each values."""
+        n, kept = self.dq.shape[1], np.arange(len(self.joints))
+        onto = np.zeros((len(self.joints), len(values) * n))  # one pass over the columns serves all
+        for k, own in enumerate(values):
+            onto[kept, k * n + self.joints] = own
+        return np.split(columns @ onto, len(values), axis=1)
 
     def linearise(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
     ) -> Linearised:
         """See `GearRows.linearise`."""
         own = phi[self.parameters]
-        te, links = self._torques(self.G, -own), self._torques(self.W, own)
+        (te,) = self._torques(self.G, -own)
         # friction among the base parameters changes in the course of time like that beside them
-        rubbing = self._torques(self.W, np.where(self.rubs, own, 0.0))
+        links, rubbing = self._torques(self.W, own, np.where(self.rubs, own, 0.0))
         wanted = links + (drift * self.minutes)[:, None] * rubbing
         tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
         shape = self._directions(law, dq), law.fadings(dq)
@@ -109,14 +111,13 @@ class _Stretch:
         gradient = np.zeros((*dq.shape, len(TERMS)))
         loads = any(KM <= term <= KEQ for term in terms)
         differentiate(law.values, *shape, warmth, dq, te, self.ripple, tm, loads, gain, by_load, gradient)
-        by_drift = gain * ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
-        gradient *= gain[..., None]
+        by_drift = ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
         changed = np.flatnonzero(self.rubs & (drift != 0.0) | law.depends_on_load)
 
         def by_links(slides: FloatArray, out: FloatArray) -> None:
             add_by_links(self.W, self.G, self.joints, changed, self.rubs, warmth, gain, by_load, slides, out)
 
-        seen = self._seen(tm - links, by_links, changed, gradient, by_drift, tm, terms, sticking)
+        seen = self._seen(tm - links, by_links, changed, gradient, by_drift, gain, tm, terms, sticking)
         return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
 
     @cached_property
@@ -144,8 +145,8 @@ class _Stretch:
         dq = np.ascontiguousarray(self.dq)
         tau = np.ascontiguousarray(self.tau)
         gradient = mean_gradient(law, dq, -tau, self.ripple, tau)
-        nowhere = np.zeros(0, dtype=int)
-        return self._seen(np.zeros_like(dq), _nothing, nowhere, gradient, np.zeros_like(dq), tau, terms, False)
+        nowhere, none = np.zeros(0, dtype=int), np.zeros_like(dq)
+        return self._seen(none, _nothing, nowhere, gradient, none, np.ones_like(dq), tau, terms, False)
 
     def _seen(
         self,
@@ -154,20 +155,21 @@ class _Stretch:
         changed: NDArray[np.int64],
         gradient: FloatArray,
         drift: FloatArray,
+        gain: FloatArray,
         tm: FloatArray,
         terms: Sequence[int],
         sticking: bool,
     ) -> Linearised:
         """Friction, its derivatives, and those by phi that it has more than W, all behind the low-pass.
 
-        `by_links` writes the last, times weights (M, n), into (M, c), of the kept columns `changed` (c,). Terms that
-        nobody asks for need not pass the filter.
+        Derivatives by terms and drift are yet to be multiplied by `gain` (M, n). `by_links` writes those by phi, times
+        weights (M, n), into (M, c), of the kept columns `changed` (c,). Terms that nobody asks for need not pass the
+        filter.
         """
         n = friction.shape[1]
         slides = np.ones_like(self.slides) if sticking else self.slides
         values = np.empty((len(friction), (2 + len(terms)) * n + len(changed)))
-        for k, block in enumerate((friction, drift, *(gradient[..., term] for term in terms))):
-            np.multiply(block, slides, out=values[:, k * n : (k + 1) * n])
+        side_by_side(friction, drift, gradient, np.array(terms, dtype=np.int64), gain, slides, values)
         by_links(slides, values[:, (2 + len(terms)) * n :])
         # torques that are cut have not passed the states' filter
         seen = self.sharp(values) if sticking else self.low_pass(values)
