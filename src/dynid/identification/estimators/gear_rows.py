@@ -23,7 +23,13 @@ from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_kernels import add_by_links, differentiate, mean_gradient, settle, side_by_side
+from dynid.identification.estimators.gear_kernels import (
+    add_by_links,
+    differentiate,
+    mean_gradient,
+    settle,
+    side_by_side,
+)
 from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import KEQ, KM, TERMS, FrictionLaw

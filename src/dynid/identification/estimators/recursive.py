@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.friction_beside import FrictionBeside
 from dynid.identification.estimators.gear_fit import (
     NO_ERROR,
     GearFit,
@@ -26,7 +27,6 @@ from dynid.identification.estimators.gear_fit import (
     with_parameters,
 )
 from dynid.identification.estimators.gear_rows import GearRows
-from dynid.identification.estimators.regression import FrictionBeside
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel

@@ -1,0 +1,127 @@
+"""Friction beside the base parameters as a regression sees it: linearised at a fit, with what is known beforehand."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.identification.estimators.discrepancy import friction_effects
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Parameter, with_parameters
+from dynid.identification.estimators.gear_ladder import Ladder
+from dynid.identification.estimators.play import FoundPlay
+from dynid.model.friction import AS, TERMS, WS, FrictionLaw
+from dynid.robot import FloatArray
+
+# what is known of friction before any data, as standard deviations: by unit, of shapes, and of its change per minute
+PRIOR = {"N*m*s/rad": 1.0, "N*m": 1.0, "1": 0.5, "1/(N*m)": 0.2}
+PRIOR_SHAPE = {WS: 2.0, AS: 1.0}
+PRIOR_DRIFT = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionBeside:
+    """Friction beside the base parameters, linearised at a fit of it.
+
+    Attributes:
+        fit: of friction and base parameters together.
+        judged: the same with the rows of all states, sticking ones among them.
+        ladder: how its structure was chosen; None where it was given.
+        play: between joints and encoders; None where nobody has looked.
+        effects: torques (N, n, k) [N m] of what no parameter stands for, each of its likely size: what remains of play,
+            and friction that the law does not hold.
+    """
+
+    fit: GearFit
+    judged: GearFit
+    ladder: Ladder | None = None
+    play: FoundPlay | None = None
+    effects: FloatArray | None = None
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters but for the shape, which stays as fitted; drift follows them where the structure has it."""
+        return tuple(one for one in self.fit.parameters if TERMS[one.term].kind != "shape")
+
+    @cached_property
+    def _shape(self) -> NDArray[np.bool_]:
+        """Which of the fit's columns beyond phi are of the shape."""
+        drift = [False] * self.fit.structure.drift
+        return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """C, torques per unit of every parameter, (N, n, m), drift included."""
+        return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
+
+    def with_discrepancy(self, fitter: GearFitter) -> "FrictionBeside":
+        """With the effects of friction that the law does not hold, from the residuals of a fitter's rows."""
+        fit, rows = self.fit, fitter.rows
+        residual = fit.target - fit.columns @ fit.theta
+        own = [
+            PRIOR_SHAPE[one.term] if one.term in PRIOR_SHAPE else PRIOR[TERMS[one.term].unit] for one in fit.parameters
+        ]
+        known = np.concatenate([np.full(fit.rows.W.shape[2], np.inf), own, [PRIOR_DRIFT] * fit.structure.drift])
+        # a joint that never slid has no deviation by which its rows could be weighed
+        weights = np.where(rows.target.any(axis=0), fitter.trust / fitter.sigma(residual), 0.0)
+        found = friction_effects(
+            rows.samples.dq, rows.target - residual, fit.columns, residual, weights, known, fitter.transition_rad_s
+        )
+        return replace(self, effects=found if self.play is None else np.concatenate([self.play.effects, found], axis=2))
+
+    @cached_property
+    def shape_columns(self) -> tuple[FloatArray, FloatArray]:
+        """Columns of the shape, (N, n, k), which are as open as the others, and what is known of them as deviations."""
+        known = [PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE]
+        return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape], np.array(known)
+
+    def judged_columns(self) -> FloatArray:
+        """Columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
+        columns, p = self.judged.columns, self.fit.rows.W.shape[2]
+        friction = columns[..., p:]
+        return np.concatenate([friction[..., ~self._shape], columns[..., :p], friction[..., self._shape]], axis=2)
+
+    @property
+    def known(self) -> FloatArray:
+        """Standard deviations of what is known beforehand of the parameters, (m,)."""
+        return np.array(
+            [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
+        )
+
+    @property
+    def target(self) -> FloatArray:
+        """Torques that C f + W phi fits, (N, n) [N m]."""
+        return self._less_shape(self.fit)
+
+    def _less_shape(self, rows: GearFit) -> FloatArray:
+        p = rows.rows.W.shape[2]
+        return rows.target - rows.columns[..., p:][..., self._shape] @ rows.theta[p:][self._shape]
+
+    def judged_rows(self) -> FloatArray:
+        """Rows [C W tau] of all states, (N n, m + p + 1)."""
+        p, columns = self.judged.rows.W.shape[2], self.judged.columns
+        own = [columns[..., p:][..., ~self._shape], columns[..., :p], self._less_shape(self.judged)[..., None]]
+        return np.concatenate(own, axis=2).reshape(columns.shape[0] * columns.shape[1], -1)
+
+    def misfit(self, phi: FloatArray, values: FloatArray) -> FloatArray:
+        """Torques of all states less those of phi (p,) and parameters (m,), (N, n) [N m]."""
+        p, columns = len(phi), self.judged.columns
+        return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values
+
+    @cached_property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bounds of all parameters, (m,) each."""
+        drift = [-1.0] * self.fit.structure.drift
+        lower = np.array([one.lower for one in self.parameters] + drift)
+        upper = np.array([one.upper for one in self.parameters] + [-one for one in drift])
+        return lower, upper
+
+    def law(self, values: FloatArray, deviations: FloatArray | None = None) -> FrictionLaw:
+        """The law with parameters (m,), and their standard deviations (m,)."""
+        law = with_parameters(self.fit.point.law, self.parameters, values[: len(self.parameters)])
+        if deviations is None:
+            return law
+        known = np.full_like(law.values, np.nan)
+        for one, deviation in zip(self.parameters, deviations, strict=False):
+            known[one.term, list(one.axes)] = deviation
+        return replace(law, deviations=known)
