@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.signal import lfilter, max_len_seq
+import scipy  # its part `signal` loads when first used: that takes as long as all else that a node starts with
 
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, read_only
@@ -58,14 +58,14 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
     length = round(bit_s / step_s)
     if length < 1:
         raise ConfigurationError(f"a binary sequence with bits of {bit_s} s; expected at least {step_s} s")
-    bits, _ = max_len_seq(order, state=[start >> k & 1 for k in range(order)])
+    bits, _ = scipy.signal.max_len_seq(order, state=[start >> k & 1 for k in range(order)])
     return read_only(np.repeat(2.0 * bits - 1.0, length))
 
 
 def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> FloatArray:
     """Where a first-order lag of gain 1 from signal to velocity carries a joint, (N,) [s]; see eq. 1."""
     decay = math.exp(-step_s / time_constant_s)
-    return np.asarray(np.cumsum(lfilter([1.0 - decay], [1.0, -decay], signal)) * step_s)
+    return np.asarray(np.cumsum(scipy.signal.lfilter([1.0 - decay], [1.0, -decay], signal)) * step_s)
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
