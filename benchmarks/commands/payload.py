@@ -24,6 +24,7 @@ def payload(
     """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty."""
     from benchmarks.studies.payload import changes_between, find_payload
     from benchmarks.studies.two_runs import load_two_runs
+    from dynid.identification.changes import beyond_chance
     from dynid.identification.data.sources import torque_sentence
     from dynid.robot import load_robot
 
@@ -36,15 +37,16 @@ def payload(
         found = find_payload(runs.model, *runs.samples)
         begin("comparing the parameters")
         changes = changes_between(runs.model, *runs.samples)
+    changed = beyond_chance(changes)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:
-        print_json(_as_dict(found, changes) | {"torques": sentence})
+        print_json(_as_dict(found, changes, changed) | {"torques": sentence})
         return
-    _print(found, changes)
+    _print(found, changed)
     say(sentence)
 
 
-def _as_dict(found: "Payload", changes: "tuple[Change, ...]") -> dict[str, Any]:
+def _as_dict(found: "Payload", changes: "tuple[Change, ...]", changed: "tuple[Change, ...]") -> dict[str, Any]:
     rows = zip(found.names, found.values.tolist(), found.deviations.tolist(), strict=True)
     return {
         "payload": {name: {"value": value, "standard_deviation": deviation} for name, value, deviation in rows},
@@ -57,14 +59,14 @@ def _as_dict(found: "Payload", changes: "tuple[Change, ...]") -> dict[str, Any]:
                 "after": change.after,
                 "difference": change.difference,
                 "standard_deviation": change.deviation,
-                "significant": change.significant,
+                "significant": change in changed,
             }
             for change in changes
         },
     }
 
 
-def _print(found: "Payload", changes: "tuple[Change, ...]") -> None:
+def _print(found: "Payload", changed: "tuple[Change, ...]") -> None:
     rows = table("change at the last link", "parameter", "change", "deviation")
     for name, value, deviation in zip(found.names, found.values, found.deviations, strict=True):
         rows.add_row(name, f"{value:.4g}", f"{deviation:.2g}")
@@ -76,6 +78,5 @@ def _print(found: "Payload", changes: "tuple[Change, ...]") -> None:
         say(f"not excited by the second motion: {', '.join(found.unseen)}")
     if found.physical is False:
         say("no single body has exactly these ten parameters; within their standard deviations one may exist")
-    changed = [change for change in changes if change.significant]
     listed = ", ".join(f"{one.name} {one.before:.4g} -> {one.after:.4g}" for one in changed) or "none"
-    say(f"base parameters that changed by more than 3 standard deviations: {listed}")
+    say(f"base parameters that changed beyond chance: {listed}")

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from dynid.errors import DataError
 from dynid.model.parameters import BaseParameters, parameter_unit
 
-SIGNIFICANT = 3.0  # a change of so many standard deviations is no accident
+CONFIDENCE = 0.95  # that nothing is named where nothing changed
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,6 @@ class Change:
     def difference(self) -> float:
         """After minus before."""
         return self.after - self.before
-
-    @property
-    def significant(self) -> bool:
-        """Whether the difference is beyond what its uncertainty explains."""
-        return abs(self.difference) > SIGNIFICANT * self.deviation
 
 
 def parameter_changes(
@@ -53,7 +48,7 @@ def parameter_changes(
     return tuple(Change(name, unit(name), a, b, deviation) for name, a, b, deviation in rows)
 
 
-def beyond_chance(changes: Sequence[Change], confidence: float) -> tuple[Change, ...]:
+def beyond_chance(changes: Sequence[Change], confidence: float = CONFIDENCE) -> tuple[Change, ...]:
     """Those that accidents do not explain, the largest in deviations first.
 
     Where nothing changed, none is named with a probability of `confidence`: all changes share it (Bonferroni).
