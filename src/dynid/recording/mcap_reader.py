@@ -7,7 +7,6 @@ Record format: https://mcap.dev/spec
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from struct import Struct
 
@@ -67,7 +66,7 @@ def read_mcap(path: Path) -> McapContent:
 
 def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str], *, top: bool) -> int:
     """Take the records of a file or chunk; returns where the last whole one ends."""
-    raw = np.frombuffer(data, dtype=np.uint8)
+    raw, view = np.frombuffer(data, dtype=np.uint8), memoryview(data)
     while True:
         position = _take_messages(raw, position, content)
         if position + _RECORD.size > len(data):
@@ -80,15 +79,15 @@ def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str
         if kind == Opcode.MESSAGE:
             raise DataError(f"a message record of {length} bytes is shorter than its header")
         if kind == Opcode.CHUNK and top:
-            chunk = Chunk.read(_stream(data[start:end]))
+            chunk = Chunk.read(_stream(view[start:end]))
             _refuse_bomb(chunk)
             stream, size = get_chunk_data_stream(chunk, validate_crc=True)
             _walk(stream.read(size), 0, content, types, top=False)
         elif kind == Opcode.SCHEMA:
-            schema = Schema.read(_stream(data[start:end]))
+            schema = Schema.read(_stream(view[start:end]))
             types[schema.id] = schema.name
         elif kind == Opcode.CHANNEL:
-            _add_topic(Channel.read(_stream(data[start:end])), content, types)
+            _add_topic(Channel.read(_stream(view[start:end])), content, types)
         elif kind == Opcode.FOOTER and top:
             content.complete = data[end:] == MCAP0_MAGIC
             return len(data) if content.complete else end
@@ -122,8 +121,20 @@ def _refuse_bomb(chunk: Chunk) -> None:
         raise DataError(f"a chunk of {len(chunk.data)} bytes becomes {size} bytes, expected at most {MOST_CHUNK_BYTES}")
 
 
-def _stream(record: bytes) -> ReadDataStream:
-    return ReadDataStream(BytesIO(record))
+class _Record:
+    """A record's bytes as a stream that hands out views: a copy of every chunk is a copy of the bag."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+
+    def read(self, size: int) -> memoryview:
+        """The next `size` bytes, fewer at the end."""
+        found, self._view = self._view[:size], self._view[size:]
+        return found
+
+
+def _stream(record: memoryview) -> ReadDataStream:
+    return ReadDataStream(_Record(record))  # type: ignore[arg-type]  # of a stream, only `read` is used
 
 
 def _add_topic(channel: Channel, content: McapContent, types: dict[int, str]) -> None:
