@@ -37,6 +37,24 @@ CHAIN = [TEST / "test_chain.py", TEST / "test_chain_ends.py"]
 # Commands that come too late are taken for none, so what sends them to a node must have a processor.
 ALONE = [TEST / "nodes" / "test_hardware_node.py"]
 RERUNS = 2
+# Files that take longest come first, so that two processes end at nearly the same time; each takes whole files.
+LONGEST = [
+    TEST / name
+    for name in (
+        "test_docs.py",
+        "commands/test_own_arm.py",
+        "benchmarks/test_campaign.py",
+        "test_friction_term.py",
+        "identification/test_pipeline.py",
+        "benchmarks/test_faults.py",
+        "test_front_door.py",
+        "benchmarks/excitation/test_optimised.py",
+        "identification/test_log_spread.py",
+        "benchmarks/test_logs.py",
+        "adaptive/test_session.py",
+        "test_lint.py",
+    )
+]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -48,8 +66,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs in real time, give what is on the bus its reruns, and call slow what starts nodes or the chain."""
-    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE))
+    """Order the files, mark what runs in real time, give what is on the bus its reruns, call slow what starts nodes."""
+    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE, *LONGEST))
+    items.sort(key=lambda item: LONGEST.index(item.path) if item.path in LONGEST else len(LONGEST))
     for item in items:
         if item.path in ON_THE_BUS:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
