@@ -65,6 +65,10 @@ def simulated_arm(
         list[str] | None,
         typer.Option(metavar="JOINT:TORQUE_NM:PERIOD_S", help="Push a joint to and fro, as a hand does; repeatable."),
     ] = None,
+    lead: Annotated[
+        str | None,
+        typer.Option(metavar="TRAJECTORY", help="Lead the arm by hand along a trajectory: a name, or a YAML file."),
+    ] = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for the true motion of the arm (.npz).")] = None,
     lock_step: Annotated[bool, typer.Option("--lock-step", help="Advance time only with goal-current writes.")] = False,
@@ -77,16 +81,17 @@ def simulated_arm(
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
-    from dynid.simulation.plant.hand import Push
+    from dynid.simulation.plant.hand import Lead, Push
     from dynid.simulation.plant.motor import Motors
+    from dynid.trajectory.files import named_motion
 
     prefer_latency()
     loaded = load_robot(robot)
     motors = Motors(loaded, motor, seed) if motor else None
     hand = [Push.parse(text, loaded) for text in push or ()]
-    plant = ArmPlant(
-        loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction, motors=motors, hand=hand
-    )
+    more = {"friction": friction, "motors": motors, "hand": hand}
+    leading = None if lead is None else Lead(named_motion(loaded, lead))
+    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), lead=leading, **more)
     with traced(plant, trace) as arm:
         serve(
             loaded,

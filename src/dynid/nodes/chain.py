@@ -65,6 +65,7 @@ class ChainOptions:
             takes its time.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
         rate_hz: of the control cycle; 0 lets the driver find the highest that the line allows.
+        lead: trajectory along which a hand leads the simulated arm, see `dynid.simulation.plant.hand`; None: no hand.
     """
 
     robot: str
@@ -83,6 +84,7 @@ class ChainOptions:
     adapter: str = "uart"
     rate_hz: int = 0
     motor: tuple[str, ...] = ()
+    lead: str | None = None
 
     @property
     def trips(self) -> bool:
@@ -194,7 +196,7 @@ class Chain:
             options.adapter,
         ]
         named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
-        named |= {"--friction": options.friction}
+        named |= {"--friction": options.friction, "--lead": options.lead}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
         arguments += [text for name in options.motor for text in ("--motor", name)]
@@ -219,7 +221,12 @@ class Chain:
         self._group.kill(process)
 
     def bring_up(self) -> None:
-        """Configure and activate the lifecycle nodes, then switch torque on.
+        """Configure and activate the lifecycle nodes, then switch torque on; errors as of `activate`."""
+        self.activate()
+        self.supervisor.set_enabled("hardware", True)
+
+    def activate(self) -> None:
+        """Configure and activate the lifecycle nodes, and wait for the arm's states; torque stays off.
 
         Raises:
             NodeError: a node refused; says why in one sentence.
@@ -233,7 +240,6 @@ class Chain:
                     reason = self._reason(node)
                     raise NodeError(reason) if reason else error from None
         call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
-        call.set_enabled("hardware", True)
 
     def _reason(self, name: str) -> str:
         return next((p.last_error() for p in self._group.processes if p.name == name), "")
