@@ -83,8 +83,8 @@ class ArmPlant:
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
         self.standard = standard or plant_standard(robot)
         self.friction, warm_up = self._friction(friction, switched_off)
-        options = PlantOptions(mount, read_only(self.friction["fb"]), stops)
-        self.compiled: PlantModel = compile_plant(robot, self.standard, options)
+        self._plant_options = PlantOptions(mount, read_only(self.friction["fb"]), stops)
+        self.compiled = self.recompiled(self.standard)
         self._model = self.compiled.model
         # MuJoCo would put a diverged arm back to zero and go on; here it stays NaN, and `measure` says so
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
@@ -118,6 +118,10 @@ class ArmPlant:
         law = plant_friction(self.robot, self.standard, self.nuisances, switched_off, chosen)
         constant = COULOMB in switched_off or (chosen or self.robot.file.simulation.friction) == VISCOUS
         return law, (0.0, 1.0) if constant else warm_up
+
+    def recompiled(self, standard: StandardFile) -> PlantModel:
+        """A model of the same arm with other standard parameters; its own model stays."""
+        return compile_plant(self.robot, standard, self._plant_options)
 
     @property
     def size(self) -> int:
