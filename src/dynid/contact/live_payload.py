@@ -2,9 +2,9 @@
 
 `PayloadEstimator` takes all that it has seen for one body. Here what it has seen fades with `FADE_S`, and it starts
 again where its body does not explain the residual any more: something was picked up or put down, or somebody touches
-the arm. Only what explains the residual, and differs significantly from what a controller has, is handed to it; until then it
-keeps that. An arm that rests says little about its load, since friction may carry any part of it, so its estimate stays
-uncertain.
+the arm. Only what explains the residual for a while, and differs significantly from what a controller has, is handed to
+it; until then it keeps that. An arm that rests says little about its load, since friction may carry any part of it, so
+its estimate stays uncertain.
 """
 
 import math

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d, minimum_filter1d, uniform_filter1d
 
 from dynid.control.motion_check import MotionLimits, robot_limits
@@ -23,6 +24,7 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 MOVED_RAD = 0.05  # a hand moves some joint at least so far; what a held arm sags is less
 STILL_RAD = 0.005  # from where it stood: more than an encoder that trembles
+GAP_S = 0.02  # between states of an arm that is led
 GRID_S, POINT_S = 0.005, 0.05
 SMOOTHING_S = 0.04  # standard deviation of the weights; a hand's own motion is below 5 Hz
 MARGIN = 0.95  # of the limits
@@ -107,7 +109,7 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
         raise DataError(
             f"in {source} the arm was never led by a hand, it followed a reference: record a motion with 'dynid teach'"
         )
-    first, last = np.flatnonzero(led)[[0, -1]]
+    first, last = _longest(recording.time, led)
     time, q = recording.time[first : last + 1], recording.q[first : last + 1]
     away = np.ptp(q, axis=0)
     if away.max() < MOVED_RAD:
@@ -120,6 +122,15 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
     begin = int(np.argmax((np.abs(q - q[0]) > STILL_RAD).any(axis=1)))
     end = len(q) - int(np.argmax((np.abs(q - q[-1]) > STILL_RAD).any(axis=1)[::-1]))
     return time[begin:end] - time[begin], q[begin:end]
+
+
+def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
+    """First and last sample of the longest time (N,) [s] in which the arm was led (N,), gaps of states left aside."""
+    samples = np.flatnonzero(led)
+    ends = np.flatnonzero(np.diff(time[samples]) > GAP_S)
+    begins, lasts = samples[np.append(0, ends + 1)], samples[np.append(ends, len(samples) - 1)]
+    longest = int(np.argmax(time[lasts] - time[begins]))
+    return int(begins[longest]), int(lasts[longest])
 
 
 def shown_motion(

@@ -8,6 +8,7 @@ import signal
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -66,6 +67,7 @@ class ChainOptions:
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
         rate_hz: of the control cycle; 0 lets the driver find the highest that the line allows.
         lead: trajectory along which a hand leads the simulated arm, see `dynid.simulation.plant.hand`; None: no hand.
+        held_kg: body that the simulated arm takes into its hand by SIGUSR1 and puts down by SIGUSR2 [kg]; None: none.
     """
 
     robot: str
@@ -85,6 +87,7 @@ class ChainOptions:
     rate_hz: int = 0
     motor: tuple[str, ...] = ()
     lead: str | None = None
+    held_kg: float | None = None
 
     @property
     def trips(self) -> bool:
@@ -196,7 +199,7 @@ class Chain:
             options.adapter,
         ]
         named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
-        named |= {"--friction": options.friction, "--lead": options.lead}
+        named |= {"--friction": options.friction, "--lead": options.lead, "--held-kg": options.held_kg}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
         arguments += [text for name in options.motor for text in ("--motor", name)]
@@ -215,6 +218,10 @@ class Chain:
                 raise NodeError(f"the simulated arm did not start within {PORT_TIMEOUT_S:.0f} s")
             time.sleep(0.05)
         return text.splitlines()[0]
+
+    def add_node(self, module: str, name: str, parameters: Mapping[str, str]) -> Process:
+        """Start another node of dynid.nodes, which ends with the chain."""
+        return self._group.start_node(module, name, {"robot": self.options.robot, **parameters})
 
     def kill(self, process: Process) -> None:
         """End one process at once; the chain goes on without it."""

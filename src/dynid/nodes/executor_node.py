@@ -4,8 +4,8 @@
 trajectory, a smooth way to the rest posture, then hold. A message on `joint_trajectory` runs that one and holds the arm
 at its end; efforts of its points are added to the law's torques. Every motion is checked whole before the first current
 flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is, `~/release` stops commanding (disable the arm
-first). Parameter `controller` chooses the law; a model comes by `model_file` or, whole, as the parameters `model.*`; what
-the arm holds as `payload.*`.
+first). Parameter `controller` chooses the law; a model comes by `model_file` or, whole, as the parameters `model.*`.
+What the arm holds beside it comes as `payload.*`.
 """
 
 import sys

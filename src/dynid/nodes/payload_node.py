@@ -26,9 +26,11 @@ from dynid.contact.recorded import sense_of
 from dynid.control.model_laws import GravityCompensation
 from dynid.errors import ConfigurationError, DataError, DynidError, UnknownNameError
 from dynid.hardware.loop.realtime import prefer_throughput
+from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.standard import to_link_frame
+from dynid.model.urdf_tree import read_tree
 from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declare, run_node, string
 from dynid.nodes.payload_parameters import payload_values
@@ -56,6 +58,8 @@ class PayloadNode(Node):
         check_parameters(self, self._on_set)
         self._take_mount(self.robot.file.default_mount)
         names = self.robot.joint_names
+        last = read_tree(read_urdf_text(self.robot.urdf_path)).joint(names[self.robot.chain_size - 1])
+        self._frame = last.child
         self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
         self._tau, self._states, self._trouble = np.zeros(self.robot.size), 0, ""
         self._guided, self._published, self._asked_s = False, None, -np.inf
@@ -141,7 +145,7 @@ class PayloadNode(Node):
 
     def _publish(self, stamp_ns: int, found: HeldMass) -> None:
         message = InertiaStamped()
-        message.header.frame_id = self.robot.file.tip_link
+        message.header.frame_id = self._frame
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
         body = message.inertia
         body.m = found.mass_kg
