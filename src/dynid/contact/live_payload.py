@@ -16,12 +16,12 @@ from dynid.contact.payload import PERIOD_S, HeldMass, PayloadEstimator
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot
 
-FADE_S = 10.0
+FADE_S = 5.0
 ESTIMATE_S = 0.05
 JUDGED_S, FRESH_S = 0.15, 0.3  # over which a misfit is averaged; for so long after a start nothing is judged
 STEADY_S, STEADY = 0.5, 0.15  # so long an estimate has fitted and stayed within a share of itself
 CHANGED, FITS = 2.5, 1.25  # root mean square of what a body leaves of the residual, in deviations
-SIGNIFICANT, LEAST_KG = 2.0, 0.03  # a change is handed over that exceeds so many deviations, and what models leave
+SIGNIFICANT, LEAST_KG = 3.0, 0.03  # a change is handed over that exceeds so many deviations, and what models leave
 
 
 class LivePayload:
@@ -37,6 +37,7 @@ class LivePayload:
         held: what a controller should add to its model, (10,) as `HeldMass.parameters`; zeros where nothing is held.
         misfit: what the estimate leaves of the residual, in deviations, of the worst joint.
         fits: whether the estimate explains the residual, and did for a while.
+        restarts: how often what was seen was forgotten.
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, sense: ContactSense) -> None:
@@ -45,7 +46,7 @@ class LivePayload:
         self._chain = arm.chain_size
         self.estimate: HeldMass | None = None
         self.held = np.zeros(10)
-        self.misfit, self.fits = 0.0, False
+        self.misfit, self.fits, self.restarts = 0.0, False, -1
         self._squares = np.zeros(self._chain)
         self._began_ns = self._last_ns = self._estimated_ns = 0
         self.restart()
@@ -53,6 +54,7 @@ class LivePayload:
     def restart(self) -> None:
         """Forget what was seen; what is held stays until another estimate is certain."""
         self._scale.reset()
+        self.restarts += 1
         self._squares[:] = 1.0
         self._began_ns, self.fits, self.misfit, self.estimate = self._last_ns, False, 0.0, None
         self._first_kg, self._first_ns = np.inf, self._last_ns  # of the estimates that agree
@@ -93,7 +95,7 @@ class LivePayload:
     def _hand_over(self, found: HeldMass) -> bool:
         """Whether an estimate that fits is significantly another body than the one that is held."""
         changed = abs(found.mass_kg - float(self.held[9]))
-        if changed < max(SIGNIFICANT * found.mass_deviation_kg, LEAST_KG):
+        if changed < LEAST_KG or self._scale.apart(found.parameters, self.held) < SIGNIFICANT:
             return False
         self.held = np.array(found.parameters) if found.mass_kg >= LEAST_KG else np.zeros(10)
         return True

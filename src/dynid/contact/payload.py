@@ -114,6 +114,10 @@ class PayloadEstimator:
         """The residual that a body with these parameters (10,) would leave now, (c,) [N m]."""
         return np.asarray(-self._columns @ parameters)
 
+    def apart(self, one: FloatArray, other: FloatArray) -> float:
+        """By how many deviations of what was seen two bodies, (10,) each, differ: whatever motion tells them apart."""
+        return float(np.sqrt((one - other) @ self._information @ (one - other)))
+
     def forget(self, kept: float) -> None:
         """Let what was seen so far count less, by a share from 0 to 1."""
         self._information *= kept

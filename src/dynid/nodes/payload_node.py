@@ -32,7 +32,7 @@ from dynid.model.model_file import load_model
 from dynid.model.standard import to_link_frame
 from dynid.model.urdf_tree import read_tree
 from dynid.nodes.arm_interlocks import OneSource
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declare, run_node, string
+from dynid.nodes.common import LATCHED, STREAM, check_parameters, declare, run_node, string
 from dynid.nodes.payload_parameters import payload_values
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
@@ -70,9 +70,9 @@ class PayloadNode(Node):
         self._set = self.create_client(SetParametersAtomically, service)
         self._sources = (
             OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
-            OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_trouble, raw=True),
+            OneSource(self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True),
         )
-        self.create_subscription(JointState, "joint_commands", self._on_command, NEWEST, raw=True)
+        self.create_subscription(JointState, "joint_commands", self._on_command, STREAM, raw=True)
         self.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
         self.create_timer(1.0, self._report)
 
@@ -179,6 +179,7 @@ class PayloadNode(Node):
         values = {
             "policy": string(self, "policy"),
             "states": str(self._states),
+            "restarts": str(live.restarts),
             "guided": str(self._guided).lower(),
             "fits": str(live.fits).lower(),
             "misfit_deviations": f"{live.misfit:.2f}",
