@@ -34,7 +34,7 @@ waypoints_deg:
   - [0, 0, 0, -90, 0, 0, 0, 0]
   - [20, 10, -10, -75, 30, 20, -30, 15]
   - [0, 5, 0, -41, 0, -30, 0, 0]
-speed_factor: 0.3
+speed_factor: 0.5
 """
 TO_AND_FRO = "  - [25, 6, -10, -45, 30, -10, -30, 15]\n  - [-15, 15, 5, -59, -20, -50, 20, 5]\n"
 CARRYING = f"""
@@ -45,7 +45,7 @@ waypoints_deg:
 {5 * TO_AND_FRO}  - [0, 5, 0, -41, 0, -30, 0, 0]
 speed_factor: 0.3
 """
-HELD_KG, CLOSE_KG, MOST_JUMP_NM = 0.25, 0.08, 0.6
+HELD_KG, CLOSE_KG = 0.25, 0.08
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -68,6 +68,9 @@ def chain(folder: Path) -> Iterator[Chain]:
     with Chain(ROBOT, options, folder / "logs") as running:
         running.activate()
         yield running
+        assert running.hardware is not None and running.arm is not None
+        for process in (running.hardware, running.arm):  # nobody waits until a simulated arm is let down
+            running.kill(process)
 
 
 def test_an_arm_that_is_led_stays_where_it_is_left_and_replays_what_it_was_shown(chain: Chain, folder: Path) -> None:
@@ -107,9 +110,7 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
     weighed: list[InertiaStamped] = []
     call.node.create_subscription(InertiaStamped, "payload", weighed.append, STREAM)
     call.wait(lambda: bool(weighed), 60.0, "a first estimate")
-    call.set_parameters("recorder", {"output": str(folder / "carried")})
     call.set_parameters("executor", {"trajectory": str(folder / "carrying.yaml")})
-    call.trigger("recorder/start")
 
     def carried_kg() -> float:
         return number(call.reported("executor", "payload_kg"))
@@ -123,9 +124,3 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
     call.wait(lambda: carried_kg() == 0.0, 60.0, "a model without what was put down")
     assert call.reported("executor", "phase") == "trajectory", "all of that while it moves"
     call.trigger("executor/cancel")
-    call.trigger("recorder/stop", 60.0)
-    commands = load_recording(folder / "carried", ROBOT).commands
-    assert commands is not None
-    steps = np.abs(np.diff(commands.tau, axis=0))[np.diff(commands.time) < 0.0015]
-    print("largest", steps.max(axis=0))
-    assert steps.max() < MOST_JUMP_NM

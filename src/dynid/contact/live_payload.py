@@ -19,7 +19,7 @@ from dynid.robot import FloatArray, Robot
 FADE_S = 5.0
 ESTIMATE_S = 0.05
 JUDGED_S, FRESH_S = 0.15, 0.3  # over which a misfit is averaged; for so long after a start nothing is judged
-STEADY_S, STEADY = 0.5, 0.15  # so long an estimate has fitted and stayed within a share of itself
+STEADY_S, STEADY = 0.8, 0.15  # so long an estimate has fitted and stayed within a share of itself
 CHANGED, FITS = 2.5, 1.25  # root mean square of what a body leaves of the residual, in deviations
 SIGNIFICANT, LEAST_KG = 3.0, 0.03  # a change is handed over that exceeds so many deviations, and what models leave
 
