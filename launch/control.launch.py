@@ -4,8 +4,8 @@ Then: `hardware/enable` switches torque on, parameters `trajectory` and `profile
 `executor/execute` runs it, `executor/cancel` brakes. With `start_hardware:=false command_output:=effort_controller` it
 drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`. With `contact:=report` or
 `contact:=stop` the node `external_torque` publishes what acts on the arm from outside, and `stop` brakes the arm when
-it is touched. With `payload:=report` or `payload:=apply` the node `payload` weighs what the arm holds while it moves, and
-`apply` adds it to the executor's model.
+it is touched. With `payload:=report` or `payload:=apply` the node `payload` weighs what the arm holds while it moves,
+and `apply` adds it to the executor's model.
 """
 
 import os

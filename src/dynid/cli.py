@@ -98,9 +98,16 @@ def simulated_arm(
     loaded = load_robot(robot)
     motors = Motors(loaded, motor, seed) if motor else None
     hand = [Push.parse(text, loaded) for text in push or ()]
-    more = {"friction": friction, "motors": motors, "hand": hand}
-    leading = None if lead is None else Lead(named_motion(loaded, lead))
-    plant = ArmPlant(loaded, mount=mount, seed=seed, switched_off=without or (), lead=leading, **more)
+    plant = ArmPlant(
+        loaded,
+        mount=mount,
+        seed=seed,
+        switched_off=without or (),
+        friction=friction,
+        motors=motors,
+        hand=hand,
+        lead=None if lead is None else Lead(named_motion(loaded, lead)),
+    )
     with traced(plant, trace) as arm:
         serve(
             loaded,

@@ -115,7 +115,7 @@ class PayloadEstimator:
         return np.asarray(-self._columns @ parameters)
 
     def apart(self, one: FloatArray, other: FloatArray) -> float:
-        """By how many deviations of what was seen two bodies, (10,) each, differ: whatever motion tells them apart."""
+        """By how many deviations of what was seen two bodies, (10,) each, differ in all that was felt of them."""
         return float(np.sqrt((one - other) @ self._information @ (one - other)))
 
     def forget(self, kept: float) -> None:

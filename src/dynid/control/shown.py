@@ -125,7 +125,7 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
 
 
 def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
-    """First and last sample of the longest time (N,) [s] in which the arm was led (N,), gaps of states left aside."""
+    """First and last sample of the longest time (N,) [s] in which the arm was led (N,), but for gaps of states."""
     samples = np.flatnonzero(led)
     ends = np.flatnonzero(np.diff(time[samples]) > GAP_S)
     begins, lasts = samples[np.append(0, ends + 1)], samples[np.append(ends, len(samples) - 1)]

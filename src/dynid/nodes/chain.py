@@ -198,7 +198,12 @@ class Chain:
             "--adapter",
             options.adapter,
         ]
-        named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
+        named: dict[str, object] = {
+            "--mount": options.mount,
+            "--link": options.link,
+            "--trace": options.trace,
+            "--clock": self._clock,
+        }
         named |= {"--friction": options.friction, "--lead": options.lead, "--held-kg": options.held_kg}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []

@@ -62,7 +62,8 @@ class PayloadNode(Node):
         self._frame = last.child
         self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
         self._tau, self._states, self._trouble = np.zeros(self.robot.size), 0, ""
-        self._guided, self._published, self._asked_s = False, None, -np.inf
+        self._guided, self._asked_s = False, -np.inf
+        self._published: HeldMass | None = None
         self._applied, self._asked = np.zeros(10), np.zeros(10)
         self._payloads = self.create_publisher(InertiaStamped, "payload", STREAM)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)

@@ -23,6 +23,7 @@ from dynid.robot import FloatArray, Robot
 BODY, STRUCTURE, CERTAIN = "payload.parameters", "payload.structure_hash", "payload.certain"
 NAMES = (BODY, STRUCTURE, CERTAIN)
 NOTHING = (0.0,) * 10
+Kept = tuple[ControlModel | None, FloatArray]  # the accepted model, and the body (10,) beside it
 ROUNDING = 1e-9  # of a pseudo-inertia's eigenvalue [kg m^2]
 
 
@@ -44,8 +45,8 @@ class PayloadOnModel:
         declare(node, STRUCTURE, "", "structure of the model that it was weighed with")
         declare(node, CERTAIN, False, "whether the estimate explains what was felt, and is significant")
         self._robot = robot
-        self._kept: tuple[ControlModel | None, FloatArray] = (None, np.zeros(10))
-        self._next = self._kept
+        self._kept: Kept = (None, np.zeros(10))
+        self._next: Kept = self._kept
 
     @property
     def mass_kg(self) -> float:

@@ -85,7 +85,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     call.trigger("executor/hold")
     states = call.node.create_subscription(JointState, "joint_states", resting.take, LATEST, raw=True)
     try:
-        call.wait(lambda: _over(call, resting, report), LONGEST * LONGEST_S, "the rest of an arm that was led by hand")
+        call.wait(lambda: _over(call, resting, report), LONGEST * LONGEST_S, "hand guiding and then rest")
     finally:
         call.node.destroy_subscription(states)
     end_recording(call)
@@ -93,7 +93,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
 
 
 def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
-    text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else "lead the arm by hand"
+    text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else "lead the arm"
     report(text, 0.0, 0.0)
     return resting.over
 
