@@ -4,7 +4,8 @@ Then: `hardware/enable` switches torque on, parameters `trajectory` and `profile
 `executor/execute` runs it, `executor/cancel` brakes. With `start_hardware:=false command_output:=effort_controller` it
 drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`. With `contact:=report` or
 `contact:=stop` the node `external_torque` publishes what acts on the arm from outside, and `stop` brakes the arm when
-it is touched.
+it is touched. With `payload:=report` or `payload:=apply` the node `payload` weighs what the arm holds while it moves,
+and `apply` adds it to the executor's model.
 """
 
 import os
@@ -25,8 +26,10 @@ refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(_
 
 
 def refuse_contact_that_would_not_be_felt(context: LaunchContext) -> list[Action]:
-    """An arm that is thought to stop at a touch must not move without that."""
+    """An arm that is thought to stop at a touch, or to weigh what it holds, must not move without that."""
     given = context.launch_configurations
+    if given.get("payload") and not given["model_file"]:
+        raise ValueError("payload needs a model: give model_file, the model.yaml of an accepted model")
     if given["contact"]:
         if not given["model_file"]:
             raise ValueError("contact needs a model: give model_file, the model.yaml of an accepted model")
@@ -56,6 +59,14 @@ def generate_launch_description() -> LaunchDescription:
         **shared.NODE,
         condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("contact"), "")),
     )
+    weighing = {**sensing, "policy": ParameterValue(LaunchConfiguration("payload"), value_type=str)}
+    payload = Node(
+        executable="payload_node",
+        name="payload",
+        parameters=[weighing],
+        **shared.NODE,
+        condition=IfCondition(NotEqualsSubstitution(LaunchConfiguration("payload"), "")),
+    )
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
@@ -76,6 +87,12 @@ def generate_launch_description() -> LaunchDescription:
                 default_value="",
                 choices=["", "report", "stop"],
                 description="report or stop: also start external_torque, which needs model_file; empty: do not.",
+            ),
+            DeclareLaunchArgument(
+                "payload",
+                default_value="",
+                choices=["", "report", "apply"],
+                description="report or apply: also weigh what the arm holds, which needs model_file; empty: do not.",
             ),
             DeclareLaunchArgument(
                 "command_output",
@@ -100,6 +117,7 @@ def generate_launch_description() -> LaunchDescription:
             ),
             Node(executable="executor_node", name="executor", parameters=[settings], **shared.NODE),
             contact,
+            payload,
             RegisterEventHandler(
                 OnProcessExit(target_action=contact, on_exit=[shared.give_up("external_torque has ended")])
             ),

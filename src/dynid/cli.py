@@ -65,6 +65,16 @@ def simulated_arm(
         list[str] | None,
         typer.Option(metavar="JOINT:TORQUE_NM:PERIOD_S", help="Push a joint to and fro, as a hand does; repeatable."),
     ] = None,
+    lead: Annotated[
+        str | None,
+        typer.Option(metavar="TRAJECTORY", help="Lead the arm by hand along a trajectory: a name, or a YAML file."),
+    ] = None,
+    held_kg: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, help="A body for the hand [kg]: SIGUSR1 takes it, SIGUSR2 puts it down; not with --link."
+        ),
+    ] = None,
     faults: Annotated[Path | None, typer.Option(help="YAML file with faults to inject.")] = None,
     trace: Annotated[Path | None, typer.Option(help="New file for the true motion of the arm (.npz).")] = None,
     lock_step: Annotated[bool, typer.Option("--lock-step", help="Advance time only with goal-current writes.")] = False,
@@ -77,15 +87,26 @@ def simulated_arm(
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
-    from dynid.simulation.plant.hand import Push
+    from dynid.simulation.plant.hand import Lead, Push
+    from dynid.simulation.plant.held import HeldBody
     from dynid.simulation.plant.motor import Motors
+    from dynid.trajectory.files import named_motion
 
+    if held_kg is not None and link is not None:
+        raise typer.BadParameter("--held-kg and --link exclude each other: both use SIGUSR1 and SIGUSR2")
     prefer_latency()
     loaded = load_robot(robot)
     motors = Motors(loaded, motor, seed) if motor else None
     hand = [Push.parse(text, loaded) for text in push or ()]
     plant = ArmPlant(
-        loaded, mount=mount, seed=seed, switched_off=without or (), friction=friction, motors=motors, hand=hand
+        loaded,
+        mount=mount,
+        seed=seed,
+        switched_off=without or (),
+        friction=friction,
+        motors=motors,
+        hand=hand,
+        lead=None if lead is None else Lead(named_motion(loaded, lead)),
     )
     with traced(plant, trace) as arm:
         serve(
@@ -99,6 +120,7 @@ def simulated_arm(
             faults=None if faults is None else load_faults(faults),
             ignore_interrupt=ignore_interrupt,
             adapter=adapter_of(adapter, latency_timer),
+            body=None if held_kg is None else HeldBody(plant, held_kg),
         )
 
 

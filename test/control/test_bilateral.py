@@ -10,10 +10,14 @@ from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
 from dynid.control.bilateral.cycles import PairCycles
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.control.bilateral.observer import ArmObserver
-from dynid.control.bilateral.pair import BOUND_J, SIDES, ArmPair, EnergyObserver, Reading
+from dynid.control.bilateral.pair import BOUND_J, SIDES, ArmPair, EnergyObserver, Reading, Watch
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import compile_single
+from dynid.control.holding_check import HoldingTorque
+from dynid.control.model_laws import GravityCompensation
 from dynid.errors import ConfigurationError, DataError, SafetyError
+from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.guard_states import GuardEvent
 from dynid.model.drive import RESISTING, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -127,6 +131,35 @@ def test_a_fault_of_either_arm_leaves_both_safe(name):
     fault = next(one for one in FAULTS if one.name == name)
     found = inject(ROBOT, fault, lambda lines: pair_of(lines=lines))
     assert found.stopped and not found.violations
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_mirrored_joint_is_seen_by_what_holds_its_arm(sign):
+    """It reads and pulls with the wrong sign near its zero; its driver holds the arm, which looks right to it."""
+    signs = np.where(np.arange(N) == 1, sign, 1.0)
+    arm, guard, holding = SteppedArm(ROBOT, seed=3, q0=ROBOT.rest_posture), SafetyGuard(ROBOT), HoldingTorque(ROBOT)
+    guard.handle(GuardEvent.ENABLE)
+    for _ in range(800):
+        q, dq = signs * arm.measure(), signs * arm.plant.dq
+        tau = guard.filter(None, np.inf, q, dq).current_a * ROBOT.torque_constants
+        holding.note(arm.stamp_ns, q, dq, tau)
+        arm.command(signs * tau)
+    law = GravityCompensation(MODEL, DYNAMICS)
+    if sign > 0.0:
+        holding.refuse_contradiction(law, law.stuck(holding.q))
+        return
+    with pytest.raises(SafetyError, match=r"tilt_joint is held by -0\.\d+ N m, but gravity_compensation expects 1\."):
+        holding.refuse_contradiction(law, law.stuck(holding.q))
+
+
+@pytest.mark.parametrize("aligning", [False, True])
+def test_an_arm_that_stands_to_the_encoder_count_while_the_other_moves_is_noticed(aligning):
+    watch, found = Watch(), []
+    for k in range(400):
+        reading, other = Reading(k * MS, START + 1e-3 * (k < 50)), START + 1e-3 * k
+        assert not watch.frozen(reading, np.zeros(N))
+        found.append(watch.stuck(reading, other, aligning=aligning))
+    assert any(found) != aligning and not any(found[:150])
 
 
 def test_the_judge_of_faults_finds_what_is_unsafe():

@@ -23,6 +23,8 @@ COMMANDS = (
     "posterior",
     "robot",
     "collect",
+    "teach",
+    "replay",
     "report",
     "doctor",
     "logs",

@@ -92,7 +92,7 @@ def collect(
     options = CollectionOptions(names, profile, chain, out.absolute(), limit)
     console = stderr() if as_json else stdout()
     try:
-        with _motion_bar() as report:
+        with motion_bar() as report:
             collection = run_collection(
                 loaded, options, durations, report, lambda text: console.print(text, markup=False)
             )
@@ -140,7 +140,7 @@ def _adaptively(
 
 
 @contextmanager
-def _motion_bar() -> "Iterator[Report]":
+def motion_bar() -> "Iterator[Report]":
     """Yields what shows the motion under way."""
     console = stderr()
     columns = (TextColumn("{task.description:48}"), BarColumn(), TimeElapsedColumn())

@@ -62,6 +62,9 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the simulated a
 RealArmOption = Annotated[
     str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
 ]
+SpeedOption = Annotated[
+    float, typer.Option(min=0.05, max=1.0, help="Speed of the replay; 1: as shown, slower where limits ask for it.")
+]
 DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
 
 

@@ -110,6 +110,19 @@ class PayloadEstimator:
             self._score -= weighted.T @ seen.torque[:c]
         self._momentum = momentum
 
+    def explained(self, parameters: FloatArray) -> FloatArray:
+        """The residual that a body with these parameters (10,) would leave now, (c,) [N m]."""
+        return np.asarray(-self._columns @ parameters)
+
+    def apart(self, one: FloatArray, other: FloatArray) -> float:
+        """By how many deviations of what was seen two bodies, (10,) each, differ in all that was felt of them."""
+        return float(np.sqrt((one - other) @ self._information @ (one - other)))
+
+    def forget(self, kept: float) -> None:
+        """Let what was seen so far count less, by a share from 0 to 1."""
+        self._information *= kept
+        self._score *= kept
+
     def _terms(self, q: FloatArray, dq: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Yp and Yc, (c, 10) each."""
         mdh, none = self._arm.mdh, np.zeros_like(q)

@@ -24,6 +24,11 @@ class HoldingTorque:
         self._tau, self._q = np.zeros((2, robot.size))
         self._steady_s, self._last_ns = 0.0, 0
 
+    @property
+    def q(self) -> FloatArray:
+        """Where the arm was last, (n,) [rad]."""
+        return self._q
+
     def note(self, stamp_ns: int, q: FloatArray, dq: FloatArray, tau: FloatArray) -> None:
         """One state: stamp [ns], q [rad], dq [rad/s], present torque [N m], (n,) each; NaN where not measured."""
         step_s, self._last_ns = min(max((stamp_ns - self._last_ns) * 1e-9, 0.0), AVERAGE_S), stamp_ns
@@ -32,10 +37,11 @@ class HoldingTorque:
         self._tau = tau + (self._tau - tau) * np.exp(-step_s / AVERAGE_S) if self._steady_s else np.array(tau)
         self._q = q
 
-    def refuse_contradiction(self, law: TorqueLaw) -> None:
+    def refuse_contradiction(self, law: TorqueLaw, friction: FloatArray | None = None) -> None:
         """Compare with what a law would hold the arm by; passes where torque is off, or the arm moves.
 
-        A joint that is held by nothing may lean on something, so it says nothing.
+        A joint that is held by nothing may lean on something, so it says nothing. `friction` (n,) [N m] is what gears
+        may carry or hide by a model, where that is more than a share of the torque limit.
 
         Raises:
             SafetyError: a joint is held against the expected direction, or, once it has stood for a while, by a torque
@@ -44,7 +50,8 @@ class HoldingTorque:
         if not self._steady_s:
             return
         still = np.zeros(self._robot.size)
-        expected, hidden, held = law.torque(self._q, still, self._q, still, still), self._hidden, self._tau
+        expected, held = law.torque(self._q, still, self._q, still, still), self._tau
+        hidden = self._hidden if friction is None else np.maximum(self._hidden, friction)
         apart, carries = np.abs(held - expected), np.abs(held) > hidden
         wrong = carries & (held * expected < 0.0) & (np.abs(expected) > hidden)
         if self._steady_s >= STEADY_S:

@@ -54,6 +54,11 @@ class GravityCompensation:
         certain = np.tanh(np.maximum(np.abs(dq) - UNCERTAIN_RAD_S, 0.0) / LED_TRANSITION_RAD_S)
         return holding + certain * helped
 
+    def stuck(self, q: FloatArray) -> FloatArray:
+        """What the gears of an arm that stands at q (n,) [rad] may carry or hide, (n,) [N m]."""
+        gravity = self._inverse_dynamics(q, self._still, self._still, self._links)
+        return self.model.friction.budget(self._still, gravity, -gravity)
+
     def gains(self) -> Gains:
         """The share of friction, and the model: phi and the friction beside it."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)

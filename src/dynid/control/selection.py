@@ -87,6 +87,7 @@ class ControllerSelection:
         model: ControlModel | None = None,
         friction_share: float | None = None,
         switch: Switch | None = None,
+        gated: bool = False,
     ) -> None:
         """Another law, another model, or both, from the next cycle on; all or nothing.
 
@@ -95,6 +96,7 @@ class ControllerSelection:
             model: what feeds the laws; None keeps the present one.
             friction_share: how much of the friction gravity compensation gives, 0 to 1; None keeps what it was.
             switch: hands the law over and may refuse; None is the controller's own `switch_to`.
+            gated: the model is one that passed the gate, and a body in its hand: the sum passes, too.
 
         Raises:
             UnknownNameError: no such law.
@@ -103,7 +105,7 @@ class ControllerSelection:
         """
         if friction_share is not None and not 0.0 <= friction_share <= 1.0:
             raise ConfigurationError(f"friction_share is {friction_share}; expected 0 to 1: more would drive the arm")
-        if model is not None:
+        if model is not None and not gated:
             self.gate.check(model)
         wanted = self.controller.law.name if name is None else name
         concerned = {GravityCompensation.name} if friction_share is not None and model is None else set(CONTROLLERS[1:])

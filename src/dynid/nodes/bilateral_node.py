@@ -21,6 +21,7 @@ from dynid.control.bilateral.law import MODES, RANGES, BilateralLaw, BilateralSe
 from dynid.control.bilateral.pair import SIDES, ArmPair, Reading
 from dynid.control.control_model import ControlModel, ModelGate, from_model_file
 from dynid.control.dynamics_kernel import compile_single
+from dynid.control.model_laws import GravityCompensation
 from dynid.errors import ConfigurationError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.dynamics import ArmModel
@@ -35,6 +36,7 @@ POLL_S = 0.02
 LONGEST_CYCLE_S = 0.0011
 SILENT_S = 3.0  # of both arms: their drivers have stopped them long before; a simulated arm waits 2 s for a commander
 STALE_STATE_S = 0.2
+HELD_S = 0.8  # by their drivers, before they are coupled: by then it shows what carries them
 ANSWER_S = 40.0  # an arm is lowered before its torque is off
 MODEL_HINT = "give the path of an accepted model.yaml as parameter {}"
 
@@ -49,6 +51,7 @@ class _Question:
         until_s: when both must have answered [s].
         answers: of the drivers so far.
         refusals: why not.
+        couple_s: when both arms have been held for long enough to be coupled [s].
     """
 
     enabled: bool
@@ -56,6 +59,7 @@ class _Question:
     until_s: float
     answers: int = 0
     refusals: list[str] = field(default_factory=list)
+    couple_s: float = np.inf
 
 
 class BilateralNode(Node):
@@ -108,9 +112,9 @@ class BilateralNode(Node):
 
     def _pair(self) -> ArmPair:
         """Of both models, as the arms are mounted."""
-        dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
+        self._dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
         leader, follower = self._models
-        return ArmPair(self.robot, BilateralLaw(self.robot, leader, follower, dynamics, self._settings()))
+        return ArmPair(self.robot, BilateralLaw(self.robot, leader, follower, self._dynamics, self._settings()))
 
     def _settings(self, changed: dict[str, object] | None = None) -> BilateralSettings:
         values = {name: self.get_parameter(name).value for name in ("mode", *RANGES)} | (changed or {})
@@ -188,7 +192,9 @@ class BilateralNode(Node):
             if self._fall_back:
                 self.get_logger().warning(f"the leader feels nothing any more (mode unilateral): {self._fall_back}")
         question = self._question
-        if question is not None and now_s > question.until_s:
+        if question is not None and now_s > question.couple_s:
+            self._conclude(question)
+        elif question is not None and now_s > question.until_s:
             question.refusals.append(f"a driver did not answer within {ANSWER_S:g} s")
             self._conclude(question)
 
@@ -228,14 +234,22 @@ class BilateralNode(Node):
             return
         question.refusals += [refusal] if refusal else []
         question.answers += 1
-        if question.answers == len(self._sides):
+        if question.answers < len(self._sides):
+            return
+        if not question.enabled or question.refusals:
             self._conclude(question)
+            return
+        question.couple_s = time.monotonic() + HELD_S
+        for side in self._sides:
+            side.watch_holding()
 
     def _conclude(self, question: _Question) -> None:
         """Couple the arms where that was asked for and both drivers agreed, and answer."""
         self._question = None
         if question.enabled and not question.refusals:
             try:
+                for side, model in zip(self._sides, self._models, strict=True):
+                    side.refuse_contradiction(GravityCompensation(model, self._dynamics))
                 self._cycles.engage()
             except DynidError as error:
                 question.refusals.append(str(error))

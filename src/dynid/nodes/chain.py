@@ -8,6 +8,7 @@ import signal
 import tempfile
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -65,6 +66,8 @@ class ChainOptions:
             takes its time.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
         rate_hz: of the control cycle; 0 lets the driver find the highest that the line allows.
+        lead: trajectory along which a hand leads the simulated arm, see `dynid.simulation.plant.hand`; None: no hand.
+        held_kg: body that the simulated arm takes into its hand by SIGUSR1 and puts down by SIGUSR2 [kg]; None: none.
     """
 
     robot: str
@@ -83,6 +86,8 @@ class ChainOptions:
     adapter: str = "uart"
     rate_hz: int = 0
     motor: tuple[str, ...] = ()
+    lead: str | None = None
+    held_kg: float | None = None
 
     @property
     def trips(self) -> bool:
@@ -193,8 +198,13 @@ class Chain:
             "--adapter",
             options.adapter,
         ]
-        named = {"--mount": options.mount, "--link": options.link, "--trace": options.trace, "--clock": self._clock}
-        named |= {"--friction": options.friction}
+        named: dict[str, object] = {
+            "--mount": options.mount,
+            "--link": options.link,
+            "--trace": options.trace,
+            "--clock": self._clock,
+        }
+        named |= {"--friction": options.friction, "--lead": options.lead, "--held-kg": options.held_kg}
         for name, value in named.items():
             arguments += [name, str(value)] if value else []
         arguments += [text for name in options.motor for text in ("--motor", name)]
@@ -214,12 +224,21 @@ class Chain:
             time.sleep(0.05)
         return text.splitlines()[0]
 
+    def add_node(self, module: str, name: str, parameters: Mapping[str, str]) -> Process:
+        """Start another node of dynid.nodes, which ends with the chain."""
+        return self._group.start_node(module, name, {"robot": self.options.robot, **parameters})
+
     def kill(self, process: Process) -> None:
         """End one process at once; the chain goes on without it."""
         self._group.kill(process)
 
     def bring_up(self) -> None:
-        """Configure and activate the lifecycle nodes, then switch torque on.
+        """Configure and activate the lifecycle nodes, then switch torque on; errors as of `activate`."""
+        self.activate()
+        self.supervisor.set_enabled("hardware", True)
+
+    def activate(self) -> None:
+        """Configure and activate the lifecycle nodes, and wait for the arm's states; torque stays off.
 
         Raises:
             NodeError: a node refused; says why in one sentence.
@@ -233,7 +252,6 @@ class Chain:
                     reason = self._reason(node)
                     raise NodeError(reason) if reason else error from None
         call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
-        call.set_enabled("hardware", True)
 
     def _reason(self, name: str) -> str:
         return next((p.last_error() for p in self._group.processes if p.name == name), "")

@@ -5,6 +5,7 @@ trajectory, a smooth way to the rest posture, then hold. A message on `joint_tra
 at its end; efforts of its points are added to the law's torques. Every motion is checked whole before the first current
 flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is, `~/release` stops commanding (disable the arm
 first). Parameter `controller` chooses the law; a model comes by `model_file` or, whole, as the parameters `model.*`.
+What the arm holds beside it comes as `payload.*`.
 """
 
 import sys
@@ -40,6 +41,7 @@ from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
 from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests, trajectory_name
 from dynid.nodes.outputs import declare_output
+from dynid.nodes.payload_parameters import PayloadOnModel
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
 from dynid.robot import FloatArray, load_robot
@@ -121,10 +123,13 @@ class ExecutorNode(Node):
             self, "friction_share", share, "how much of the friction gravity_compensation takes off the hand, 0 to 1"
         )
         declare_model(self, self._selection.arm_model)
+        self._payload = PayloadOnModel(self, self.robot)
         path, name = string(self, "model_file"), string(self, "controller")
         model = self._read_model(path) if path else None
         given = model is not None or name != CONTROLLERS[0]
+        self._payload.taken((), model, self._selection.arm_model)
         self._exchange(name if given else None, model, self.get_parameter("friction_share").value)
+        self._payload.keep()
         check_parameters(self, self._on_set)
 
     def _read_model(self, path: str) -> ControlModel:
@@ -139,9 +144,11 @@ class ExecutorNode(Node):
             if model is not None:
                 raise SafetyError("set either model_file or model.*, not both in one call")
             model = self._read_model(str(given["model_file"]))
+        model, held = self._payload.taken(parameters, model, self._selection.arm_model)
         name, share = given.get("controller"), given.get("friction_share")
         if model is not None or name is not None or share is not None:
-            self._exchange(None if name is None else str(name), model, share)
+            self._exchange(None if name is None else str(name), model, share, gated=held)
+        self._payload.keep()
         self._motion.tolerance = tolerance
         self._report.series = str(given.get("series", self._report.series))
 
@@ -156,9 +163,11 @@ class ExecutorNode(Node):
             )
         return tolerance
 
-    def _exchange(self, name: str | None, model: ControlModel | None, share: float | None) -> None:
+    def _exchange(
+        self, name: str | None, model: ControlModel | None, share: float | None, *, gated: bool = False
+    ) -> None:
         before = self._motion.controller.law
-        self._selection.exchange(name=name, model=model, friction_share=share, switch=self._take_over)
+        self._selection.exchange(name=name, model=model, friction_share=share, switch=self._take_over, gated=gated)
         if model is not None:
             self._motion.check = self._check()
         law = self._motion.controller.law
@@ -379,6 +388,7 @@ class ExecutorNode(Node):
             "moving": str(motion.moving).lower(),
             "progress": f"{motion.progress(self._stamp_ns):.3f}",
             "controller": motion.controller.law.name,
+            "payload_kg": f"{self._payload.mass_kg:.3f}",
         }
         tracking = motion.tracking.summary(self.robot.joint_names)
         values |= {f"tracking_{key}": str(value) for key, value in tracking.items()}

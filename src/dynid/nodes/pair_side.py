@@ -15,6 +15,8 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
 from dynid.control.bilateral.pair import SIDES, Reading
+from dynid.control.holding_check import HoldingTorque
+from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.loop.diagnostics import ENABLED, LOOP
 from dynid.nodes.arm_interlocks import OneSource
@@ -61,6 +63,7 @@ class PairSide:
         self._encode = JointStateEncoder(names, fields=("effort",))
         self._applied: deque[tuple[int, FloatArray]] = deque(maxlen=APPLIED_KEPT)
         self._stamp_ns = 0
+        self._holding: HoldingTorque | None = None  # while the driver holds the arm that is about to be coupled
         self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
         self._felt = node.create_publisher(JointState, f"{self.name}/external_torque", STREAM)
         self._enable = node.create_client(SetBool, f"{self.name}/hardware/enable")
@@ -89,6 +92,8 @@ class PairSide:
         if decoded is None or not np.isfinite(decoded[1]["position"]).all():
             return
         stamp_ns = decoded[0]
+        if self._holding is not None:
+            self._holding.note(stamp_ns, *(decoded[1][key] for key in ("position", "velocity", "effort")))
         # what the driver wrote in answer to the state before is in force until this one
         in_force = next((tau for at, tau in reversed(self._applied) if at < stamp_ns), None)
         self._stamp_ns = stamp_ns
@@ -120,6 +125,20 @@ class PairSide:
             raise SafetyError(f"what drives the {self.name} is not known: {self._refusal}")
         if self.settings is None or not self._enable.service_is_ready():
             raise SafetyError(f"the {self.name} has no driver: start one in the namespace {self.name} and activate it")
+
+    def watch_holding(self) -> None:
+        """From now on, note by what the driver holds the arm."""
+        self._holding = HoldingTorque(self._robot)
+
+    def refuse_contradiction(self, law: GravityCompensation) -> None:
+        """Raise SafetyError where that contradicts gravity by a model: a joint of the wrong sign, mount or model."""
+        holding, self._holding = self._holding, None
+        if holding is None:
+            return
+        try:
+            holding.refuse_contradiction(law, law.stuck(holding.q))
+        except SafetyError as error:
+            raise SafetyError(f"the {self.name}: {error}; check the joint's sign, too") from None
 
     def set_enabled(self, enabled: bool, answered: Answered) -> None:
         """Ask the driver for torque on or off; `answered` gets "", or why not."""

@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+import yaml
 from pydantic import Discriminator, Field, RootModel, Tag, model_validator
 
 from dynid.errors import ConfigurationError
-from dynid.resources import load_validated
-from dynid.robot import FloatArray, NonNegative, Strict
+from dynid.resources import load_validated, refuse_existing, write_whole
+from dynid.robot import FloatArray, NonNegative, Robot, Strict
 from dynid.trajectory.excitation_schema import WaypointMotion
-from dynid.trajectory.families import Excitation
+from dynid.trajectory.families import DEFAULT_PROFILE, Excitation, load_excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
@@ -174,3 +175,29 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
         _array(path, [point.velocities_rad_s for point in points], "velocities_rad_s"),
         _array(path, [point.accelerations_rad_s2 for point in points], "accelerations_rad_s2"),
     )
+
+
+def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: FloatArray) -> None:
+    """Write a motion that goes through positions (k, n) [rad] at its knots as a file of points in time.
+
+    Raises:
+        OutputExistsError: the file exists.
+    """
+    rows = zip(np.round(motion.knots, 6).tolist(), np.round(positions, 7).tolist(), strict=True)
+    points = tuple(TimedPoint(time_s=t, positions_rad=tuple(row)) for t, row in rows)
+    content = PointFile(schema_version=1, name=motion.name, joint_names=motion.joint_names, points=points)
+    text = yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, width=140)
+    refuse_existing(path)
+    write_whole(path, text)
+
+
+def named_motion(robot: Robot, name: str, profile: str = DEFAULT_PROFILE) -> Motion:
+    """A trajectory by its name in excitation.yaml, or from a YAML file; joints that it does not name rest.
+
+    Raises:
+        UnknownNameError, InputNotFoundError, ConfigurationError: there is none, or it is not valid.
+    """
+    excitation = load_excitation(robot)
+    if is_file_name(name):
+        return load_trajectory_file(Path(name), excitation, robot.rest_posture)
+    return excitation.trajectory(name, profile)

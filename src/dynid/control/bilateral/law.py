@@ -131,6 +131,11 @@ class BilateralLaw:
         return self._offset
 
     @property
+    def aligning(self) -> bool:
+        """Whether the follower is still being led to the leader's posture."""
+        return bool(self._offset.any())
+
+    @property
     def pressed(self) -> float:
         """How surely the follower presses on something, 0 to 1."""
         low, high = PRESSED_NM

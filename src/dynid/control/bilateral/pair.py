@@ -29,6 +29,7 @@ APART_RAD = 0.35
 FAST_SHARE = 0.75  # of the velocity limits, at which guards brake: a joint that runs away gains speed until they do
 SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # at a torque limit; of the limit, from outside: nobody pushes like that
 FROZEN_S, MOVED_RAD_S = 0.02, 0.6  # an arm that moved so fast does not stand still to the encoder count for so long
+STUCK_S, STUCK_RAD = 0.1, 0.05  # an arm stands still to the encoder count for so long while the other moves so far
 CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
 
 
@@ -48,10 +49,11 @@ class Reading:
 
 
 class Watch:
-    """Notices a driver that repeats the same positions while its arm moves."""
+    """Notices a driver that repeats the same positions while its arm moves, or while the other arm does."""
 
     def __init__(self) -> None:
         self._q: FloatArray = np.zeros(0)
+        self._other: FloatArray = np.zeros(0)
         self._since_ns, self._speed = 0, 0.0
 
     def frozen(self, reading: Reading, dq: FloatArray) -> bool:
@@ -59,6 +61,16 @@ class Watch:
         if not np.array_equal(reading.q, self._q):
             self._q, self._since_ns, self._speed = reading.q, reading.stamp_ns, float(np.abs(dq).max())
         return (reading.stamp_ns - self._since_ns) * 1e-9 > FROZEN_S and self._speed > MOVED_RAD_S
+
+    def stuck(self, reading: Reading, other: FloatArray, *, aligning: bool) -> bool:
+        """After `frozen`: whether the other arm, at (n,) [rad], has moved far since this one last did.
+
+        While the follower is led to the leader, the leader may stand.
+        """
+        if aligning or self._since_ns == reading.stamp_ns or not len(self._other):
+            self._other = other
+        still_s = (reading.stamp_ns - self._since_ns) * 1e-9
+        return still_s > STUCK_S and float(np.abs(other - self._other).max()) > STUCK_RAD
 
 
 class EnergyObserver:
@@ -186,10 +198,15 @@ class ArmPair:
         return torques
 
     def _frozen(self, leader: Reading, follower: Reading) -> str:
-        observers = (self.law.leader, self.law.follower)
-        for name, watch, reading, arm in zip(SIDES, self._watches, (leader, follower), observers, strict=True):
-            if watch.frozen(reading, arm.dq):
+        observers, readings = (self.law.leader, self.law.follower), (leader, follower)
+        for side, (name, watch, arm) in enumerate(zip(SIDES, self._watches, observers, strict=True)):
+            if watch.frozen(readings[side], arm.dq):
                 return f"the {name}'s positions do not change any more though it moved"
+            if watch.stuck(readings[side], readings[1 - side].q, aligning=self.law.aligning):
+                return (
+                    f"the {name}'s positions do not change though the {SIDES[1 - side]} moves: does its encoder stand "
+                    "still, or is it blocked?"
+                )
         return ""
 
     @staticmethod

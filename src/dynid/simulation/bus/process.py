@@ -18,6 +18,7 @@ from dynid.simulation.bus.adapter import UsbAdapter
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.faults.script import FaultScript
 from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.held import HeldBody
 from dynid.simulation.plant.interface import Plant
 from dynid.simulation.servo.trace import TracedArm
 
@@ -34,10 +35,12 @@ def serve(
     lock_step: bool = False,
     faults: FaultScript | None = None,
     adapter: UsbAdapter | None = None,
+    body: HeldBody | None = None,
 ) -> None:
     """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
-    Where there is a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again.
+    Where there is a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. Where there is a body for the hand
+    instead, SIGUSR1 has the arm take it and SIGUSR2 put it down.
 
     Prints two lines: the port's path when it can be opened, and at the end a JSON object with what
     `ServoChain.summary` says, by which a caller proves that currents are zero.
@@ -47,6 +50,7 @@ def serve(
         clock: new file for the paused clock, which stops while the driver is late; removed at the end.
         ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
             down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
+        body: that the arm may take into its hand.
     """
     end_with_parent(expected_parent() or os.getppid())
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either
@@ -60,6 +64,9 @@ def serve(
         if link is not None:
             signal.signal(signal.SIGUSR1, lambda *_: bus.pull())
             signal.signal(signal.SIGUSR2, lambda *_: bus.pull(False))
+        if body is not None:
+            signal.signal(signal.SIGUSR1, lambda *_: body.take())
+            signal.signal(signal.SIGUSR2, lambda *_: body.put_down())
         if not ignore_interrupt:
             signal.signal(signal.SIGINT, lambda *_: bus.stop())
         try:

@@ -20,7 +20,7 @@ from dynid.model.standard import StandardFile
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.plant.gear_friction import VISCOUS, GearFriction, plant_friction
-from dynid.simulation.plant.hand import Push, pushed
+from dynid.simulation.plant.hand import Lead, Push, pushed
 from dynid.simulation.plant.interface import PlantReading
 from dynid.simulation.plant.motor import Motors
 from dynid.simulation.plant.nuisances import COULOMB, NOISE_PERIOD_S, Magnitudes, NoiseStream, Play, magnitudes
@@ -59,6 +59,7 @@ class ArmPlant:
         friction: of the gears: a law, or the name of one, see `plant_friction`; None is the choice of robot.yaml.
         motors: between goal currents and torque; None lets the goal current flow at any speed.
         hand: how somebody pushes its joints.
+        lead: a hand that leads it along a path.
     """
 
     def __init__(
@@ -76,13 +77,14 @@ class ArmPlant:
         friction: FrictionLaw | str | None = None,
         motors: Motors | None = None,
         hand: Sequence[Push] = (),
+        lead: Lead | None = None,
     ) -> None:
-        self.robot, self.motors, self._pushes = robot, motors, tuple(hand)
+        self.robot, self.motors, self._pushes, self._lead = robot, motors, tuple(hand), lead
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
         self.standard = standard or plant_standard(robot)
         self.friction, warm_up = self._friction(friction, switched_off)
-        options = PlantOptions(mount, read_only(self.friction["fb"]), stops)
-        self.compiled: PlantModel = compile_plant(robot, self.standard, options)
+        self._plant_options = PlantOptions(mount, read_only(self.friction["fb"]), stops)
+        self.compiled = self.recompiled(self.standard)
         self._model = self.compiled.model
         # MuJoCo would put a diverged arm back to zero and go on; here it stays NaN, and `measure` says so
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
@@ -116,6 +118,10 @@ class ArmPlant:
         law = plant_friction(self.robot, self.standard, self.nuisances, switched_off, chosen)
         constant = COULOMB in switched_off or (chosen or self.robot.file.simulation.friction) == VISCOUS
         return law, (0.0, 1.0) if constant else warm_up
+
+    def recompiled(self, standard: StandardFile) -> PlantModel:
+        """A model of the same arm with other standard parameters; its own model stays."""
+        return compile_plant(self.robot, standard, self._plant_options)
 
     @property
     def size(self) -> int:
@@ -184,12 +190,17 @@ class ArmPlant:
             if self.motors is not None:
                 self._drive(self.motors.step(until - self._time, self._dq))
             np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
-            if self._pushes:
-                self._gears.hand[:] = pushed(self._pushes, self._time, self.size)
+            if self._pushes or self._lead is not None:
+                self._gears.hand[:] = self._handled(until - self._time)
                 self._torque += self._gears.hand
             self._integrate(until - self._time)
             self._time = until
         self._time = end
+
+    def _handled(self, dt: float) -> FloatArray:
+        """What hands do to the joints for the next dt [s], (n,) [N m]."""
+        torques = pushed(self._pushes, self._time, self.size)
+        return torques if self._lead is None else torques + self._lead.torques(dt, self._q, self._dq)
 
     def push(self, torque: FloatArray, duration_s: float, hand: FloatArray | None = None) -> None:
         """Move on by a time [s] with motor torques (n,) [N m] held as they are: no torque constant, noise or stand.

@@ -1,4 +1,4 @@
-"""Somebody's hand at a simulated arm: joints that are pushed to and fro."""
+"""Somebody's hand at a simulated arm: joints that are pushed to and fro, or all of them led along a path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,11 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.robot import FloatArray, Robot
+from dynid.trajectory.motion import Motion
+
+STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 40.0, 0.5
+STALL_RAD = 0.15  # a hand does not pull harder than this lets its spring: it waits until the arm yields
+LET_GO_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,42 @@ def pushed(pushes: Sequence[Push], time_s: float, size: int) -> FloatArray:
     for push in pushes:
         torques[push.axis] += push.torque_nm * np.sin(2.0 * np.pi * time_s / push.period_s)
     return torques
+
+
+class Lead:
+    """A hand that leads all joints along a path, from where they are, and then lets go.
+
+    It pulls by a spring and a damper at every joint. Along the path it goes on only while the arm follows: an arm that
+    holds its posture is not forced.
+
+    Args:
+        path: where it leads the arm, relative to the path's start.
+        wait_s: how long it watches an arm whose motors carry it before it takes hold [s].
+    """
+
+    def __init__(self, path: Motion, wait_s: float = 1.0) -> None:
+        self._path, self._left_s, self._time_s = path, wait_s, 0.0
+        n = len(path.joint_names)
+        self._from, self._none = np.zeros(n), np.zeros(n)
+        self._now = np.zeros((3, n))
+        self._holds = False
+
+    @property
+    def done(self) -> bool:
+        """Whether it has let go."""
+        return self._time_s > self._path.duration + LET_GO_S
+
+    def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
+        """What it does to an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
+        self._left_s -= dt
+        if self._left_s > 0.0 or self.done:
+            return self._none
+        if not self._holds:
+            self._from, self._holds = q - self._path.start, True
+        place, speed, _ = self._now
+        self._path.sample_into(self._time_s, *self._now)
+        away = self._from + place - q
+        going = float(np.abs(away).max()) < STALL_RAD
+        self._time_s += dt * going
+        pull = STIFFNESS_NM_RAD * np.clip(away, -STALL_RAD, STALL_RAD)
+        return np.asarray(pull + DAMPING_NM_S_RAD * (going * speed - dq))

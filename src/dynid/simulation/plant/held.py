@@ -1,14 +1,16 @@
 """The simulated arm with a body in its hand."""
 
+import mujoco
 import numpy as np
 
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link_frame, to_file
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.plant.arm import plant_standard
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
 
 SIDE_M = 0.04
+OF_BODIES = ("body_mass", "body_inertia", "body_ipos", "body_iquat")  # of a MuJoCo model
 
 
 def holding(robot: Robot, mass_kg: float, offset_m: FloatArray | None = None) -> StandardFile:
@@ -21,3 +23,30 @@ def holding(robot: Robot, mass_kg: float, offset_m: FloatArray | None = None) ->
     last = slice(10 * (mdh.size - 1), 10 * mdh.size)
     values[last] += from_link_frame(cube, mdh.in_link[-1])
     return to_file(StandardParameters(own.names, values, own.chain_size), mdh, robot.name, robot.joint_names, "held")
+
+
+class HeldBody:
+    """A cube that a simulated arm takes into its hand, and puts down again, while it moves.
+
+    Args:
+        plant: the arm, without it.
+        mass_kg: of the cube.
+    """
+
+    def __init__(self, plant: ArmPlant, mass_kg: float) -> None:
+        self._model = plant.compiled.model
+        full = plant.recompiled(holding(plant.robot, mass_kg)).model
+        self._bodies = [{name: getattr(one, name).copy() for name in OF_BODIES} for one in (self._model, full)]
+
+    def take(self) -> None:
+        """From now on the arm holds it."""
+        self._set(1)
+
+    def put_down(self) -> None:
+        """From now on it does not."""
+        self._set(0)
+
+    def _set(self, which: int) -> None:
+        for name, values in self._bodies[which].items():
+            getattr(self._model, name)[:] = values
+        mujoco.mj_setConst(self._model, mujoco.MjData(self._model))

@@ -1,0 +1,62 @@
+"""`dynid replay`: run a motion that a hand has shown."""
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from dynid.commands import options as opt
+from dynid.commands.collect import motion_bar
+from dynid.commands.terminal import print_json, say
+
+TOLERANCE_DEG = 3.0
+
+
+def replay(
+    source: Annotated[Path, typer.Argument(metavar="BAG_OR_YAML", help="Bag of `dynid teach`, or a trajectory file.")],
+    model: Annotated[str, typer.Option("--model", help="A model.yaml, or a result folder; it must be accepted.")],
+    out: Annotated[Path, typer.Option(help="New folder for the bag, the motion and the logs.")],
+    speed: opt.SpeedOption = 1.0,
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    real_arm: opt.RealArmOption = None,
+    mount: opt.MountOption = None,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    seed: opt.SeedOption = 0,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Replay what a hand has shown: smoothed, slower where it exceeds limits, checked whole, then followed.
+
+    The arm approaches the first posture slowly and returns to its rest posture. Exit code 1 if a joint was more than
+    3 deg off the path that was shown, or off a file's.
+    """
+    from dynid.control.shown import shown_of
+    from dynid.resources import refuse_existing
+    from dynid.trajectory.files import is_file_name
+
+    loaded = opt.load_arm(robot, mount, without, friction)
+    path, folder = opt.model_path(loaded, model).absolute(), out.absolute()
+    with opt.needs_ros("replaying"):
+        from dynid.nodes.chain import Chain, ChainOptions
+        from dynid.nodes.teaching import replayed
+    refuse_existing(folder)
+    shown, motion = None, source.absolute()
+    if not is_file_name(source.name):
+        shown, motion = shown_of(loaded, source, out.name, speed), folder / "motion.yaml"
+        shown.save(motion)
+    options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
+    with motion_bar() as report, Chain(loaded, options, folder / "logs") as chain:
+        chain.bring_up()
+        found = replayed(chain, path, motion, folder / "bag", report, shown)
+        report("bringing the arm to rest", 0.0, 0.0)
+        chain.supervisor.set_enabled("hardware", False)
+        chain.supervisor.trigger("executor/release")
+    off = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))
+    if as_json:
+        facts = {"bag": str(folder / "bag"), "largest_error_deg": off, "duration_s": found.duration_s}
+        print_json(facts | ({} if shown is None else shown.as_dict()))
+    else:
+        say(*([] if shown is None else [f"  {shown.in_words()}"]))
+        say(f"  {folder / 'bag'}  [dim]at most {off:.2f} deg off what was shown, of {TOLERANCE_DEG:g} deg[/dim]")
+    raise typer.Exit(0 if off <= TOLERANCE_DEG else 1)

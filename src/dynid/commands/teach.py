@@ -1,0 +1,62 @@
+"""`dynid teach`: lead the arm by hand while it is recorded."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.commands import options as opt
+from dynid.commands.collect import motion_bar
+from dynid.commands.terminal import print_json, say
+
+
+def teach(
+    model: Annotated[str, typer.Option("--model", help="A model.yaml, or a result folder; it must be accepted.")],
+    out: Annotated[Path, typer.Option(help="New folder for the bag, the motion and the logs.")],
+    hand: Annotated[
+        str,
+        typer.Option(metavar="TRAJECTORY", help="Simulated arm: what a simulated hand leads it along; name or YAML."),
+    ] = "demo_validation",
+    rest: Annotated[
+        float, typer.Option(min=1.0, help="The recording ends when the arm has rested for so long [s].")
+    ] = 3.0,
+    speed: opt.SpeedOption = 1.0,
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    real_arm: opt.RealArmOption = None,
+    mount: opt.MountOption = None,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    seed: opt.SeedOption = 0,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Lead the arm by hand and record it: it carries its own weight, and stays where you leave it.
+
+    Leave it alone for some seconds, and the recording ends; the arm is then lowered. What you have shown becomes
+    motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
+    """
+    loaded = opt.load_arm(robot, mount, without, friction)
+    path = opt.model_path(loaded, model).absolute()
+    with opt.needs_ros("teaching"):
+        from dynid.nodes.chain import Chain, ChainOptions
+        from dynid.nodes.teaching import led
+    from dynid.control.shown import shown_of
+    from dynid.resources import refuse_existing
+
+    lead = None if real_arm else hand
+    options = ChainOptions(
+        robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction, lead=lead
+    )
+    refuse_existing(out)
+    bag, motion = out.absolute() / "bag", out.absolute() / "motion.yaml"
+    with motion_bar() as report, Chain(loaded, options, out.absolute() / "logs") as chain:
+        chain.activate()
+        led(chain, path, bag, report, rest)
+        report("bringing the arm to rest", 0.0, 0.0)
+        chain.supervisor.set_enabled("hardware", False)
+        chain.supervisor.trigger("executor/release")
+    shown = shown_of(loaded, bag, out.name, speed)
+    shown.save(motion)
+    if as_json:
+        print_json({"bag": str(bag), "motion": str(motion)} | shown.as_dict())
+    else:
+        say(f"  {bag}", f"  {motion}  [dim]{shown.in_words()}[/dim]")

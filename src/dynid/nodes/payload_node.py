@@ -1,0 +1,209 @@
+"""Node that weighs what the arm holds while it moves: joint_states and joint_commands in, mass and centre out.
+
+`payload` (InertiaStamped, in the last link's frame) is the newest estimate, its deviations stand in the diagnostics.
+Parameter `policy` says what comes of it: "report" nothing more; "apply" hands a body that fits, and differs
+significantly from the one before, to the executor, whose law takes it over without a jump. Nothing is weighed while a
+hand may lead the arm: a steady hand and a weight feel the same. It is a process of its own: what weighs must not delay
+what controls.
+"""
+
+import time
+from pathlib import Path
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import InertiaStamped
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from dynid.contact.live_payload import LivePayload
+from dynid.contact.payload import HeldMass
+from dynid.contact.recorded import sense_of
+from dynid.control.model_laws import GravityCompensation
+from dynid.errors import ConfigurationError, DataError, DynidError, UnknownNameError
+from dynid.hardware.loop.realtime import prefer_throughput
+from dynid.model.chain import read_urdf_text
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import load_model
+from dynid.model.standard import to_link_frame
+from dynid.model.urdf_tree import read_tree
+from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.common import LATCHED, STREAM, check_parameters, declare, run_node, string
+from dynid.nodes.payload_parameters import payload_values
+from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, encode_diagnostics
+from dynid.recording.settings import reported_settings
+from dynid.robot import load_robot
+
+POLICIES = ("report", "apply")
+AGAIN_S = 1.0  # after a refusal
+
+
+class PayloadNode(Node):
+    """Weighs what the arm holds; see the module."""
+
+    def __init__(self) -> None:
+        super().__init__("payload")
+        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
+        path = declare(self, "model_file", "", "model.yaml of an accepted model", fixed=True)
+        if not path:
+            raise ConfigurationError("the node payload needs a model: give its file as parameter model_file")
+        self._content = load_model(Path(path))
+        declare(self, "policy", "report", f"what comes of an estimate: {' or '.join(POLICIES)}")
+        self._executor = declare(self, "executor", "executor", "node that takes it", fixed=True)
+        self._refuse_unknown_policy(string(self, "policy"))
+        check_parameters(self, self._on_set)
+        self._take_mount(self.robot.file.default_mount)
+        names = self.robot.joint_names
+        last = read_tree(read_urdf_text(self.robot.urdf_path)).joint(names[self.robot.chain_size - 1])
+        self._frame = last.child
+        self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
+        self._tau, self._states, self._trouble = np.zeros(self.robot.size), 0, ""
+        self._guided, self._asked_s = False, -np.inf
+        self._published: HeldMass | None = None
+        self._applied, self._asked = np.zeros(10), np.zeros(10)
+        self._payloads = self.create_publisher(InertiaStamped, "payload", STREAM)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
+        service = f"{self._executor}/set_parameters_atomically"
+        self._set = self.create_client(SetParametersAtomically, service)
+        self._sources = (
+            OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
+            OneSource(self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True),
+        )
+        self.create_subscription(JointState, "joint_commands", self._on_command, STREAM, raw=True)
+        self.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
+        self.create_timer(1.0, self._report)
+
+    def shut_down(self) -> None:
+        """Nothing is commanded here; what the executor was given stays until somebody sets another."""
+
+    @staticmethod
+    def _refuse_unknown_policy(policy: str) -> None:
+        if policy not in POLICIES:
+            raise UnknownNameError("payload policy", policy, POLICIES)
+
+    def _on_set(self, given: list[Parameter]) -> None:
+        for one in given:
+            if one.name == "policy":
+                self._refuse_unknown_policy(str(one.value))
+
+    def _on_trouble(self, text: str) -> None:
+        self._trouble = text
+        self.get_logger().error(text)
+
+    def _take_mount(self, mount: str) -> None:
+        self._mount = mount
+        self._arm = ArmModel.of(self.robot, mount=mount, lengths_m=self._content.geometry_overrides_m)
+        self._live = LivePayload(self.robot, self._arm, sense_of(self.robot, self._content, mount))
+
+    def _on_settings(self, message: String) -> None:
+        """Gravity is that of the mount which the hardware reports."""
+        try:
+            mount = reported_settings(message.data, self.robot).mount
+            if mount != self._mount:
+                self._take_mount(mount)
+        except DynidError as error:
+            self._on_trouble(str(error))
+
+    def _on_report(self, message: DiagnosticArray) -> None:
+        """Which law the executor runs: under gravity compensation a hand may lead the arm."""
+        for status in message.status:
+            if status.name == self._executor:
+                law = next((pair.value for pair in status.values if pair.key == "controller"), "")
+                guided = law == GravityCompensation.name
+                if guided != self._guided:
+                    self._live.restart()
+                self._guided = guided
+
+    def _on_command(self, raw: bytes) -> None:
+        try:
+            command = self._decode_command.decode(raw)
+        except DataError as error:
+            self.get_logger().warning(f"joint_commands: left out, {error}", throttle_duration_sec=1.0)
+            return
+        if command is not None and np.isfinite(command[1]["effort"]).all():
+            self._tau = command[1]["effort"]
+
+    def _on_state(self, raw: bytes) -> None:
+        try:
+            state = self._decode_state.decode(raw)
+            if state is None or self._guided or not np.isfinite(state[1]["position"]).all():
+                return
+            self._live.update(state[0], state[1]["position"], self._tau)
+        except DynidError as error:
+            self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
+            return
+        self._states += 1
+        found = self._live.estimate
+        if found is not None and found is not self._published:
+            self._published = found
+            self._publish(state[0], found)
+        if string(self, "policy") == "apply" and not np.array_equal(self._live.held, self._applied):
+            self._apply()
+
+    def _publish(self, stamp_ns: int, found: HeldMass) -> None:
+        message = InertiaStamped()
+        message.header.frame_id = self._frame
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
+        body = message.inertia
+        body.m = found.mass_kg
+        body.com.x, body.com.y, body.com.z = map(float, found.centre_m)
+        if found.mass_kg > 0.0:
+            inertia = to_link_frame(found.parameters, self._arm.mdh.in_link[-1]).inertia
+            body.ixx, body.ixy, body.ixz = map(float, inertia[0])
+            body.iyy, body.iyz, body.izz = float(inertia[1, 1]), float(inertia[1, 2]), float(inertia[2, 2])
+        self._payloads.publish(message)
+
+    def _apply(self) -> None:
+        """Hand what is held to the executor, in one atomic call; a refusal is reported, and it is asked again later."""
+        if time.monotonic() - self._asked_s < AGAIN_S or not self._set.service_is_ready():
+            return
+        self._asked_s, self._asked = time.monotonic(), self._live.held
+        values = payload_values(self._asked, self._arm.structure_hash)
+        request = SetParametersAtomically.Request()
+        request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
+        self._set.call_async(request).add_done_callback(self._answered)
+
+    def _answered(self, future: Future) -> None:
+        result = None if future.exception() else future.result().result
+        if result is not None and result.successful:
+            self._applied, self._trouble = self._asked, ""
+            self.get_logger().info(f"the executor's model holds {self._applied[9]:.3f} kg")
+        else:
+            self._on_trouble(f"{self._executor} refused the payload: {result.reason if result else future.exception()}")
+
+    def _report(self) -> None:
+        found, live = self._live.estimate, self._live
+        values = {
+            "policy": string(self, "policy"),
+            "states": str(self._states),
+            "restarts": str(live.restarts),
+            "guided": str(self._guided).lower(),
+            "fits": str(live.fits).lower(),
+            "misfit_deviations": f"{live.misfit:.2f}",
+            "held_kg": f"{live.held[9]:.3f}",
+            "applied_kg": f"{self._applied[9]:.3f}",
+        }
+        if found is not None:
+            values |= {
+                "mass_kg": f"{found.mass_kg:.3f}",
+                "mass_deviation_kg": f"{found.mass_deviation_kg:.3f}",
+                "centre_m": ", ".join(f"{one:.3f}" for one in found.centre_m),
+                "centre_deviation_m": ", ".join(f"{one:.3f}" for one in found.centre_deviation_m),
+            }
+        text = self._trouble or ("weighing" if not self._guided else "a hand may lead the arm: nothing is weighed")
+        status = DiagnosticStatus("payload", 2 if self._trouble else 0, text, "", values)
+        self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+
+
+def main() -> None:
+    """Run the node."""
+    prefer_throughput()
+    run_node(PayloadNode, events=True)
+
+
+if __name__ == "__main__":
+    main()

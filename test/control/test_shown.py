@@ -1,0 +1,82 @@
+"""What a hand has shown becomes a motion that keeps the limits: the same path, slower where it must be."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynid.control.motion_check import position_and_speed, robot_limits
+from dynid.control.shown import led_part, shown_motion
+from dynid.errors import DataError, SafetyError
+from dynid.robot import FloatArray, load_robot
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import load_trajectory_file
+
+ROBOT = load_robot("crane_x7")
+EXCITATION = load_excitation(ROBOT)
+LIMITS = robot_limits(ROBOT, EXCITATION.acceleration_limits)
+TIME = np.arange(0.0, 4.0, 0.001)
+AWAY = np.deg2rad([60.0, 20.0, 0.0, -40.0, 30.0, 20.0, 0.0, 10.0])
+
+
+def led(hurry: float = 1.0) -> FloatArray:
+    """A gentle motion there and back, whose second half is quicker by a factor; an encoder's steps."""
+    share = np.where(TIME < 2.0, 0.5 - 0.5 * np.cos(np.pi * TIME / 2.0), 0.0)
+    back = np.clip((TIME - 2.0) * hurry, 0.0, 2.0)
+    share = np.where(TIME < 2.0, share, 0.5 + 0.5 * np.cos(np.pi * back / 2.0))
+    step = 2.0 * np.pi / 4096
+    return np.round((ROBOT.rest_posture + share[:, None] * AWAY) / step) * step
+
+
+def test_within_its_limits_it_runs_as_it_was_shown(tmp_path: Path) -> None:
+    q = led()
+    shown = shown_motion("shown", ROBOT.joint_names, TIME, q, LIMITS)
+    assert shown.slowed is None and shown.motion.duration == pytest.approx(TIME[-1])
+    replayed = shown.motion.sample_all(TIME)[0]
+    np.testing.assert_allclose(replayed, shown.shown_at(TIME), atol=np.deg2rad(0.5))
+    shown.save(tmp_path / "shown.yaml")
+    read = load_trajectory_file(tmp_path / "shown.yaml", EXCITATION, ROBOT.rest_posture)
+    np.testing.assert_allclose(read.sample_all(TIME)[0], replayed, atol=1e-5)
+    half = shown_motion("slow", ROBOT.joint_names, TIME, q, LIMITS, speed=0.5)
+    assert half.motion.duration == pytest.approx(2.0 * TIME[-1]) and "slowed to 50%" in half.in_words()
+
+
+def test_what_exceeds_limits_is_slower_there_and_only_there_and_says_so() -> None:
+    shown = shown_motion("quick", ROBOT.joint_names, TIME, led(6.0), LIMITS)
+    _, dq, ddq = shown.motion.sample_all(np.arange(0.0, shown.motion.duration, 0.001))
+    assert (np.abs(dq) <= LIMITS.velocity).all() and (np.abs(ddq) <= LIMITS.acceleration).all()
+    assert shown.slowed is not None
+    least, begin, end = shown.slowed
+    assert least < 0.8 and 1.4 < begin < 2.1 and end < 3.0
+    assert f"slowed to {least:.0%}" in shown.in_words()
+    off = shown.motion.sample_all(shown.motion.knots)[0] - shown.shown_at(shown.motion.knots)
+    assert np.abs(off).max() < np.deg2rad(4.0), "the path stays, but for what smoothing takes off its corners"
+
+
+def test_a_path_beyond_joint_limits_is_refused_as_any_motion() -> None:
+    far = led() + 6.0 * (led() - ROBOT.rest_posture)
+    with pytest.raises(SafetyError, match=r"motion 'far' refused: .* deg at .* allowed is"):
+        position_and_speed(ROBOT).check([shown_motion("far", ROBOT.joint_names, TIME, far, LIMITS).motion])
+
+
+def recording(q: FloatArray, reference: FloatArray | None) -> Any:
+    series = None if reference is None else SimpleNamespace(time=TIME, q=reference)
+    return SimpleNamespace(time=TIME, q=q, reference=series, joint_names=ROBOT.joint_names, source="bag")
+
+
+def test_only_what_a_hand_has_led_counts() -> None:
+    q = np.vstack([np.tile(led()[0], (500, 1)), led()[:-500]])
+    time, part = led_part(recording(q, q))
+    assert time[0] == 0.0 and time[-1] == pytest.approx(3.5, abs=0.4) and len(part) == len(time)
+    with pytest.raises(DataError, match="no topic 'reference'"):
+        led_part(recording(q, None))
+    with pytest.raises(DataError, match="was never led by a hand, it followed a reference"):
+        led_part(recording(q, q + 1e-3))
+    still = np.tile(q[0], (len(TIME), 1))
+    with pytest.raises(DataError, match=r"no hand moved the arm: .* moved most, by 0.0 deg, expected at least 2.9 deg"):
+        led_part(recording(still, still))
+    at_its_ends = q + 1e-3 * ((TIME > 0.3) & (TIME < 3.9))[:, None]
+    with pytest.raises(DataError, match="no hand moved the arm"):
+        led_part(recording(q, at_its_ends))
