@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dynid.adaptive.frame import Frame, Segment
 from dynid.adaptive.information import Information, torque_sizes
-from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
+from dynid.adaptive.segment import SegmentPlanner
 from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox, SceneFile
 from dynid.errors import SafetyError

@@ -9,9 +9,11 @@ from benchmarks.studies.adaptive import left_limits
 from benchmarks.studies.coverage import true_base
 from benchmarks.studies.drawn_arms import draw_arm
 
+from dynid.adaptive.course import Course
 from dynid.adaptive.feed import Feed, feed
-from dynid.adaptive.segment import Segment
-from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun, _State
+from dynid.adaptive.frame import Segment
+from dynid.adaptive.outcome import AdaptiveRun
+from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, scene_of
@@ -176,7 +178,7 @@ def test_a_way_back_that_is_too_late_leaves_the_trail_as_it_is() -> None:
     adaptive = Picky(ROBOT, AdaptiveSettings(draws=3, iterations=4, longest_s=9.0, first_look_s=6.0))
     arm = WatchedArm(1)
     arm.to_start(adaptive.start().feed)
-    state = _State(adaptive, arm, "late", 1)
+    state = Course(adaptive, arm, "late", 1)
     segment = state.wait_for_segment()
     state.begin(segment)
     assert state.finish(segment)

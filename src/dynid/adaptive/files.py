@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun
+from dynid.adaptive.outcome import AdaptiveRun
+from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, load_scene, scene_of

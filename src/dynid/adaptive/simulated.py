@@ -56,9 +56,10 @@ class SimulatedArm:
         self.along_s, self._braked = 0.0, False  # of the last segment, how far it came, and whether it was stopped
         self._constants = robot.drive_constants
         self.limited_cycles = 0  # in which the currents were limited
+        self.waits = True
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
         self._law.reset(self.at)
-        self._begun: tuple[PolynomialTrajectory, Feed, FloatArray, FloatArray] | None = None
+        self._begun: tuple[Motion, Feed, FloatArray, FloatArray] | None = None
 
     def to_start(self, feed: Feed) -> None:
         """From where it was put down to the rest posture, and then the record begins.
@@ -68,7 +69,7 @@ class SimulatedArm:
         self.go(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feed)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
-    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+    def begin(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         """Begin a segment; its time passes in `finish`."""
         self._begun = motion, feed, tube, most_load
 

@@ -1,0 +1,42 @@
+"""The model in hand of an adaptive run."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dynid.adaptive.feed import Feed, feed, soft_torques
+from dynid.control.motion_check import Torques
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+PLANNED_RAD_S = 0.03  # transition of friction's sign in what is optimised
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The model in hand: what feeds forward, and what torques segments are planned with.
+
+    Attributes:
+        model, phi, friction: what the arm is taken for.
+        sigma: size of each axis's residual, (n,) [N m].
+        identified: whether it is of data alone.
+        ratio: deviations of base parameters as found, over those that were planned with, (p,); None: not known yet.
+    """
+
+    model: ArmModel
+    phi: BaseParameters
+    friction: FrictionLaw
+    sigma: FloatArray
+    identified: bool = False
+    ratio: FloatArray | None = None
+
+    @cached_property
+    def feed(self) -> Feed:
+        """What it feeds forward."""
+        return feed(self.model, self.phi, self.friction)
+
+    @cached_property
+    def expected(self) -> Torques:
+        """Torques that a motion takes, as sharp as an optimisation can follow."""
+        return soft_torques(self.model, self.phi, self.friction, PLANNED_RAD_S)
