@@ -50,6 +50,17 @@ def test_a_motion_that_leaves_the_scene_is_refused_by_the_proof_and_seen_by_the_
         SafeBox(ROBOT, narrow).prove(motion, np.full(ROBOT.size, 0.05))
 
 
+def test_a_scene_without_room_for_the_standing_arm_is_refused_before_it_moves() -> None:
+    scene = draw_scene(ROBOT, 1000)
+    low = scene.inside[0].model_copy(update={"upper_m": (1.0, 1.0, 0.2)})
+    arm = SimulatedArm(ROBOT, seed=1000)
+    adaptive = AdaptiveIdentification(ROBOT, box=SafeBox(ROBOT, scene.model_copy(update={"inside": (low,)})))
+    arm.to_start(adaptive.start().feed)
+    with pytest.raises(SafetyError, match=IN_WORDS):
+        adaptive.run(arm)
+    assert arm.moved_s == 0.0
+
+
 def test_what_a_benchmark_must_not_accept_is_named() -> None:
     good = SceneFigures(0, accepted=True, precise=True, within=True, held=True)
     assert ScenesFigures((good,), 1.0).missed() == []

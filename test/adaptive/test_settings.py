@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynid.adaptive.settings import SHORTEST_SEGMENT_S, AdaptiveSettings
+from dynid.commands.adaptive import chosen_settings
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,10 @@ def test_a_lesson_comes_next_to_its_time_and_once() -> None:
     own = AdaptiveSettings(lessons_s=(9.0, 18.0))
     assert [own.lesson_after(0, moved) for moved in (6.0, 8.9, 9.7)] == [False, True, True]
     assert not own.lesson_after(1, 9.7) and own.lesson_after(1, 18.2) and not own.lesson_after(2, 30.0)
+
+
+def test_the_limits_that_a_user_chooses_are_those_of_the_run() -> None:
+    usual, coarse = chosen_settings(None, None), chosen_settings(None, None, 2.0)
+    assert usual == AdaptiveSettings() and coarse.inertial_share == pytest.approx(0.02)
+    assert coarse.torque_share / usual.torque_share == pytest.approx(4.0)
+    assert coarse.model_copy(update={"inertial_share": 0.005, "torque_share": 0.05}) == usual

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.adaptive.arm import Arm, RefusedError
+from dynid.adaptive.beforehand import LEAST_TUBE_RAD
 from dynid.adaptive.frame import Segment
 from dynid.adaptive.outcome import Look, said
 from dynid.adaptive.settings import SLACK_S
@@ -18,7 +19,6 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 if TYPE_CHECKING:
     from dynid.adaptive.session import AdaptiveIdentification
 
-LEAST_TUBE_RAD = 0.04
 AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up

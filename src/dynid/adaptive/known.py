@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from dynid.adaptive.feed import Feed, feed, soft_torques
-from dynid.control.motion_check import Torques
+from dynid.adaptive.frame import Doubt
+from dynid.adaptive.information import Information
+from dynid.control.motion_check import Torques, model_torques
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
@@ -40,3 +44,26 @@ class Known:
     def expected(self) -> Torques:
         """Torques that a motion takes, as sharp as an optimisation can follow."""
         return soft_torques(self.model, self.phi, self.friction, PLANNED_RAD_S)
+
+    def doubt(self, information: Information, unknown: FloatArray) -> Doubt:
+        """What is not known of torques, by what segments so far show.
+
+        Args:
+            information: of the segments.
+            unknown: friction that nobody knows before a model is identified, (n,) [N m].
+        """
+        covariance, size = np.array(information.covariance), len(self.phi.values)
+        if not self.identified:  # `unknown` stands for friction
+            covariance[:-size] = covariance[:, :-size] = 0.0
+        values, vectors = np.linalg.eigh(covariance)
+        spare = np.zeros_like(unknown) if self.identified else unknown
+        return Doubt(spare, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
+
+    def most(self, doubt: Doubt) -> Torques:
+        """What a motion may take: the model's torques and their doubt, away from zero."""
+        torques = model_torques(self.model, self.phi, self.friction)
+
+        def most(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+            return doubt.added(torques(q, dq, ddq), dq, self.model.regressor(q, dq, ddq))
+
+        return most

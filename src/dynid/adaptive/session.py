@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 
 from dynid.adaptive.arm import Arm
-from dynid.adaptive.course import LEAST_TUBE_RAD, Course
-from dynid.adaptive.frame import Doubt, Frame, Segment
+from dynid.adaptive.beforehand import (
+    LEAST_TUBE_RAD,
+    MOST_TUBE_RAD,
+    first_tube,
+    gear_figures,
+    lasting_torques,
+    motion_limits,
+)
+from dynid.adaptive.course import Course
+from dynid.adaptive.frame import Frame, Segment
 from dynid.adaptive.information import Information, torque_sizes
 from dynid.adaptive.known import Known
 from dynid.adaptive.live import LiveEstimate
@@ -26,41 +34,33 @@ from dynid.adaptive.looks import Looker, deviations
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.segment import LOOK_S, SegmentPlanner
 from dynid.adaptive.settings import SLACK_S, AdaptiveSettings
-from dynid.control.controller import load_controller
-from dynid.control.motion_check import MotionLimits, Torques, model_torques, nominal_torques, robot_limits
+from dynid.control.motion_check import model_torques, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.data.sources import Source
-from dynid.identification.estimators.gear_fit import start_law
 from dynid.identification.pipeline import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.friction import AS, WS, FrictionLaw
-from dynid.model.gear_presets import gear_friction
+from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
-from dynid.trajectory.families import load_excitation
-from dynid.trajectory.polynomial import PolynomialTrajectory
+from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
-TUBE_FACTOR, MOST_TUBE_RAD = 1.8, 0.3  # of the largest tracking error so far
+TUBE_FACTOR = 1.8  # of the largest tracking error so far
 FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
 INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
 CHANGED_PRIOR = 0.03  # the same of an arm that has changed since it was identified
 VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # the same of the live estimate: of the nominal value, and of the prior
 LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know the load and whose errors last
 UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # of a joint's torque limit, without and with figures of its gears
-FIGURES = "M6"  # of friction.yaml
 UNSURE_SHARE = 0.7  # of the first tube: what is kept of it until a model is identified
-UNKNOWN_TORQUE = 0.15  # of a joint's torque limit: what may bend the first segments off their reference
 LOOK_FROM = 1.05  # of its limit: a widest interval that is expected to be wider needs no look
 LOAD_STEP_S = 0.002
 SLACK_RAD = 0.01  # that a joint may move in any case
 LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
-LASTING_SHARE = 0.9  # of the current that a servo bears for ever
-SHAPE = (("ws", WS), ("a", AS))  # of fading friction, which a law without it lacks
 
 
 class AdaptiveIdentification:
@@ -103,28 +103,11 @@ class AdaptiveIdentification:
         prior = INERTIAL_PRIOR if before is None else CHANGED_PRIOR
         self._prior = sizes * np.where(self._viscous, VISCOUS_PRIOR, prior)
         self.planner = SegmentPlanner(robot, own.segment_s, box, own.draws, own.candidates, own.iterations)
-        excitation = load_excitation(robot)
-        file, profile = excitation.file, excitation.file.profiles[own.profile]
-        fastest = profile.speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
-        lower, upper = excitation.limits(own.profile)
-        velocity = np.minimum(fastest * np.array(file.velocity_rad_s), robot.velocity_limits)
-        torque = robot_limits(robot, velocity).torque
-        self._full = MotionLimits(lower, upper, velocity, fastest * excitation.acceleration_limits, torque)
-        gains = load_controller(robot)
-        stiffness = np.array(gains.proportional_gain_1_s2) * np.array(gains.inertia_kg_m2)
-        bent = UNKNOWN_TORQUE * robot.torque_limits / stiffness
-        self.first_tube = np.clip(LEAST_TUBE_RAD + bent, 0.0, MOST_TUBE_RAD)
-        has_figures = (robot.folder / "friction.yaml").is_file()
-        self._gears = gear_friction(robot, FIGURES).with_values({"fv": 0.0}) if has_figures else None
+        self._full, self.first_tube = motion_limits(robot, own.profile), first_tube(robot)
+        self._gears = gear_figures(robot, before)
         self._before = None if before is None else before.base_parameters(self.model)
-        if before is not None and (law := before.friction()) is not None:
-            shape = self._gears or start_law(robot.size, law.transition_rad_s)
-            self._gears = law.with_values(
-                {k: np.where(law.values[n] > 0.0, law.values[n], shape.values[n]) for k, n in SHAPE}
-            )
         self._overload = OverloadModel.of(robot)
-        nominal = np.full(robot.size, np.inf) if self._overload is None else np.sqrt(self._overload.nominal)
-        self._lasting = LASTING_SHARE * nominal * robot.torque_constants
+        self._lasting = lasting_torques(robot, self._overload)
         self.looker = Looker(robot, self.model, self.identification, own, self.limits, self._viscous)
         self.quantile = self.looker.quantile(own.longest_s)
 
@@ -142,30 +125,15 @@ class AdaptiveIdentification:
         """Move, look, and end when the model is good enough or the time is over; `to_rest` brings the arm home then.
 
         Raises:
-            SafetyError: no segment is safe.
+            SafetyError: no segment is safe, or there is no room where the arm stands.
         """
+        self._refuse_without_room(arm.at)
         own, state = self.settings, Course(self, arm, name, seed)
         self.planner.planning_s = np.inf if arm.waits else own.planning_share * own.segment_s
         upcoming: Segment | None = state.wait_for_segment()
         precise = False
         while upcoming is not None:
-            segment = upcoming
-            moved = arm.moved_s + segment.motion.duration
-            state.segments.append(segment)
-            looking = not own.segment_after(moved) or self._worth_a_look(state, moved)
-            learning = not looking and own.lesson_after(state.lessons, moved)
-            whole, planned = False, None
-            if state.begin(segment):
-                planned = None if looking or learning else state.planned_behind(segment)
-                whole = state.finish(segment)
-            precise = looking and state.look()
-            if precise or not own.segment_after(arm.moved_s):
-                break
-            if learning and whole:
-                state.learn()
-            upcoming = planned if whole else None
-            if upcoming is None:
-                upcoming, precise = state.next_or_look()
+            upcoming, precise = self._carried_out(state, upcoming)
         if not (state.looks and state.looks[-1].motion_s > arm.moved_s - SLACK_S):
             precise = state.look()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
@@ -188,6 +156,32 @@ class AdaptiveIdentification:
             self.quantile,
             out_of_time,
         )
+
+    def _carried_out(self, state: Course, segment: Segment) -> tuple[Segment | None, bool]:
+        """The segment after one that is carried out, None where the run ends; and whether the model is good enough."""
+        own, arm = self.settings, state.arm
+        moved = arm.moved_s + segment.motion.duration
+        state.segments.append(segment)
+        looking = not own.segment_after(moved) or self._worth_a_look(state, moved)
+        learning = not looking and own.lesson_after(state.lessons, moved)
+        whole, planned = False, None
+        if state.begin(segment):
+            planned = None if looking or learning else state.planned_behind(segment)
+            whole = state.finish(segment)
+        precise = looking and state.look()
+        if precise or not own.segment_after(arm.moved_s):
+            return None, precise
+        if learning and whole:
+            state.learn()
+        if whole and planned is not None:
+            return planned, precise
+        return state.next_or_look()
+
+    def _refuse_without_room(self, at: FloatArray) -> None:
+        """Raise SafetyError where even an arm that stands at (n,) [rad] is not proven to be inside the free space."""
+        if self.planner.box is not None:
+            standing = rest_to_rest("standing still", self.robot.joint_names, at, at, 1.0)
+            self.planner.box.prove(standing, np.full(self.robot.size, LEAST_TUBE_RAD))
 
     def _worth_a_look(self, state: Course, moved: float) -> bool:
         """Whether the model may be good enough after the segment that comes, by what segments are expected to show."""
@@ -265,31 +259,12 @@ class AdaptiveIdentification:
         limits = replace(
             full, lower=lower, upper=upper, velocity=share * full.velocity, acceleration=share * full.acceleration
         )
-        doubt = self._doubt(known, information)
-        most = self._most_torque(known, doubt)
-        frame = Frame(limits, most, known.expected, tube, load + LOAD_RESERVE, self._lasting, doubt)
+        unknown = UNKNOWN_FRICTION if self._gears is None else UNSURE_FRICTION
+        doubt = known.doubt(information, unknown * self.robot.torque_limits)
+        frame = Frame(limits, known.most(doubt), known.expected, tube, load + LOAD_RESERVE, self._lasting, doubt)
         interval = self.identification.sampling_interval_s
         planner = self.planner.of_length(length_s or self.settings.segment_s)
         return planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
-
-    def _doubt(self, known: Known, information: Information) -> Doubt:
-        """What is not known of torques, by what segments so far show."""
-        covariance = np.array(information.covariance)
-        if not known.identified:  # `spare` stands for friction
-            covariance[: -len(self.limits)] = covariance[:, : -len(self.limits)] = 0.0
-        values, vectors = np.linalg.eigh(covariance)
-        unknown = UNKNOWN_FRICTION if self._gears is None else UNSURE_FRICTION
-        spare = (0.0 if known.identified else unknown) * self.robot.torque_limits
-        return Doubt(spare, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
-
-    def _most_torque(self, known: Known, doubt: Doubt) -> Torques:
-        """What a motion may take: the model's torques and its possible error, away from zero."""
-        torques = model_torques(self.model, known.phi, known.friction)
-
-        def most(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-            return doubt.added(torques(q, dq, ddq), dq, self.model.regressor(q, dq, ddq))
-
-        return most
 
     def check_way(self, motion: PolynomialTrajectory, known: Known, tube: FloatArray, load: FloatArray) -> None:
         """Raise SafetyError where a motion that identification does not need is not safe."""
