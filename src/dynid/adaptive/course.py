@@ -1,7 +1,6 @@
 """The course of one adaptive run: segment after segment, looks, and the way back."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,15 +8,13 @@ from dynid.adaptive.arm import Arm, RefusedError
 from dynid.adaptive.beforehand import LEAST_TUBE_RAD
 from dynid.adaptive.frame import Segment
 from dynid.adaptive.outcome import Look, said
+from dynid.adaptive.planning import Planning
 from dynid.adaptive.settings import SLACK_S
 from dynid.adaptive.way_back import way_back_s
 from dynid.errors import SafetyError
 from dynid.identification.pipeline import Identification
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
-
-if TYPE_CHECKING:
-    from dynid.adaptive.session import AdaptiveIdentification
 
 AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
@@ -28,7 +25,7 @@ REFUSALS, OTHER_SEED = 3, 200  # segments in a row that the arm may refuse; what
 class Course:
     """What is known in the course of one run."""
 
-    def __init__(self, parent: "AdaptiveIdentification", arm: Arm, name: str, seed: int) -> None:
+    def __init__(self, parent: Planning, arm: Arm, name: str, seed: int) -> None:
         self.parent, self.arm, self.name, self.seed = parent, arm, name, seed
         self.known = parent.start()
         self.live, self.tube = parent.live(self.known), parent.first_tube
