@@ -25,7 +25,6 @@ from benchmarks.scene_judge import SceneJudge
 from benchmarks.studies.coverage import OTHER_SEED, true_base
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm, record
 from dynid.adaptive.known import Known
-from dynid.adaptive.looks import deviations
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
@@ -51,7 +50,7 @@ ARMS = 20
 MOST_MOTION_S, MOST_TORQUE, MOST_PARAMETER = 30.0, 1.1, 1.25
 JUDGED_EVERY = 10  # cycles, for the scene
 WAY_S = 3.0  # to where a motion begins
-HELD_OUT_SEGMENTS, RANDOM_DRAWS, RANDOM_ITERATIONS = (
+HELD_OUT_SEGMENTS, RANDOM_DRAWS, RANDOM_ITERATIONS = 5, 8, 5  # of an arm that cannot follow the usual motion
     5,
     8,
     5,
@@ -147,7 +146,7 @@ def _compared(
     robot, excitation, seed = job.robot, load_excitation(job.robot), job.seed
     off = (found.base.values - true_base(robot, arm, 0.5 * run.motion_s)) / run.limits
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
-    half = adaptive.looker.quantile(run.motion_s) * deviations(found) / run.limits
+    half = adaptive.looker.half_widths(found, run.motion_s) / run.limits
     own = replace(
         own,
         parameter=float(np.sqrt(np.mean(off**2))),

@@ -21,7 +21,6 @@ from benchmarks.studies.adaptive import LIMITS, left_limits
 from benchmarks.studies.coverage import true_base
 from benchmarks.studies.drawn_arms import draw_arm
 from benchmarks.studies.drawn_scenes import draw_scene
-from dynid.adaptive.looks import deviations
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
@@ -123,7 +122,7 @@ def _held(
         return None, None, None
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
     off = np.abs(run.identification.base.values - true)[links]
-    half = adaptive.looker.quantile(run.motion_s) * deviations(run.identification)[links]
+    half = adaptive.looker.half_widths(run.identification, run.motion_s)[links]
     return bool((off <= run.limits[links]).all()), bool((off <= half).all()), float((off / half).max())
 
 

@@ -48,6 +48,16 @@ class Looker:
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(t.ppf(1.0 - 0.5 * (1.0 - self.run.confidence) / tests, max(motion_s / MEMORY_S - 1.0, 1.0)))
 
+    def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
+        """Half the intervals of the base parameters, (p,): by their deviations, and by what friction's structure does.
+
+        Data of a short motion leave several structures possible, each with base parameters of its own.
+        """
+        beside = result.estimate.regression.beside
+        rivals = np.zeros((0, 0)) if beside is None or beside.ladder is None else beside.ladder.rivals
+        other = np.abs(rivals).max(axis=0) if rivals.size else 0.0
+        return np.asarray(self.quantile(motion_s) * deviations(result) + other)
+
     def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:
         """A look at all that was recorded, and the model that it came to."""
         began = time.perf_counter()
@@ -55,7 +65,8 @@ class Looker:
             result = identify(self.robot, [source], settings=self.settings)
         except DynidError as error:
             return Look(moved, float("inf"), "", False, time.perf_counter() - began, str(error)), None
-        shares = self.quantile(moved) * np.append(deviations(result) / self.limits, self._torque_share(result))
+        torque = self.quantile(moved) * self._torque_share(result)
+        shares = np.append(self.half_widths(result, moved) / self.limits, torque)
         shares[:-1][self.free] = 0.0
         worst = int(np.argmax(shares))
         seconds, names = time.perf_counter() - began, (*self.model.names, "torque")
