@@ -51,10 +51,6 @@ MOST_MOTION_S, MOST_TORQUE, MOST_PARAMETER = 30.0, 1.1, 1.25
 JUDGED_EVERY = 10  # cycles, for the scene
 WAY_S = 3.0  # to where a motion begins
 HELD_OUT_SEGMENTS, RANDOM_DRAWS, RANDOM_ITERATIONS = 5, 8, 5  # of an arm that cannot follow the usual motion
-    5,
-    8,
-    5,
-)  # of 3 s, of an arm that does not follow the usual held-out motion
 LIMITS = ("scene", "position", "speed", "current", "overload")
 
 
