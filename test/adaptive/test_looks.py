@@ -1,5 +1,8 @@
 """How wide intervals are: they share the confidence, and few windows of residuals make them wider."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -8,7 +11,7 @@ from dynid.adaptive.looks import Looker
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.identification.estimators.uncertainty import MEMORY_S
-from dynid.robot import load_robot
+from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")
 
@@ -40,3 +43,17 @@ def test_intervals_of_few_windows_hold_as_often_as_promised_and_normal_ones_do_n
     held = float(np.mean(shares.max(axis=1) <= looker.quantile(9.0)))
     assert 0.93 < held < 0.97
     assert float(np.mean(shares.max(axis=1) <= norm.ppf(1.0 - 0.025 / tests))) < 0.9
+
+
+def test_what_structures_of_friction_differ_by_makes_intervals_wider(looker: Looker) -> None:
+    off = np.zeros((2, len(looker.limits)))
+    off[1, 3] = -0.4
+
+    def found(rivals: FloatArray) -> Any:
+        base = SimpleNamespace(standard_deviations=np.full(len(looker.limits), 0.1))
+        beside = SimpleNamespace(ladder=SimpleNamespace(rivals=rivals))
+        return SimpleNamespace(estimate=SimpleNamespace(base=base, regression=SimpleNamespace(beside=beside)))
+
+    alone, more = (looker.half_widths(found(rivals), 9.0) for rivals in (np.zeros((0, len(looker.limits))), off))
+    np.testing.assert_allclose(alone, 0.1 * looker.quantile(9.0))
+    np.testing.assert_allclose(more - alone, np.abs(off).max(axis=0))
