@@ -117,7 +117,7 @@ def judge_scene(job: _Job) -> SceneFigures:
 
 
 def _held(adaptive: AdaptiveIdentification, run: AdaptiveRun, true: FloatArray) -> dict[str, Any]:
-    """What true parameters (p,) say of limits and intervals: within, held, worst, widest and error of `SceneFigures`."""
+    """What true parameters (p,) say: within, held, worst, widest and error of `SceneFigures`."""
     if run.identification is None:
         return {}
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
