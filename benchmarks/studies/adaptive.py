@@ -51,6 +51,7 @@ MOST_MOTION_S, MOST_TORQUE, MOST_PARAMETER = 30.0, 1.1, 1.25
 JUDGED_EVERY = 10  # cycles, for the scene
 WAY_S = 3.0  # to where a motion begins
 HELD_OUT_SEGMENTS, RANDOM_DRAWS, RANDOM_ITERATIONS = 5, 8, 5  # of an arm that cannot follow the usual motion
+HELD_OUT_TRIES = 20
 LIMITS = ("scene", "position", "speed", "current", "overload")
 
 
@@ -187,10 +188,12 @@ def known_arm(arm: DrawnArm, model: ArmModel, sigma: FloatArray) -> Known:
 def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Source, SimulatedRun]:
     """A motion of an arm whose true torques are fed forward, and what no recording holds of it.
 
+    Its servos never switch themselves off, nor does the arm care.
+
     Raises:
         SafetyError: the arm does not follow the motion.
     """
-    moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed)
+    moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed, capped=False)
     known = known_arm(arm, ArmModel.of(robot), robot.torque_limits)
     moved.to_start(known.feed)
     for one in (rest_to_rest("way", robot.joint_names, moved.at, motion.start, WAY_S), motion):
@@ -210,11 +213,19 @@ def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identifica
     moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed)
     true, known = known_arm(arm, planning.model, planning.start().sigma), planning.learned(found, shown)
     moved.to_start(true.feed)
-    for k in range(HELD_OUT_SEGMENTS):
-        tube = planning.tube([np.zeros(robot.size)], known)
-        segment = planning.segment("held out", moved.at, shown, known, tube, moved.load, seed + k)
+    tube = planning.tube([np.zeros(robot.size)], known)
+    done, refusal = 0, SafetyError("no segment was planned")
+    for k in range(HELD_OUT_TRIES):
+        try:
+            segment = planning.segment("held out", moved.at, shown, known, tube, moved.load, seed + k)
+        except SafetyError as error:
+            refusal = error
+            continue
         _followed(moved, segment.motion, true)
-    return moved.source("held out")
+        done += 1
+        if done == HELD_OUT_SEGMENTS:
+            return moved.source("held out")
+    raise refusal
 
 
 def _followed(moved: SimulatedArm, motion: Motion, known: Known) -> None:

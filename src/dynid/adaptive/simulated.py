@@ -34,6 +34,7 @@ class SimulatedArm:
         standard, friction: what it is; None is the robot's simulated arm.
         mount: how it is mounted.
         seed: of all nuisances.
+        capped: whether currents are limited where a servo comes near its overload, as the driver does.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class SimulatedArm:
         friction: FrictionLaw | str | None = None,
         mount: str | None = None,
         seed: int = 0,
+        capped: bool = True,
     ) -> None:
         self.robot, self._arm = robot, SteppedArm(robot, standard=standard, friction=friction, mount=mount, seed=seed)
         self.settings = load_controller(robot)
@@ -57,7 +59,7 @@ class SimulatedArm:
         self._constants = robot.drive_constants
         self.limited_cycles = 0  # in which the currents were limited
         self.waits = True
-        self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
+        self._overload, self.load = OverloadModel.of(robot) if capped else None, np.zeros(robot.size)
         self._law.reset(self.at)
         self._begun: tuple[Motion, Feed, FloatArray, FloatArray] | None = None
 
