@@ -141,6 +141,16 @@ def test_currents_are_limited_as_the_driver_limits_them() -> None:
     assert arm.limited_cycles > 0 and (np.abs(given) <= limits + 1e-9).all() and (np.abs(given) > 0.9 * limits).any()
 
 
+def test_a_servo_comes_near_its_overload_unless_nobody_cares() -> None:
+    def pushed(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        return np.zeros_like(q) + ROBOT.torque_limits
+
+    for capped in (True, False):
+        arm = SimulatedArm(ROBOT, seed=1, capped=capped)
+        arm.hold(Feed(pushed, pushed), 0.05)
+        assert (arm.load.max() > 0.0) == capped
+
+
 def test_every_limit_that_is_left_is_counted() -> None:
     arm = WatchedArm(1)
     arm.hold(AdaptiveIdentification(ROBOT).start().feed, 0.05)

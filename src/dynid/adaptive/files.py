@@ -70,7 +70,6 @@ class AdaptiveFiles:
 
     Raises:
         OutputExistsError: one of the outputs exists.
-        SafetyError: the rest posture is not inside the free space.
         DataError: the model before was not accepted, has no deviations, or is of another robot or structure.
     """
 
