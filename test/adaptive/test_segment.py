@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dynid.adaptive.frame import Doubt, Frame, Segment
 from dynid.adaptive.information import Information, torque_sizes
-from dynid.adaptive.segment import Frame, Segment, SegmentPlanner
+from dynid.adaptive.penalties import torque_excess
+from dynid.adaptive.segment import SegmentPlanner
 from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox, SceneFile
 from dynid.errors import SafetyError
@@ -42,16 +44,24 @@ def room(half_m: float) -> SafeBox:
     return SafeBox(ROBOT, SceneFile.model_validate({"schema_version": 1, "inside": [walls]}))
 
 
-@pytest.mark.parametrize("box", [None, 0.36])
-def test_the_slope_is_that_of_the_cost(box: float | None) -> None:
+def doubted(known: Information) -> Frame:
+    """Torques of which a share is friction that nobody knows, and limits that they are beyond."""
+    own, size = frame(), len(known.A)
+    doubt = Doubt(0.1 * own.limits.torque, 0.02 * np.eye(size), known.columns)
+    return replace(own, doubt=doubt, limits=replace(own.limits, torque=0.2 * own.limits.torque))
+
+
+@pytest.mark.parametrize(("box", "doubt"), [(None, False), (0.36, False), (None, True)])
+def test_the_slope_is_that_of_the_cost(box: float | None, doubt: bool) -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
     known, random = information(), np.random.default_rng(0)
+    own = doubted(known) if doubt else frame()
     points = ROBOT.rest_posture + random.normal(0.0, 0.6, (1 + planner.spline.free, ROBOT.size))
-    _, slope = planner._cost(points, frame(), known, COUNT)
+    _, slope = planner._cost(points, own, known, COUNT)
     for row, joint in ((1, 0), (3, 4), (5, 2), (6, 3), (2, 7)):
         step = np.zeros_like(points)
         step[row, joint] = 1e-6
-        ends = [planner._cost(points + sign * step, frame(), known, COUNT)[0] for sign in (1.0, -1.0)]
+        ends = [planner._cost(points + sign * step, own, known, COUNT)[0] for sign in (1.0, -1.0)]
         assert slope[row, joint] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=2e-3, abs=1e-3)
 
 
@@ -122,3 +132,25 @@ def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
         motion = one.plan("last", ROBOT.rest_posture, frame(), information(), 0.04, 1).motion
         assert motion.duration == pytest.approx(length)
         np.testing.assert_allclose(motion.sample_all(np.array([length]))[1], 0.0, atol=1e-9)
+
+
+def test_doubt_adds_to_the_load_on_the_way_up_and_never_makes_a_motion_easier() -> None:
+    known, random = information(), np.random.default_rng(4)
+    own = doubted(known)
+    assert own.doubt is not None
+    q, dq, ddq = (random.normal(size=(50, ROBOT.size)) for _ in range(3))
+    W, tau = MODEL.regressor(q, dq, ddq), TORQUES(q, dq, ddq)
+    most = own.most_expected([q, dq, ddq], W)
+    assert (np.abs(most) > np.abs(tau)).all() and (np.sign(most) == np.sign(own.doubt.added(tau, dq, W))).all()
+    lifting = (tau * dq > 0.0) & (np.abs(dq) > 0.5)
+    assert (np.abs(most) - np.abs(tau) > 0.9 * own.doubt.spare)[lifting].all()
+    none = replace(own.doubt, spare=np.zeros(ROBOT.size), root=np.zeros_like(own.doubt.root))
+    np.testing.assert_allclose(none.added(tau, dq, W), tau)
+
+
+def test_where_a_segment_ends_the_arm_can_stand() -> None:
+    """A posture that servos bear for a moment only is punished at the end of a segment, and not on its way."""
+    own = replace(frame(), lasting=np.ones(ROBOT.size))
+    tau = np.zeros((30, ROBOT.size))
+    tau[-1, 1] = 1.5
+    assert torque_excess(tau, own)[0] > 0.1 and torque_excess(tau[::-1], own)[0] == 0.0

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynid.adaptive.settings import SHORTEST_SEGMENT_S, AdaptiveSettings
+from dynid.commands.adaptive import chosen_settings
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,16 @@ def test_the_confidence_is_shared_by_every_look_that_there_may_be() -> None:
     whole = AdaptiveSettings(longest_s=30.0, first_look_s=15.0, segment_s=3.0)
     assert whole.looks == 6 and whole.model_copy(update={"longest_s": 31.0}).looks == 7
     assert whole.model_copy(update={"first_look_s": 30.0}).looks == 1
+
+
+def test_a_lesson_comes_next_to_its_time_and_once() -> None:
+    own = AdaptiveSettings(lessons_s=(9.0, 18.0))
+    assert [own.lesson_after(0, moved) for moved in (6.0, 8.9, 9.7)] == [False, True, True]
+    assert not own.lesson_after(1, 9.7) and own.lesson_after(1, 18.2) and not own.lesson_after(2, 30.0)
+
+
+def test_the_limits_that_a_user_chooses_are_those_of_the_run() -> None:
+    usual, coarse = chosen_settings(None, None), chosen_settings(None, None, 2.0)
+    assert usual == AdaptiveSettings() and coarse.inertial_share == pytest.approx(0.02)
+    assert coarse.torque_share / usual.torque_share == pytest.approx(4.0)
+    assert coarse.model_copy(update={"inertial_share": 0.005, "torque_share": 0.05}) == usual

@@ -117,6 +117,17 @@ def test_the_ladder_takes_the_structure_that_the_gears_have(law: FrictionLaw, wa
     assert sizes["viscous"] == 0 < sizes["Coulomb-viscous"] < sizes["directional"] < sizes["quadratic"]
 
 
+def test_structures_that_the_data_do_not_tell_apart_are_rivals_and_others_are_not() -> None:
+    """A larger structure that holds the true one is a rival next to it; one that misses the load is far off."""
+    noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
+    fitter = fitter_of(samples_of(torques(LAW.with_values({"ke": 0.0, "kes": 0.0})) + noise))
+    found = climb(fitter, (LADDER[1], LADDER[4], LADDER[5]))
+    assert found.fit.structure.name.split(",")[0] == "load and Stribeck" and 1 <= len(found.rivals) <= 4
+    plain = fitter.fit(LADDER[1]).point.phi - found.fit.point.phi
+    assert np.linalg.norm(found.rivals, axis=1).max() < 0.2 * np.linalg.norm(plain)
+    assert len(climb(fitter, LADDER[4:5]).rivals) <= 3  # the smaller variants of the same
+
+
 def test_a_constant_offset_is_found_and_one_that_is_not_there_is_not() -> None:
     law = FrictionLaw.of(8, {"fb": 0.2, "of": 0.05}, 0.02)
     noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)

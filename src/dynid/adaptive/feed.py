@@ -22,15 +22,24 @@ class Feed:
     holding: Torques
 
 
+def soft_torques(
+    model: ArmModel, phi: BaseParameters, friction: FrictionLaw, transition_rad_s: float = TRANSITION_RAD_S
+) -> Torques:
+    """Torques of a motion whose friction changes its sign within a transition of speed [rad/s]."""
+    sharp = model_torques(model, phi, friction)
+    plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
+
+    def torques(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        wanted = plain(q, dq, ddq)
+        return wanted + (sharp(q, dq, ddq) - wanted) * np.abs(np.tanh(dq / transition_rad_s))
+
+    return torques
+
+
 def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
     """The torques of base parameters and of the friction beside them."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
-
-    def moving(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Friction with a soft sign."""
-        wanted = plain(q, dq, ddq)
-        return wanted + (sharp(q, dq, ddq) - wanted) * np.abs(np.tanh(dq / TRANSITION_RAD_S))
 
     def holding(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """Less than the weight: friction carries a part of it, and the motors stay cooler."""
@@ -41,4 +50,4 @@ def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
         # where friction carries the whole weight and more, the motor need not push against it
         return np.where(held * weight > 0.0, np.sign(weight) * np.minimum(np.abs(held), np.abs(weight)), 0.0)
 
-    return Feed(moving, holding)
+    return Feed(soft_torques(model, phi, friction), holding)

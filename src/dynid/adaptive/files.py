@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid.adaptive.session import AdaptiveIdentification, AdaptiveRun
+from dynid.adaptive.outcome import AdaptiveRun
+from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
 from dynid.control.safe_box import SafeBox, load_scene, scene_of
@@ -69,7 +70,6 @@ class AdaptiveFiles:
 
     Raises:
         OutputExistsError: one of the outputs exists.
-        SafetyError: the rest posture is not inside the free space.
         DataError: the model before was not accepted, has no deviations, or is of another robot or structure.
     """
 

@@ -5,8 +5,8 @@ size s_i on axis i,
 
     cov = A^-1 B A^-1,    A = A_0 + sum X'X,    B = B_0 + sum X' diag(s^2) X,
 
-where A_0 and B_0 are of what was measured so far and of a wide prior. The objective is a smooth maximum over the base
-parameters of their deviations over their limits, so a segment works on the widest interval.
+where A_0 and B_0 are of what was measured so far and of a wide prior. The objective is the mean square of the base
+parameters' deviations over their limits (A-optimality), to which the widest intervals contribute most.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from dynid.trajectory.motion import Sample
 
 SLIDING_RAD_S = 0.08  # below it a joint may stick and its rows count less
 FADING_RAD_S = 1.5  # of the Stribeck column
-SHARPNESS = 2  # of the smooth maximum
+SHARPNESS = 1.0  # of the mean of squares: more of it works on the widest interval
 LEAST_TORQUE = 0.05  # of a joint's limit: what counts as the torque of a joint that carries less
 FRICTION_PRIOR = 1.0
 STATES, STATES_SEED = 400, 0
@@ -78,17 +78,23 @@ class Information:
 
     def rows(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         """X of states (N, n), weighed, (N, n, m + p)."""
-        W = self.model.regressor(q, dq, ddq)
+        return self.weighed(self.model.regressor(q, dq, ddq), dq)
+
+    def weighed(self, W: FloatArray, dq: FloatArray) -> FloatArray:
+        """X of a regressor (N, n, p) at speeds (N, n)."""
+        return np.asarray(self.columns(W, dq) * np.tanh(dq / SLIDING_RAD_S)[..., None] ** 2)
+
+    def columns(self, W: FloatArray, dq: FloatArray) -> FloatArray:
+        """[C W] of a regressor (N, n, p) at speeds (N, n), friction first, (N, n, m + p)."""
         sign, n = np.tanh(dq / SLIDING_RAD_S), dq.shape[1]
         gears = list(dict.fromkeys(self.model.gears))
-        C = np.zeros((len(q), n, n + 2 * len(gears)))
+        C = np.zeros((len(dq), n, n + 2 * len(gears)))
         C[:, np.arange(n), np.arange(n)] = sign
         load, fading = np.abs(W @ self.phi) * sign, np.exp(-np.abs(dq) / FADING_RAD_S) * sign
         for i, gear in enumerate(self.model.gears):
             k = gears.index(gear)
             C[:, i, n + k], C[:, i, n + len(gears) + k] = load[:, i], fading[:, i]
-        weight = sign**2
-        return np.asarray(np.concatenate([C, W], axis=2) * weight[..., None])
+        return np.concatenate([C, W], axis=2)
 
     def seen(self, states: Sample, count: float) -> "Information":
         """With states, q, dq and ddq (N, n) each, every one of which counts for `count` samples."""
@@ -99,12 +105,16 @@ class Information:
     @property
     def deviations(self) -> FloatArray:
         """Of the base parameters, (p,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)[-len(self.limits) :]))
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Of friction and base parameters, (m + p, m + p)."""
         inverse = np.linalg.inv(self.A)
-        size = len(self.limits)
-        return np.asarray(np.sqrt(np.diag(inverse @ self.B @ inverse)[-size:]))
+        return np.asarray(inverse @ self.B @ inverse)
 
     def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
-        """Logarithm of the smooth maximum after more rows X (N, n, k), and its slope by X, (N, n, k)."""
+        """Logarithm of the mean of squares after more rows X (N, n, k), and its slope by X, (N, n, k)."""
         k, size = X.shape[2], len(self.limits)
         flat = X.reshape(-1, k)
         by_axis = (X * self.sigma[:, None]).reshape(-1, k)

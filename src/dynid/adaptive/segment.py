@@ -2,115 +2,33 @@
 
 import time
 from copy import copy
-from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.interpolate import BSpline
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from dynid.adaptive.frame import Frame, Segment
 from dynid.adaptive.information import Information
-from dynid.control.motion_check import STEP_S, MotionCheck, MotionLimits, Torques
+from dynid.adaptive.penalties import excess, spans, torque_excess
+from dynid.adaptive.spline import Spline
+from dynid.control.motion_check import COARSE_S, STEP_S, MotionCheck
 from dynid.control.safe_box import SafeBox
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
-from dynid.trajectory.motion import Sample
-from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+from dynid.trajectory.polynomial import PolynomialTrajectory
 
-DEGREE, KNOT_S = 5, 0.5
 LOOK_S = 0.1  # between the states that are planned with
 DIFFERENCE = 1e-5
 PENALTY = 300.0
-LOAD_PENALTY = 0.1  # of servos that get too hot, beside those of other limits
 BOX_M = 0.05  # a lack of clearance that counts as much as all of a joint's range
-MOST_FROZEN = 2  # joints that stand still in a segment, at most
-SMALLER = (1.0, 0.85, 0.65, 0.45, 0.25)  # shares of a segment, until one passes the check
+MOST_FROZEN = 3  # joints that stand still in a segment, at most
+SMALLER = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # shares of a segment, until one passes the check
 LEAST_LOAD = 0.5  # of what makes a servo switch itself off: less stops no segment, and the rest is for the way back
-MOST_RESERVE = 2.5  # of the torques that a segment is optimised with, over those expected
 BEYOND_RAD = 0.1  # of a joint's range
-INSIDE = 0.97  # of the limits: what a penalty leaves outside
-
-
-class Spline:
-    """Quintic splines of one length from rest to rest.
-
-    Attributes:
-        duration: [s].
-        free: number of points that are free, the end being the last.
-    """
-
-    def __init__(self, duration: float) -> None:
-        self.duration = duration
-        inner = np.linspace(0.0, duration, max(2, round(duration / KNOT_S) + 1))
-        self.knots = inner
-        padded = np.concatenate([np.zeros(DEGREE), inner, np.full(DEGREE, duration)])
-        count = len(padded) - DEGREE - 1
-        self.free = count - DEGREE
-        spread = np.zeros((count, 1 + self.free))
-        spread[:3, 0] = 1.0
-        spread[3 : count - 3, 1 : self.free] = np.eye(self.free - 1)
-        spread[count - 3 :, self.free] = 1.0
-        self._basis, self._spread = BSpline(padded, np.eye(count), DEGREE), spread
-
-    def functions(self, times: FloatArray) -> list[FloatArray]:
-        """Values and two derivatives at times (N,) per point, the start first, (N, 1 + free) each."""
-        found = [self._basis, self._basis.derivative(1), self._basis.derivative(2)]
-        return [one(times) @ self._spread for one in found]
-
-    def motion(self, name: str, joints: tuple[str, ...], points: FloatArray) -> PolynomialTrajectory:
-        """The motion through points (1 + free, n) [rad], the start first."""
-        q, dq, ddq = (one @ points for one in self.functions(self.knots))
-        dq[[0, -1]] = 0.0
-        ddq[[0, -1]] = 0.0
-        # what stands must not move by rounding: friction would be counted on it
-        still = (points == points[0]).all(axis=0)
-        q[:, still], dq[:, still], ddq[:, still] = points[0, still], 0.0, 0.0
-        return through_points(name, joints, self.knots, q, dq, ddq)
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """What one segment must keep.
-
-    Attributes:
-        limits: of positions, speeds, accelerations, torques.
-        torques: that a motion takes at most, by what is known of the arm.
-        expected: that it takes, friction with a soft sign: what is optimised needs slopes.
-        tube: how far joints may be off their reference, (n,) [rad].
-        load: what is used up of what makes servos switch themselves off, (n,).
-        lasting: root mean square of the torques that servos bear, (n,) [N m].
-    """
-
-    limits: MotionLimits
-    torques: Torques
-    expected: Torques
-    tube: FloatArray
-    load: FloatArray
-    lasting: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """A planned segment.
-
-    Attributes:
-        motion: from rest to rest.
-        states: that were planned with, q, dq and ddq, (N, n) each.
-        widest: the largest deviation over its limit that is expected after it.
-        tube: within which of the motion the free space is proven, (n,) [rad].
-        load: of what makes servos switch themselves off, how much they may use up before the arm stops, (n,).
-        seconds: that planning took.
-        waited: whether the arm stood still meanwhile; else its predecessor ran.
-    """
-
-    motion: PolynomialTrajectory
-    states: Sample
-    widest: float
-    tube: FloatArray
-    load: FloatArray
-    seconds: float
-    waited: bool = False
+WHOLE = 0.8  # share of a segment that counts as all of it
+FEWER = 3  # times fewer iterations of what is optimised second
 
 
 class SegmentPlanner:
@@ -120,9 +38,11 @@ class SegmentPlanner:
         robot: whose joints they are.
         duration: of a segment [s].
         box: free space; None: nothing is known of what stands around the arm.
-        draws: random starts, of which the best are optimised.
-        candidates: how many of them are.
-        iterations: of each.
+        draws: random starts.
+        candidates: how many of them, the best, may be optimised: one after the other, until one passes its check whole.
+        iterations: of the first one; of the others a part.
+
+    Attributes:
         planning_s: after which an optimisation ends with what it has; what comes before and after it is not limited.
     """
 
@@ -131,19 +51,19 @@ class SegmentPlanner:
         robot: Robot,
         duration: float,
         box: SafeBox | None,
-        draws: int = 256,
-        candidates: int = 1,
-        iterations: int = 80,
+        draws: int = 160,
+        candidates: int = 3,
+        iterations: int = 60,
         planning_s: float = np.inf,
     ) -> None:
-        self.robot, self.box, self._planning_s = robot, box, planning_s
+        self.robot, self.box, self.planning_s = robot, box, planning_s
         self._draws, self._candidates, self._iterations = draws, candidates, iterations
         self._collision, self._overload = SelfCollision(robot), OverloadModel.of(robot)
         self._last(duration)
 
     def _last(self, duration: float) -> None:
         self.spline = Spline(duration)
-        self._times = np.arange(0.5 * LOOK_S, duration, LOOK_S)
+        self._times = np.append(np.arange(0.5 * LOOK_S, duration, LOOK_S), duration)
         self._shapes = self.spline.functions(self._times)
 
     def of_length(self, duration: float) -> "SegmentPlanner":
@@ -169,28 +89,35 @@ class SegmentPlanner:
         Raises:
             SafetyError: no segment passes the check; says what refused the last one.
         """
-        began, random = time.perf_counter(), np.random.default_rng([seed, 29])
+        began, worked = time.perf_counter(), time.thread_time()
+        random, count = np.random.default_rng([seed, 29]), LOOK_S / interval_s
         best: tuple[float, PolynomialTrajectory] | None = None
         refusal: SafetyError | None = None
-        for drawn in self._starts(start, frame, known, LOOK_S / interval_s, random):
-            points = self._optimised(drawn, frame, known, LOOK_S / interval_s, began + self._planning_s)
+        starts = self._starts(start, frame, known, count, random)
+        for k, drawn in enumerate(starts):
+            iterations = self._iterations if k == 0 else max(1, self._iterations // FEWER)
+            points = self._optimised(drawn, frame, known, count, iterations, began + self.planning_s)
+            frozen = MOST_FROZEN if best is None and k == len(starts) - 1 else 0
             try:
-                motion = self._admissible(name, points, frame)
+                motion, whole = self._admissible(name, points, frame, frozen)
             except SafetyError as error:
                 refusal = error
                 continue
-            value = known.value(known.rows(*motion.sample_all(self._times)), LOOK_S / interval_s)[0]
+            value = known.value(known.rows(*motion.sample_all(self._times)), count)[0]
             if best is None or value < best[0]:
                 best = value, motion
+            if whole:
+                break
         if best is None:
             assert refusal is not None
             raise refusal
         motion = best[1]
         states = motion.sample_all(self._times)
-        after = known.seen(states, LOOK_S / interval_s)
+        after = known.seen(states, count)
         widest = float((after.deviations / known.limits).max())
         load = self._largest_load(motion, frame)
-        return Segment(motion, states, widest, frame.tube, load, time.perf_counter() - began)
+        times = time.perf_counter() - began, time.thread_time() - worked
+        return Segment(motion, states, widest, frame.tube, load, *times)
 
     def _largest_load(self, motion: PolynomialTrajectory, frame: Frame) -> FloatArray:
         if self._overload is None:
@@ -200,18 +127,21 @@ class SegmentPlanner:
         expected = self._overload.along(frame.load, current, STEP_S).max(axis=0)
         return np.asarray(np.maximum(expected, LEAST_LOAD))
 
-    def _admissible(self, name: str, points: FloatArray, frame: Frame) -> PolynomialTrajectory:
+    def _admissible(
+        self, name: str, points: FloatArray, frame: Frame, most_frozen: int = MOST_FROZEN
+    ) -> tuple[PolynomialTrajectory, bool]:
         """The largest share of a segment that passes the check; where none does, one joint after the other does less.
 
         The joint that needs most moves the other way, for what it cannot lift it may lower; then it stands still. A
-        joint that friction holds takes more torque the slower it moves, so a smaller motion of it may not help.
+        joint that friction holds takes more torque the slower it moves, so a smaller motion of it may not help. Also
+        says whether almost all of it passes, with every joint.
 
         Raises:
             SafetyError: nothing passes.
         """
         start, moving = points[0], np.ones(points.shape[1])
         refusal: SafetyError | None = None
-        for _ in range(2 * MOST_FROZEN + 1):
+        for _ in range(2 * most_frozen + 1):
             for share in SMALLER:
                 motion = self.spline.motion(name, self.robot.joint_names, start + share * moving * (points - start))
                 try:
@@ -219,12 +149,17 @@ class SegmentPlanner:
                 except SafetyError as error:
                     refusal = error
                     continue
-                return motion
-            size = np.sqrt(np.mean(frame.torques(*motion.sample_all(self._times)) ** 2, axis=0))
-            most = int(np.argmax(np.where(moving != 0.0, size / frame.limits.torque, -1.0)))
+                return motion, share >= WHOLE and bool((moving == 1.0).all())
+            most = self._hardest(motion, frame, moving != 0.0)
             moving[most] = -1.0 if moving[most] > 0.0 else 0.0
         assert refusal is not None
         raise refusal
+
+    def _hardest(self, motion: PolynomialTrajectory, frame: Frame, moving: NDArray[np.bool_]) -> int:
+        """The moving joint that needs most of its torque: at some moment where that is too much, else on the whole."""
+        tau = np.abs(frame.torques(*motion.sample_all(np.arange(0.0, motion.duration, COARSE_S)))) / frame.limits.torque
+        peak, size = tau.max(axis=0), np.sqrt(np.mean(tau**2, axis=0))
+        return int(np.argmax(np.where(moving, np.where(peak > 1.0, 1.0 + peak, size), -1.0)))
 
     def check(self, motion: PolynomialTrajectory, frame: Frame) -> None:
         """Refuse a motion that leaves a limit, overloads a servo, touches itself or leaves the free space.
@@ -248,11 +183,12 @@ class SegmentPlanner:
         """Uncertainty and penalties of points (1 + free, n)."""
         states, limits = [one @ points for one in self._shapes], frame.limits
         within = np.clip(states[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
-        more = _torque_excess(frame.expected(within, *states[1:]), frame)[0]
-        more += sum(_excess(one, *span)[0] for one, span in zip(states, _spans(limits), strict=True))
+        W = known.model.regressor(*states)
+        more = torque_excess(frame.most_expected((within, *states[1:]), W), frame)[0]
+        more += sum(excess(one, *span)[0] for one, span in zip(states, spans(limits), strict=True))
         if self.box is not None:
             more += float(np.mean(self._lacks(states[0], frame.tube) ** 2))
-        return known.value(known.rows(*states), count)[0] + PENALTY * more
+        return known.value(known.weighed(W, states[1]), count)[0] + PENALTY * more
 
     def _drawn(self, start: FloatArray, frame: Frame, random: np.random.Generator) -> FloatArray:
         """Random points (1 + free, n) [rad] about the way to a random end, as far as speeds allow."""
@@ -267,11 +203,10 @@ class SegmentPlanner:
         return np.asarray(start + np.minimum(1.0, 0.8 * share) * moved)
 
     def _optimised(
-        self, points: FloatArray, frame: Frame, known: Information, count: float, until: float
+        self, points: FloatArray, frame: Frame, known: Information, count: float, iterations: int, until: float
     ) -> FloatArray:
         """The best of points (1 + free, n) [rad] that are found from some, until a time of the clock [s]."""
         start, shape = points[0], points[1:].shape
-        frame = self._with_reserve(points, frame)
 
         def cost(x: FloatArray) -> tuple[float, FloatArray]:
             value, slope = self._cost(np.vstack([start, x.reshape(shape)]), frame, known, count)
@@ -281,21 +216,9 @@ class SegmentPlanner:
             if time.perf_counter() > until:
                 raise StopIteration
 
-        options = {"maxiter": self._iterations, "maxcor": 20}
+        options = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 20}
         found = minimize(cost, points[1:].ravel(), jac=True, method="L-BFGS-B", callback=stop_late, options=options)
         return np.vstack([start, found.x.reshape(shape)])
-
-    def _with_reserve(self, points: FloatArray, frame: Frame) -> Frame:
-        """Expected torques enlarged by what a motion may take beyond them, by joint, along the points (1 + free, n)."""
-        states = [one @ points for one in self._shapes]
-        q = np.clip(states[0], frame.limits.lower, frame.limits.upper)
-        most, expected = (np.sqrt(np.mean(one(q, *states[1:]) ** 2, axis=0)) for one in (frame.torques, frame.expected))
-        reserve = np.clip(most / np.maximum(expected, np.finfo(float).tiny), 1.0, MOST_RESERVE)
-
-        def enlarged(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-            return np.asarray(reserve * frame.expected(q, dq, ddq))
-
-        return replace(frame, expected=enlarged)
 
     def _cost(self, points: FloatArray, frame: Frame, known: Information, count: float) -> tuple[float, FloatArray]:
         """Uncertainty and penalties of points (1 + free, n), and the slope by them."""
@@ -306,19 +229,19 @@ class SegmentPlanner:
         for which in range(3):
             for joint in range(n):
                 moved[which][1 + which * n + joint, :, joint] += DIFFERENCE
-        X = known.rows(*(one.reshape(-1, n) for one in moved)).reshape(1 + 3 * n, N, n, -1)
-        value, pull = known.value(X[0], count)
         limits = frame.limits
         # a step of the optimiser may leave the range for which torques are known
         within = np.clip(moved[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
-        tau = frame.expected(within[0], *states[1:])
-        more, push = _torque_excess(tau, frame)
-        value += PENALTY * more
+        W = known.model.regressor(*(one.reshape(-1, n) for one in moved))
+        X = known.weighed(W, moved[1].reshape(-1, n)).reshape(1 + 3 * n, N, n, -1)
+        value, pull = known.value(X[0], count)
         slopes = np.einsum("kdij,dij->kd", X[1:] - X[0], pull) / DIFFERENCE
         by_state = slopes.reshape(3, n, N).transpose(0, 2, 1)
-        by_state = by_state + PENALTY * self._through_torque(frame.expected, [within, *moved[1:]], tau, push)
-        for which, (low, high) in enumerate(_spans(limits)):
-            more, slope = _excess(states[which], low, high)
+        more, slope = self._torque_penalty(frame, [within, *moved[1:]], W.reshape(1 + 3 * n, N, n, -1))
+        value += PENALTY * more
+        by_state = by_state + PENALTY * slope
+        for which, (low, high) in enumerate(spans(limits)):
+            more, slope = excess(states[which], low, high)
             value += PENALTY * more
             by_state[which] += PENALTY * slope
         if self.box is not None:
@@ -329,14 +252,19 @@ class SegmentPlanner:
         return value, np.asarray(gradient)
 
     @staticmethod
-    def _through_torque(torques: Torques, moved: list[FloatArray], tau: FloatArray, push: FloatArray) -> FloatArray:
-        """Slope of the penalty on torques by all states, (3, N, n)."""
-        N, n = tau.shape
-        if not push.any():
-            return np.zeros((3, N, n))
-        other = torques(*(one[1:].reshape(-1, n) for one in moved))
-        change = (other.reshape(3 * n, N, n) - tau) / DIFFERENCE
-        return np.asarray(np.einsum("knj,nj->kn", change, push).reshape(3, n, N).transpose(0, 2, 1))
+    def _torque_penalty(frame: Frame, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
+        """Of states (1 + 3 n, N, n) each and their regressors, and its slope by all states, (3, N, n)."""
+        N, n = moved[0].shape[1:]
+        tau = frame.most_expected([one[0] for one in moved], W[0])
+        more, push = torque_excess(tau, frame)
+        slope = np.zeros((3, N, n))
+        near = push.any(axis=1)  # elsewhere there is no slope either
+        if near.any():
+            states = [one[1:, near].reshape(-1, n) for one in moved]
+            other = frame.most_expected(states, W[1:, near].reshape(len(states[0]), n, -1))
+            change = (other.reshape(3 * n, -1, n) - tau[near]) / DIFFERENCE
+            slope[:, near] = np.einsum("knj,nj->kn", change, push[near]).reshape(3, n, -1).transpose(0, 2, 1)
+        return more, slope
 
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
         """Of postures (1 + n, N, n), the first as it is and then each joint moved."""
@@ -352,27 +280,3 @@ class SegmentPlanner:
         """Lack of clearance of postures (N, n), (N,)."""
         assert self.box is not None
         return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)
-
-
-def _spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Bounds of positions, speeds and accelerations, (n,) each."""
-    return (
-        (limits.lower, limits.upper),
-        (-INSIDE * limits.velocity, INSIDE * limits.velocity),
-        (-INSIDE * limits.acceleration, INSIDE * limits.acceleration),
-    )
-
-
-def _torque_excess(tau: FloatArray, frame: Frame) -> tuple[float, FloatArray]:
-    """Penalty on torques (N, n), by their size and by their mean square, and its slope (N, n)."""
-    more, push = _excess(tau, -INSIDE * frame.limits.torque, INSIDE * frame.limits.torque)
-    excess = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
-    more += float(np.sum(excess**2)) * LOAD_PENALTY
-    return more, push + LOAD_PENALTY * 4.0 * excess * tau / frame.lasting**2 / len(tau)
-
-
-def _excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Mean squared excess of values (N, n) over bounds (n,), over their width, and its slope (N, n)."""
-    width = upper - lower
-    over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
-    return float(np.sum(over**2)) / len(values), 2.0 * over / width / len(values)

@@ -34,6 +34,7 @@ class SimulatedArm:
         standard, friction: what it is; None is the robot's simulated arm.
         mount: how it is mounted.
         seed: of all nuisances.
+        capped: whether currents are limited where a servo comes near its overload, as the driver does.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class SimulatedArm:
         friction: FrictionLaw | str | None = None,
         mount: str | None = None,
         seed: int = 0,
+        capped: bool = True,
     ) -> None:
         self.robot, self._arm = robot, SteppedArm(robot, standard=standard, friction=friction, mount=mount, seed=seed)
         self.settings = load_controller(robot)
@@ -56,9 +58,10 @@ class SimulatedArm:
         self.along_s, self._braked = 0.0, False  # of the last segment, how far it came, and whether it was stopped
         self._constants = robot.drive_constants
         self.limited_cycles = 0  # in which the currents were limited
-        self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
+        self.waits = True
+        self._overload, self.load = OverloadModel.of(robot) if capped else None, np.zeros(robot.size)
         self._law.reset(self.at)
-        self._begun: tuple[PolynomialTrajectory, Feed, FloatArray, FloatArray] | None = None
+        self._begun: tuple[Motion, Feed, FloatArray, FloatArray] | None = None
 
     def to_start(self, feed: Feed) -> None:
         """From where it was put down to the rest posture, and then the record begins.
@@ -68,7 +71,7 @@ class SimulatedArm:
         self.go(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feed)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
-    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+    def begin(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         """Begin a segment; its time passes in `finish`."""
         self._begun = motion, feed, tube, most_load
 

@@ -25,6 +25,9 @@ def adaptive(
     longest: Annotated[
         float | None, typer.Option(min=9.0, help="Motion at most [s]; default: 30, 10 with --after.")
     ] = None,
+    precision: Annotated[
+        float | None, typer.Option(min=0.1, max=50.0, help="Limit of links' and rotors' intervals [%]; default: 0.5.")
+    ] = None,
     after: Annotated[Path | None, typer.Option(help="model.yaml of the arm before a change: say what changed.")] = None,
     held_kg: Annotated[float, typer.Option(min=0.0, help="Mass of a body that the simulated arm holds.")] = 0.0,
     seed: opt.SeedOption = 0,
@@ -40,19 +43,23 @@ def adaptive(
     loaded = opt.load_arm(robot, mount, None, friction)
     if not math.isfinite(held_kg):
         raise typer.BadParameter("--held-kg must be a finite number")
-    settings = chosen_settings(longest, after)
+    settings = chosen_settings(longest, after, precision)
     result = run_and_show(loaded, out, scene, settings, seed, mount, friction, as_json, after, held_kg)
     raise typer.Exit(exit_code(result))
 
 
-def chosen_settings(longest: float | None, after: Path | None) -> "AdaptiveSettings":
-    """The settings of a run; a longest motion [s] that cannot be is a wrong option."""
+def chosen_settings(longest: float | None, after: Path | None, precision: float | None = None) -> "AdaptiveSettings":
+    """The settings of a run; a longest motion [s] that cannot be is a wrong option.
+
+    `precision` is the limit of links and rotors [%], see `AdaptiveSettings.as_precise_as`; None is the usual one.
+    """
     from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 
     try:
-        return AdaptiveSettings(longest_s=longest_motion(longest, after=after is not None))
+        settings = AdaptiveSettings(longest_s=longest_motion(longest, after=after is not None))
     except ConfigurationError as error:
         raise typer.BadParameter(f"--longest: {error}") from error
+    return settings if precision is None else settings.as_precise_as(precision)
 
 
 def exit_code(result: "AdaptiveResult") -> int:

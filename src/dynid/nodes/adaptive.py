@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dynid.adaptive.files import AdaptiveFiles, AdaptiveResult
-from dynid.adaptive.session import AdaptiveRun
+from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 from dynid.errors import NodeError, SafetyError
 from dynid.identification.data.sources import load_recording

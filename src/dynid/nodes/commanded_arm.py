@@ -8,8 +8,8 @@ import numpy as np
 from builtin_interfaces.msg import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from dynid.adaptive.arm import RefusedError
 from dynid.adaptive.feed import Feed
-from dynid.adaptive.session import RefusedError
 from dynid.adaptive.way_back import way_back
 from dynid.control.controller import load_controller
 from dynid.control.motion import MAX_TRACKING_ERROR_RAD
@@ -36,12 +36,13 @@ BEFORE_S = 2.0  # of states before the end of a motion that are looked at for it
 
 
 class CommandedArm:
-    """Sends motions to the executor; see `dynid.adaptive.session.Arm`.
+    """Sends motions to the executor; see `dynid.adaptive.arm.Arm`.
 
     Attributes:
         at: where its reference stands, (n,) [rad].
         moved_s: of segments so far [s].
         along_s: how far along the last segment it came [s].
+        waits: its time goes on while a segment is planned.
     """
 
     def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream) -> None:
@@ -51,7 +52,7 @@ class CommandedArm:
         self._number, self._identifier, self._token = count(1), "", secrets.token_hex(3)
         self.series = f"{SERIES} {self._token}"
         self._begun: tuple[PolynomialTrajectory, Feed] | None = None
-        self.moved_s = self.along_s = 0.0
+        self.moved_s, self.along_s, self.waits = 0.0, 0.0, False
         call.wait(lambda: stream.connected, STATES_S, "the discovery of executor and hardware node")
         self.at = stream.newest()[1]
         controller, series, tolerance = call.get_parameters("executor", OWN_PARAMETERS)

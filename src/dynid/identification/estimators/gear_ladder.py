@@ -7,7 +7,7 @@ win.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import numpy as np
@@ -24,6 +24,7 @@ OPEN = 0.01  # of its column: what a fold shows less of stays as all data have i
 RUNG_STEPS, REFIT_STEPS = 8, 4  # at most
 ENOUGH = 2e-3  # of the squared error: what a step gains less than changes no comparison
 NO_ERROR = 5e-3  # of the torque: a smaller error is none; sensors and filters leave more
+RIVAL = 2.0  # standard errors of a difference
 AS_GOOD = 0.02  # of the squared error: what is no more than this is no difference
 _STRIBECK = ("fb", "fs", "ws", "a")
 _BOTH = (*_STRIBECK, "km", "kms")
@@ -42,11 +43,15 @@ NAMES = tuple(structure.name for structure in LADDER)
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The comparison's outcome: all rungs, the fit of the one that was taken, and parameters left out, by name."""
+    """The comparison's outcome: all rungs, the fit of the one that was taken, and parameters left out, by name.
+
+    `rivals` (r, p) is by how much base parameters differ in fits of other structures that the data do not tell from it.
+    """
 
     rungs: tuple[FrictionRung, ...]
     fit: GearFit
     left_out: tuple[str, ...]
+    rivals: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 def time_blocks(samples: Samples) -> FloatArray:
@@ -148,7 +153,17 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
         for one, block in found
     )
     final = fit if fit.settled else fitter.fit(fit.structure, fit.point)
-    return Ladder(rungs, final, _at_bounds(final))
+    return Ladder(rungs, final, _at_bounds(final), _rivals(fit, found, best, judge.least))
+
+
+def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> FloatArray:
+    """Base parameters of all fits as good as the best, but for `RIVAL` standard errors, less those of one, (r, p)."""
+    p, others = fit.rows.W.shape[2], []
+    for one, errors in found:
+        excess, error = excess_of(errors, best, least)
+        if one is not fit and excess <= max(RIVAL * error, AS_GOOD):
+            others.append(one.theta[:p] - fit.theta[:p])
+    return np.array(others).reshape(len(others), p)
 
 
 def _alike(structure: Structure) -> Structure:

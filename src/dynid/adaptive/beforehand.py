@@ -1,0 +1,55 @@
+"""What is known of an arm before it moves: its limits, its first tube, and figures of its gears."""
+
+import numpy as np
+
+from dynid.control.controller import load_controller
+from dynid.control.motion_check import MotionLimits, robot_limits
+from dynid.hardware.safety.overload import OverloadModel
+from dynid.identification.estimators.gear_fit import start_law
+from dynid.model.friction import AS, WS, FrictionLaw
+from dynid.model.gear_presets import gear_friction
+from dynid.model.model_file import ModelFile
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.families import load_excitation
+
+FIGURES = "M6"  # of friction.yaml
+SHAPE = (("ws", WS), ("a", AS))  # of fading friction, which a law without it lacks
+LEAST_TUBE_RAD, MOST_TUBE_RAD = 0.04, 0.3
+UNKNOWN_TORQUE = 0.15  # of a joint's torque limit: what may bend the first segments off their reference
+LASTING_SHARE = 0.9  # of the current that a servo bears for ever
+
+
+def motion_limits(robot: Robot, profile: str) -> MotionLimits:
+    """Of segments: those of a profile of excitation.yaml at its fastest."""
+    excitation = load_excitation(robot)
+    file = excitation.file
+    fastest = file.profiles[profile].speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
+    lower, upper = excitation.limits(profile)
+    velocity = np.minimum(fastest * np.array(file.velocity_rad_s), robot.velocity_limits)
+    torque = robot_limits(robot, velocity).torque
+    return MotionLimits(lower, upper, velocity, fastest * excitation.acceleration_limits, torque)
+
+
+def first_tube(robot: Robot) -> FloatArray:
+    """How far joints may be off while nothing is known of their friction, (n,) [rad]."""
+    gains = load_controller(robot)
+    stiffness = np.array(gains.proportional_gain_1_s2) * np.array(gains.inertia_kg_m2)
+    bent = UNKNOWN_TORQUE * robot.torque_limits / stiffness
+    return np.asarray(np.clip(LEAST_TUBE_RAD + bent, 0.0, MOST_TUBE_RAD))
+
+
+def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
+    """Friction of such gears: of the model before, or of the robot's folder; None where there is neither."""
+    has_figures = (robot.folder / "friction.yaml").is_file()
+    gears = gear_friction(robot, FIGURES).with_values({"fv": 0.0}) if has_figures else None
+    law = None if before is None else before.friction()
+    if law is None:
+        return gears
+    shape = gears or start_law(robot.size, law.transition_rad_s)
+    return law.with_values({k: np.where(law.values[n] > 0.0, law.values[n], shape.values[n]) for k, n in SHAPE})
+
+
+def lasting_torques(robot: Robot, overload: OverloadModel | None) -> FloatArray:
+    """Root mean square of the torques that servos bear, (n,) [N m]."""
+    nominal = np.full(robot.size, np.inf) if overload is None else np.sqrt(overload.nominal)
+    return np.asarray(LASTING_SHARE * nominal * robot.torque_constants)

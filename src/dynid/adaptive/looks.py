@@ -1,0 +1,96 @@
+"""Looks at all that was recorded: the model that it comes to, and how wide its intervals are."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+
+from dynid.adaptive.information import LEAST_TORQUE
+from dynid.adaptive.outcome import Look
+from dynid.adaptive.settings import AdaptiveSettings
+from dynid.errors import DynidError
+from dynid.identification.data.sources import Source
+from dynid.identification.estimators.uncertainty import MEMORY_S
+from dynid.identification.pipeline import Identification, identify
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray, Robot
+
+
+@dataclass(frozen=True, eq=False)
+class Looker:
+    """Judges recordings of one robot.
+
+    Attributes:
+        robot, model, settings: of the identification.
+        run: settings of the adaptive run.
+        limits: of the base parameters' intervals, (p,).
+        free: base parameters without a limit of their own, (p,).
+    """
+
+    robot: Robot
+    model: ArmModel
+    settings: IdentificationSettings
+    run: AdaptiveSettings
+    limits: FloatArray
+    free: NDArray[np.bool_]
+
+    def quantile(self, motion_s: float) -> float:
+        """Half an interval over its deviation, after so much motion [s].
+
+        All intervals and all looks that there may be share the confidence (Bonferroni). Deviations come of the sums
+        over windows of `MEMORY_S`, see `estimators.uncertainty`; of so few of them the size of errors is not well
+        known, so quantiles are those of Student's t with their number less one, as is usual with clusters (Cameron and
+        Miller 2015).
+        """
+        tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
+        return float(t.ppf(1.0 - 0.5 * (1.0 - self.run.confidence) / tests, max(motion_s / MEMORY_S - 1.0, 1.0)))
+
+    def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
+        """Half the intervals of the base parameters, (p,): by their deviations, and by what friction's structure does.
+
+        Data of a short motion leave several structures possible, each with base parameters of its own.
+        """
+        beside = result.estimate.regression.beside
+        rivals = np.zeros((0, 0)) if beside is None or beside.ladder is None else beside.ladder.rivals
+        other = np.abs(rivals).max(axis=0) if rivals.size else 0.0
+        return np.asarray(self.quantile(motion_s) * deviations(result) + other)
+
+    def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:
+        """A look at all that was recorded, and the model that it came to."""
+        began = time.perf_counter()
+        try:
+            result = identify(self.robot, [source], settings=self.settings)
+        except DynidError as error:
+            return Look(moved, float("inf"), "", False, time.perf_counter() - began, str(error)), None
+        torque = self.quantile(moved) * self._torque_share(result)
+        shares = np.append(self.half_widths(result, moved) / self.limits, torque)
+        shares[:-1][self.free] = 0.0
+        worst = int(np.argmax(shares))
+        seconds, names = time.perf_counter() - began, (*self.model.names, "torque")
+        return Look(moved, float(shares[worst]), names[worst], result.verdict.accepted, seconds), result
+
+    def _torque_share(self, result: Identification) -> float:
+        """Largest deviation of a joint's predicted torques by all parameters, friction's included, over its limit.
+
+        Of the states that were recorded; viscous friction alone trades with the rest of friction and says little.
+        """
+        regression = result.estimate.regression
+        covariance = regression.whole_spread(regression.solve())
+        if regression.beside is None:
+            x = regression.W.reshape(-1, regression.axes, regression.W.shape[1])
+        else:
+            x = regression.beside.judged_columns()
+        variance = np.einsum("knp,pq,knq->n", x, covariance, x, optimize=True) / len(x)
+        size = np.sqrt(np.mean(regression.torques**2, axis=0))
+        size = np.maximum(size, LEAST_TORQUE * self.robot.torque_limits)
+        return float(np.max(np.sqrt(np.maximum(variance, 0.0)) / size)) / self.run.torque_share
+
+
+def deviations(result: Identification) -> FloatArray:
+    """Of the base parameters, (p,)."""
+    found = result.estimate.base.standard_deviations
+    assert found is not None
+    return found

@@ -1,0 +1,111 @@
+"""What an adaptive run came to: its looks, its segments, and why it ended."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dynid.adaptive.frame import Segment
+from dynid.identification.pipeline import Identification
+from dynid.robot import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One judgement of all that was recorded.
+
+    Attributes:
+        motion_s: of motion so far.
+        widest: the widest interval over its limit, and whose it is.
+        accepted: whether the verdict was.
+        seconds: that it took.
+        reason: why there is no model; "" where there is one.
+    """
+
+    motion_s: float
+    widest: float
+    parameter: str
+    accepted: bool
+    seconds: float
+    reason: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values; no interval is None."""
+        return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveRun:
+    """An adaptive run and its model.
+
+    Attributes:
+        identification: the last look's; None where no look came to a model.
+        precise: whether all intervals are within their limits.
+        segments: as planned.
+        looks: in order.
+        tracking: largest tracking errors of each segment, (segments, n) [rad].
+        limits: of the base parameters' intervals, (p,).
+        motion_s: of motion in all.
+        stopped: segments in which a joint left its tube, so that the arm braked.
+        quantile: half an interval over its deviation, at the end of the longest run.
+        out_of_time: whether there was no time for another segment.
+    """
+
+    identification: Identification | None
+    precise: bool
+    segments: tuple[Segment, ...]
+    looks: tuple[Look, ...]
+    tracking: FloatArray
+    limits: FloatArray
+    motion_s: float
+    stopped: int
+    quantile: float = 1.0
+    out_of_time: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the last look accepted the model."""
+        return self.identification is not None and self.identification.verdict.accepted
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """How the uncertainty fell, and why the run ended."""
+        return (*(said(look) for look in self.looks), self.end)
+
+    @property
+    def end(self) -> str:
+        """Why the run ended, and with what, in words."""
+        why = (
+            "every interval is within its limit"
+            if self.precise
+            else "the time is over"
+            if self.out_of_time
+            else "no further segment is safe"
+        )
+        verdict = "the model is accepted" if self.accepted else "no model was accepted"
+        return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Segments, looks and the end, as plain values."""
+        looks = [one.as_dict() for one in self.looks]
+        segments = [
+            {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
+            for one in self.segments
+        ]
+        return {
+            "motion_s": self.motion_s,
+            "accepted": self.accepted,
+            "precise": self.precise,
+            "end": self.end,
+            "stopped_segments": self.stopped,
+            "looks": looks,
+            "segments": segments,
+        }
+
+
+def said(look: Look) -> str:
+    """One line about a look."""
+    if look.reason:
+        return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
+    verdict = "accepted" if look.accepted else "not accepted"
+    return f"{look.motion_s:5.1f} s  {verdict}; widest interval {look.widest:.2f} of its limit ({look.parameter})"
