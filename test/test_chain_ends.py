@@ -1,6 +1,7 @@
 """The chain interrupted, killed, and held up by its host: `dynid demo` in processes, as a user starts it."""
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -163,15 +164,19 @@ def test_interrupted_during_the_motion_impatiently(start: Callable[..., Demo]) -
     assert_interrupted_in_motion(demo)
 
 
-def test_interrupted_during_the_identification(start: Callable[..., Demo]) -> None:
-    motions = ("--identification", "V01", "--validation", "V02")  # the shortest ones
-    demo = start(*motions, "--without", "coulomb", "--seed", "3", "--no-gain")
-    demo.wait_for(lambda: "V02: done" in demo.text, "the end of both motions")
+def test_interrupted_during_the_identification(start: Callable[..., Demo], tmp_path: Path) -> None:
+    at_rest, turned = ROBOT.rest_posture[6], ROBOT.rest_posture[6] + 0.3
+    points = [{"time_s": t, "positions_rad": [q]} for t, q in ((0.0, at_rest), (3.0, turned), (6.0, at_rest))]
+    short = {"schema_version": 1, "name": "short", "joint_names": [ROBOT.joint_names[6]], "points": points}
+    (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
+    motions = ("--identification", "V01", "--validation", tmp_path / "short.yaml")
+    demo = start(*map(str, motions), "--without", "coulomb", "--seed", "3", "--no-gain")
+    demo.wait_for(lambda: "short: done" in demo.text, "the end of both motions")
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
     assert demo.children() == set() and "Traceback" not in demo.text
     demo.assert_arm_at_rest()
-    assert read_bag(demo.bag("V02")).findings == ()
+    assert read_bag(demo.bag("short")).findings == ()
     left = {path.name for path in demo.output.iterdir()}
     assert left in ({"bags", "logs"}, {"bags", "logs", "model"})  # the result is there as a whole, or not at all
 

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from benchmarks.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published
 from benchmarks.children import child_environment
-from dynid.errors import NodeError
+from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware.safety.settings import load_safety
 from dynid.identification.checks import judge
 from dynid.model.chain import SerialChain, pinocchio_chain_model
@@ -36,6 +36,7 @@ from dynid.reporting.result_folder import open_result
 from dynid.resources import refuse_existing
 from dynid.robot import Robot
 from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import is_file_name, named_motion
 from dynid.verdict import Verdict
 
 CONTROLLER = "computed_torque"
@@ -46,12 +47,19 @@ GENTLE_MOTIONS = ("gentle_identification", "gentle_validation")
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Which motions the demo runs, and where everything goes; `gain`: whether the identified model is put to use."""
+    """What the demo runs, and where everything goes.
+
+    Attributes:
+        chain: of the nodes.
+        output: new folder.
+        motions: to identify from and to validate on: the names of their bags, and what the executor is asked for.
+        profile: of named motions.
+        gain: whether the identified model is put to use.
+    """
 
     chain: ChainOptions
     output: Path
-    identification: str = MOTIONS[0]
-    validation: str = MOTIONS[1]
+    motions: dict[str, str]
     profile: str = "limited"
     gain: bool = True
 
@@ -63,6 +71,21 @@ def usual_motions(robot: Robot, chain: ChainOptions) -> tuple[str, str]:
     return GENTLE_MOTIONS if limited and gentle else MOTIONS
 
 
+def chosen_motions(robot: Robot, *wanted: str) -> dict[str, str]:
+    """Motions by name or file, two: the names of their bags, and what the executor is asked for.
+
+    Raises:
+        UnknownNameError, InputNotFoundError: no such motion or file.
+        ConfigurationError: a file is not valid, or both have one name.
+    """
+    excitation = load_excitation(robot)
+    names = [named_motion(excitation, one).name for one in wanted]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"'{names[0]}' cannot validate a model that was identified from it; name another")
+    paths = (str(Path(one).absolute()) if is_file_name(one) else one for one in wanted)
+    return dict(zip(names, paths, strict=True))
+
+
 def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
     """Run the chain from motor current to published model.
 
@@ -72,7 +95,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
     """
     refuse_existing(options.output)
     options.output.mkdir(parents=True)
-    bags = [options.output / "bags" / name for name in (options.identification, options.validation)]
+    bags = [options.output / "bags" / name for name in options.motions]
     model_folder = options.output / "model"
     columns = (TextColumn("{task.description:42}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
@@ -80,9 +103,9 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
         bars.begin("starting the chain")
         with Chain(robot, options.chain, options.output / "logs") as chain:
             chain.bring_up()
-            for bag, name in zip(bags, (options.identification, options.validation), strict=True):
-                bars.begin(f"executing {name}")
-                chain.run_trajectory(name, options.profile, bag, bars.report)
+            for bag, wanted in zip(bags, options.motions.values(), strict=True):
+                bars.begin(f"executing {bag.name}")
+                chain.run_trajectory(wanted, options.profile, bag, bars.report)
             if not options.gain:
                 _to_rest(chain, bars)
             bars.begin("identifying and validating")
@@ -118,13 +141,14 @@ def _to_rest(chain: Chain, bars: "_Bars") -> None:
 
 def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:
     """The validation motion once more with computed torque; None where no controller has an accepted model."""
-    bars.begin(f"repeating {options.validation} with the identified model")
+    name, wanted = list(options.motions.items())[1]
+    bars.begin(f"repeating {name} with the identified model")
     try:
         chain.supervisor.set_parameters("executor", {"controller": CONTROLLER})
     except NodeError:
         return None
-    bag = options.output / "bags" / f"{options.validation}_{CONTROLLER}"
-    chain.run_trajectory(options.validation, options.profile, bag, bars.report)
+    bag = options.output / "bags" / f"{name}_{CONTROLLER}"
+    chain.run_trajectory(wanted, options.profile, bag, bars.report)
     return bag
 
 

@@ -21,13 +21,13 @@ def demo(
     identification: Annotated[
         str | None,
         typer.Option(
-            help="Trajectory to identify from; default demo_identification, or gentle_identification where overload is "
-            "limited."
+            help="Trajectory, or a YAML file, to identify from; default demo_identification, or gentle_identification "
+            "where overload is limited."
         ),
     ] = None,
     validation: Annotated[
         str | None,
-        typer.Option(help="Trajectory to validate on; default demo_validation, or gentle_validation likewise."),
+        typer.Option(help="The same to validate on; default demo_validation, or gentle_validation likewise."),
     ] = None,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
@@ -56,7 +56,6 @@ def demo(
     if two_arms:
         return _two_arms(robot, out, real_arm, mount, seed, as_json)
     from dynid.reporting.tables import print_verdict
-    from dynid.trajectory.families import load_excitation
 
     output = _output(out, "demo")
     if adaptive:
@@ -69,7 +68,7 @@ def demo(
         raise typer.Exit(exit_code(result))
     loaded = opt.load_arm(robot, mount, without, friction)
     with opt.needs_ros("the demo"):
-        from benchmarks.chain.demo import DemoOptions, run_demo, usual_motions
+        from benchmarks.chain.demo import DemoOptions, chosen_motions, run_demo, usual_motions
         from dynid.nodes.chain import ChainOptions
     chain = ChainOptions(
         robot,
@@ -84,14 +83,10 @@ def demo(
         motor=tuple(motor or ()),
     )
     usual = usual_motions(loaded, chain)
-    motions = (identification or usual[0], validation or usual[1])
-    for name in motions:
-        load_excitation(loaded).trajectory(name)
-    if motions[0] == motions[1]:
-        raise ConfigurationError(f"'{motions[0]}' cannot validate a model that was identified from it; name another")
+    motions = chosen_motions(loaded, identification or usual[0], validation or usual[1])
     began = time.monotonic()
     console = stderr() if as_json else stdout()
-    verdict = run_demo(loaded, DemoOptions(chain, output, *motions, gain=gain), console)
+    verdict = run_demo(loaded, DemoOptions(chain, output, motions, gain=gain), console)
     if as_json:
         checks = [check.model_dump(mode="json") | {"passed": check.passed} for check in verdict.checks]
         print_json({"accepted": verdict.accepted, "checks": checks, "output": str(output)})

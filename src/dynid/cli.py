@@ -90,6 +90,7 @@ def simulated_arm(
     from dynid.simulation.plant.hand import Lead, Push
     from dynid.simulation.plant.held import HeldBody
     from dynid.simulation.plant.motor import Motors
+    from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion
 
     if held_kg is not None and link is not None:
@@ -106,7 +107,7 @@ def simulated_arm(
         friction=friction,
         motors=motors,
         hand=hand,
-        lead=None if lead is None else Lead(named_motion(loaded, lead)),
+        lead=None if lead is None else Lead(named_motion(load_excitation(loaded), lead)),
     )
     with traced(plant, trace) as arm:
         serve(

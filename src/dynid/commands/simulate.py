@@ -27,12 +27,13 @@ def simulate(
 ) -> None:
     """Run trajectories on the simulated arm, faster than real time, and write the same bags as a real run."""
     from dynid.resources import make_folder, refuse_existing
-    from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags, wanted_motion
+    from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
     from dynid.trajectory.families import load_excitation
+    from dynid.trajectory.files import named_motion
 
     excitation = load_excitation(opt.load_arm(robot, mount, without, friction))
     names = chosen_names(trajectories, excitation.names)
-    motions = {name: wanted_motion(excitation, name, profile) for name in names}
+    motions = {name: named_motion(excitation, name, profile) for name in names}
     jobs = [
         BagJob(
             robot,

@@ -111,6 +111,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     call.trigger("executor/execute")
     call.wait(lambda: call.experiment is not None, START_TIMEOUT_S, "the start of the motion")
     duration = call.experiment.duration_s if call.experiment else 0.0
+    name = call.experiment.trajectory if call.experiment else name  # of a file's motion: what it is called
     began_s: dict[str, float] = {}
 
     def done() -> bool:

@@ -9,7 +9,7 @@ HEADER, MESSAGE_HEADER = 9, 22  # bytes: opcode and length; channel, sequence, l
 
 
 @numba.njit(cache=True)
-def _number(data: NDArray[np.uint8], position: int, size: int) -> int:
+def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
     """An unsigned little-endian number; beyond 63 bits it comes out negative."""
     value = np.int64(0)
     for k in range(size):

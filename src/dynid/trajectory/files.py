@@ -9,9 +9,9 @@ from pydantic import Discriminator, Field, RootModel, Tag, model_validator
 
 from dynid.errors import ConfigurationError
 from dynid.resources import load_validated, refuse_existing, write_whole
-from dynid.robot import FloatArray, NonNegative, Robot, Strict
+from dynid.robot import FloatArray, NonNegative, Strict
 from dynid.trajectory.excitation_schema import WaypointMotion
-from dynid.trajectory.families import DEFAULT_PROFILE, Excitation, load_excitation
+from dynid.trajectory.families import DEFAULT_PROFILE, Excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
@@ -191,13 +191,14 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
     write_whole(path, text)
 
 
-def named_motion(robot: Robot, name: str, profile: str = DEFAULT_PROFILE) -> Motion:
-    """A trajectory by its name in excitation.yaml, or from a YAML file; joints that it does not name rest.
+def named_motion(excitation: Excitation, name: str, profile: str = DEFAULT_PROFILE) -> Motion:
+    """A trajectory by its name, or from a YAML file, in which joints that are not named stay at the rest posture.
 
     Raises:
-        UnknownNameError, InputNotFoundError, ConfigurationError: there is none, or it is not valid.
+        UnknownNameError: no such trajectory or profile.
+        InputNotFoundError, ConfigurationError: no such file, or not a valid one.
+        SafetyError: a named trajectory leaves its profile's limits.
     """
-    excitation = load_excitation(robot)
     if is_file_name(name):
-        return load_trajectory_file(Path(name), excitation, robot.rest_posture)
+        return load_trajectory_file(Path(name), excitation, excitation.robot.rest_posture)
     return excitation.trajectory(name, profile)

@@ -16,9 +16,8 @@ from dynid.resources import refuse_existing
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
-from dynid.trajectory.families import Excitation, load_excitation
-from dynid.trajectory.files import is_file_name, load_trajectory_file
-from dynid.trajectory.motion import Motion
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import is_file_name, named_motion
 
 FROM_FILE = "file"  # what stands in the place of a profile, as on the real-time chain
 
@@ -56,19 +55,6 @@ class BagJob:
     friction: str | None = None
 
 
-def wanted_motion(excitation: Excitation, trajectory: str, profile: str) -> Motion:
-    """A trajectory by its name, or from its file, in which joints that are not named stay at the rest posture.
-
-    Raises:
-        UnknownNameError: no such trajectory or profile.
-        InputNotFoundError, ConfigurationError: no such file, or not a valid one.
-        SafetyError: a named trajectory leaves its profile's limits.
-    """
-    if is_file_name(trajectory):
-        return load_trajectory_file(Path(trajectory), excitation, excitation.robot.rest_posture)
-    return excitation.trajectory(trajectory, profile)
-
-
 @dataclass(frozen=True)
 class BagMade:
     """How long the motion lasts, and how long simulating and writing it took, by the clock and of the processor [s]."""
@@ -91,7 +77,7 @@ def make_bag(job: BagJob) -> BagMade:
     excitation, controller = load_excitation(robot), load_controller(robot)
     run = simulate(
         robot,
-        wanted_motion(excitation, job.trajectory, job.profile),
+        named_motion(excitation, job.trajectory, job.profile),
         FeedforwardPd(controller),
         mount=job.mount,
         seed=job.seed,
