@@ -26,7 +26,7 @@ from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.verdict import Check, Verdict
 
 FREE_S, PRESS_S, HOLD_S, BACK_S, END_S = 5.0, 2.0, 1.5, 1.5, 0.5
-WALL_N_M, WALL_M, DEPTH_M, ENGAGED_S = 1500.0, 0.06, 0.095, 1.0
+WALL_N_M, WALL_M, DEPTH_M, ENGAGED_S = 1500.0, 0.06, 0.11, 1.0
 HELD_FROM_S = FREE_S + PRESS_S + 0.2
 ALL_S = FREE_S + PRESS_S + HOLD_S + BACK_S + END_S
 TASK = "press the wall"

@@ -1,0 +1,34 @@
+"""`dynid demo --two-arms` as its command runs it, and what its checks reject."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benchmarks.bilateral import demo
+from benchmarks.bilateral.lockstep import PairRun
+
+from dynid.recording.recording import load_recording
+from dynid.robot import Robot
+
+
+@pytest.mark.slow
+def test_it_is_accepted_and_its_checks_can_fail(tmp_path: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks, runs = demo._checks, []
+
+    def kept(run: PairRun, robot: Robot) -> list[demo.Check]:
+        runs.append(run)
+        return checks(run, robot)
+
+    monkeypatch.setattr(demo, "_checks", kept)
+    verdict = demo.run_two_arms(robot, tmp_path / "pair")
+    assert verdict.accepted, verdict.as_dict()
+    for side in demo.SIDES:
+        recording = load_recording(tmp_path / "pair" / "bags" / side, robot)
+        assert recording.hardware.simulated and recording.time[-1] > demo.ALL_S - 0.1
+    report = (tmp_path / "pair" / "report.html").read_text(encoding="utf-8")
+    assert report.count("<svg") == 3 and "passed" in report and "FAILED" not in report
+    (run,) = runs
+    weak = replace(run, force=run.force * [[[0.8]], [[1.0]]])  # the hand feels a fifth less than the wall gives
+    failed = [one.id for one in checks(weak, robot) if not one.passed]
+    assert failed == ["two_arms_force_error"]
+    assert "two_arms_stopped" in [one.id for one in checks(replace(run, stopped="a joint"), robot) if not one.passed]
