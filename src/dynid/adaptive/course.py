@@ -98,7 +98,9 @@ class Course:
         """Go back to where the last segment began."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
-        self.arm.back(motion, along, self.known.feed)
+        # friction of joints that hardly moved may be anything: the way back of the first segments does without it
+        known = self.known if self.shown else self.parent.start()
+        self.arm.back(motion, along, known.feed)
 
     def to_rest(self) -> None:
         """Go to the rest posture, straight where that is proven to be safe; else first back the way the arm came.
