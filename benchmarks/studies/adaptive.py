@@ -202,7 +202,7 @@ def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Source,
 
 
 def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identification) -> Source:
-    """Segments that an adaptive run might go on with, hardly optimised, and followed with the arm's true torques.
+    """Segments that an adaptive run might continue with, hardly optimised, and followed with the arm's true torques.
 
     Raises:
         SafetyError: none is found, or the arm does not follow one.

@@ -55,6 +55,7 @@ def doubted(known: Information) -> Frame:
 def test_the_slope_is_that_of_the_cost(box: float | None, doubt: bool) -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
     known, random = information(), np.random.default_rng(0)
+    known = replace(known, sharpness=2.0 if doubt else 1.0)
     own = doubted(known) if doubt else frame()
     points = ROBOT.rest_posture + random.normal(0.0, 0.6, (1 + planner.spline.free, ROBOT.size))
     _, slope = planner._cost(points, own, known, COUNT)

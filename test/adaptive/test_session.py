@@ -1,7 +1,7 @@
 """A whole adaptive run in lock-step: what it comes to, and that it does not end before it is good enough."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, load_robot
-from dynid.trajectory.polynomial import PolynomialTrajectory
+from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 ROBOT = load_robot("crane_x7")
 SCENE = scene_of(ROBOT)
@@ -139,6 +139,22 @@ def test_currents_are_limited_as_the_driver_limits_them() -> None:
     limits = ROBOT.drive_limits * ROBOT.drive_constants
     given = arm.run("pushed").torque_command
     assert arm.limited_cycles > 0 and (np.abs(given) <= limits + 1e-9).all() and (np.abs(given) > 0.9 * limits).any()
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_what_hardly_moving_joints_say_of_friction_does_not_drive_the_arm_back(shown: bool) -> None:
+    """An estimate whose friction was wild once drove joints beyond their limits on the way back."""
+    parent, arm = AdaptiveIdentification(ROBOT), WatchedArm(1)
+    given: list[Feed] = []
+    arm.back = lambda motion, along_s, feed: given.append(feed)  # type: ignore[method-assign]
+    state = Course(parent, arm, "wild", 1)
+    state.known = replace(parent.start(), friction=FrictionLaw.of(ROBOT.size, {"fb": 3.0}))
+    motion = rest_to_rest("there", ROBOT.joint_names, ROBOT.rest_posture, ROBOT.rest_posture + 0.1, 1.0)
+    state.trail, state.shown = [(motion, 0.5)], [cast(Segment, None)] * shown
+    state.step_back("no segment is safe here")
+    q, still = ROBOT.rest_posture[None], np.zeros((1, ROBOT.size))
+    more = given[0].moving(q, still + 0.2, still) - parent.start().feed.moving(q, still + 0.2, still)
+    assert (np.abs(more) > 2.0).all() if shown else not more.any()
 
 
 def test_a_servo_comes_near_its_overload_unless_nobody_cares() -> None:

@@ -18,6 +18,7 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
+RESTED = 0.02  # of what makes a servo switch itself off: more of it a rest takes off
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 REFUSALS, OTHER_SEED = 3, 200  # segments in a row that the arm may refuse; what makes the next one another
 
@@ -81,7 +82,8 @@ class Course:
             try:
                 return self._standing()
             except SafetyError:
-                if rests == RESTS:
+                # servos that are not loaded have nothing to recover from: the same would be found again
+                if rests == RESTS or not (self.trail or (self.arm.load > RESTED).any()):
                     raise
             if self.trail:
                 along = self.trail[-1][1]
@@ -96,7 +98,9 @@ class Course:
         """Go back to where the last segment began."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
-        self.arm.back(motion, along, self.known.feed)
+        # friction of joints that hardly moved may be anything: the way back of the first segments does without it
+        known = self.known if self.shown else self.parent.start()
+        self.arm.back(motion, along, known.feed)
 
     def to_rest(self) -> None:
         """Go to the rest posture, straight where that is proven to be safe; else first back the way the arm came.

@@ -20,7 +20,6 @@ from dynid.trajectory.motion import Sample
 
 SLIDING_RAD_S = 0.08  # below it a joint may stick and its rows count less
 FADING_RAD_S = 1.5  # of the Stribeck column
-SHARPNESS = 1.0  # of the mean of squares: more of it works on the widest interval
 LEAST_TORQUE = 0.05  # of a joint's limit: what counts as the torque of a joint that carries less
 FRICTION_PRIOR = 1.0
 STATES, STATES_SEED = 400, 0
@@ -56,6 +55,7 @@ class Information:
         sigma: size of each axis's residual, (n,) [N m].
         limits: of the base parameters, (p,).
         A, B: see the module, (m + p, m + p).
+        sharpness: of the mean of squares: more than 1 works on the widest intervals.
     """
 
     model: ArmModel
@@ -64,6 +64,7 @@ class Information:
     limits: FloatArray
     A: FloatArray
     B: FloatArray
+    sharpness: float = 1.0
 
     @classmethod
     def prior(
@@ -122,11 +123,11 @@ class Information:
         B = self.B + count * by_axis.T @ by_axis
         covariance = inverse @ B @ inverse
         shares = np.diag(covariance)[-size:] / self.limits**2
-        total = float(np.sum(shares**SHARPNESS))
+        total = float(np.sum(shares**self.sharpness))
         weights = np.zeros(k)
-        weights[-size:] = shares ** (SHARPNESS - 1) / total / self.limits**2
+        weights[-size:] = shares ** (self.sharpness - 1.0) / total / self.limits**2
         P = inverse * weights @ inverse
         by_A = -2.0 * P @ B @ inverse
         by_A = 0.5 * (by_A + by_A.T)
         slope = 2.0 * count * (X @ by_A + self.sigma[:, None] ** 2 * (X @ P))
-        return float(np.log(total)) / SHARPNESS, slope
+        return float(np.log(total)) / self.sharpness, slope

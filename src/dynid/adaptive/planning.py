@@ -38,6 +38,7 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 TUBE_FACTOR = 1.8  # of the largest tracking error so far
 FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
 INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
+CHANGED_SHARPNESS = 2.0  # of the objective after a change
 CHANGED_PRIOR = 0.03  # the same of an arm that has changed since it was identified
 VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # the same of the live estimate: of the nominal value, and of the prior
 LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know the load and whose errors last
@@ -129,6 +130,8 @@ class Planning:
         count = LOOK_S / self.identification.sampling_interval_s
         limits = self.limits if known.ratio is None else self.limits / known.ratio
         now = Information.prior(self.model, known.phi.values, known.sigma, limits, self._prior)
+        if self._before is not None:  # a change must not hide where least is known
+            now = replace(now, sharpness=CHANGED_SHARPNESS)
         for segment in planned:
             now = now.seen(segment.states, count)
         return now

@@ -94,9 +94,13 @@ class SegmentPlanner:
         best: tuple[float, PolynomialTrajectory] | None = None
         refusal: SafetyError | None = None
         starts = self._starts(start, frame, known, count, random)
+        until = began + self.planning_s
         for k, drawn in enumerate(starts):
+            late = time.perf_counter() > until  # then only what is needed for any segment at all
+            if k and late and (best is not None or k < len(starts) - 1):
+                continue
             iterations = self._iterations if k == 0 else max(1, self._iterations // FEWER)
-            points = self._optimised(drawn, frame, known, count, iterations, began + self.planning_s)
+            points = self._optimised(drawn, frame, known, count, iterations, until)
             frozen = MOST_FROZEN if best is None and k == len(starts) - 1 else 0
             try:
                 motion, whole = self._admissible(name, points, frame, frozen)

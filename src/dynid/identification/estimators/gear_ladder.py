@@ -45,7 +45,7 @@ NAMES = tuple(structure.name for structure in LADDER)
 class Ladder:
     """The comparison's outcome: all rungs, the fit of the one that was taken, and parameters left out, by name.
 
-    `rivals` (r, p) is by how much base parameters differ in fits of other structures that the data do not tell from it.
+    `rivals` (r, p) is by how much base parameters differ in fits of other structures that the data do not rule out.
     """
 
     rungs: tuple[FrictionRung, ...]
