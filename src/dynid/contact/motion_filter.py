@@ -90,7 +90,7 @@ class MotionFilter:
         self.J, self.force_rate = np.zeros((3, n)), 0.0
         self._T, self._inverse, self._inertia = np.zeros_like(self.P), np.zeros((n, n)), np.zeros((n, n))
         self._load, self._terms = np.zeros(n), np.zeros((4, n))
-        self._gains, self._found = np.zeros((n, 3 * n + 3)), np.zeros((2, n))
+        self._gains, self._found = np.zeros((n, 3 * n + 3)), np.ones((2, n))
         self._before, self._dt, self._updates = np.zeros(n), 0.0, 0
         self._unclear, self._width = np.ones(n), np.full(n, self._step)
         self.reset(np.zeros(n))

@@ -2,7 +2,8 @@
 
 Every few milliseconds a hypothesis begins: from now on a constant force acts at the tool. What its least squares say is
 tested against no force: under none, the statistic d' I^-1 d is chi-squared with three degrees of freedom (generalised
-likelihood ratio, Willsky and Jones 1976). One hypothesis is one test, and how many of them may be wrong gives the bound.
+likelihood ratio, Willsky and Jones 1976). The bound is that of all hypotheses in all cycles together: the chance of a
+false alarm is at most the sum of theirs (Bonferroni).
 """
 
 import numpy as np
@@ -37,7 +38,7 @@ class OnsetTests:
     def __init__(self, motion: MotionFilter, largest_n: float) -> None:
         self._motion, self._prior, self.statistic = motion, np.eye(3) / largest_n**2, 0.0
         self.contact, self._quiet_s = False, 0.0
-        self.bound = float(chi2.isf(FALSE_ALARMS_1_S * EVERY * CYCLE_S, 3))
+        self.bound = float(chi2.isf(FALSE_ALARMS_1_S * CYCLE_S / HYPOTHESES, 3))
         self.reset()
 
     def reset(self) -> None:
