@@ -2,7 +2,7 @@
 
 The simulated arm runs twice with the same seed, so with the same noise, and is pulled in one of the two runs. Until the
 first encoder reading differs, both runs look the same to whatever reads encoders and knows the motor torques; even a
-detector that knew model, noise, place, direction and instant of the pull could not tell them apart. Real detectors know
+detector that knew model, noise, place, direction and instant of the pull could not separate them. Real detectors know
 less, so this share is an upper bound.
 """
 

@@ -98,7 +98,9 @@ class Touched:
         self.plant = SteppedArm(robot, seed=seed, q0=q0, standard=standard)
         chosen = law or ComputedTorque(scene.settings, scene.identified, scene.dynamics)
         filter_s = scene.settings.pseudo_differentiation_s
-        controller = SwayingController(chosen, filter_s, robot) if sways else ArmController(chosen, filter_s, robot.size)
+        controller = (
+            SwayingController(chosen, filter_s, robot) if sways else ArmController(chosen, filter_s, robot.size)
+        )
         self.motion = MotionExecutor(robot, controller)
         self._chain = SerialChain.from_robot(robot).model
         self._data, self._tau = self._chain.createData(), np.zeros(robot.size)

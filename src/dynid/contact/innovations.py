@@ -10,7 +10,7 @@ and the first two moments of what is left are those of an equal measurement with
 by known laws is known much better than to a step, above all where its encoder has just changed.
 
 Friction is that of the mean direction of motion, m = E sign(v). Where the direction is open, 1 - m^2 of the budget's
-square is noise, and so is what play of the gears hides. A joint that sticks then says nothing about torques, as it must.
+square is noise, and so is what play of the gears hides. A joint that sticks then says nothing about torques.
 
 A torque that begins at a known time and is B(t) c, with unknown c, adds G c to the state's error and s c to each
 innovation (the "signature", Willsky and Jones 1976). Innovations are white, so least squares on them are best:

@@ -1,4 +1,4 @@
-"""The arm's motion as encoders and motor torques tell it, a cycle at a time: see `dynid.contact.innovations`."""
+"""The arm's motion from encoders and motor torques, a cycle at a time: see `dynid.contact.innovations`."""
 
 import math
 from typing import Any

@@ -11,7 +11,6 @@ from scipy.stats import chi2
 
 from dynid.contact.innovations import gather
 from dynid.contact.motion_filter import MotionFilter
-from dynid.robot import FloatArray
 
 EVERY, HYPOTHESES = 4, 16  # cycles between two onsets, and how many are tested at a time
 CYCLE_S = 0.001

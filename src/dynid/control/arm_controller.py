@@ -19,8 +19,8 @@ class ArmController:
 
     Bumpless: in the first cycle after `switch_to` both laws are asked about the same state, the former one with the
     reference that it had last; their difference is added to the new law's torque and fades linearly over `BLEND_S`. The
-    velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`, which
-    falls no faster than over `LED_KEPT_S` while a joint does not move back.
+    velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`,
+    which falls no faster than over `LED_KEPT_S` while a joint does not move back.
 
     A law that follows no reference holds nothing, and an arm whose torque has just come on is held by feedback alone:
     it would fall while the difference fades. So there the former law continues with its feedback, and fades itself.

@@ -47,8 +47,8 @@ class SwayingController(ArmController):
         speed = 2.0 * math.pi * frequency_hz * amplitude_rad
         if not (0.0 < amplitude_rad <= MOST_RAD and 0.0 < speed <= MOST_RAD_S):
             raise ConfigurationError(
-                f"an arm cannot sway by {amplitude_rad} rad at {frequency_hz} Hz; expected up to {MOST_RAD} rad, and up "
-                f"to {MOST_RAD_S} rad/s"
+                f"an arm cannot sway by {amplitude_rad} rad at {frequency_hz} Hz; expected up to {MOST_RAD} rad, and "
+                f"up to {MOST_RAD_S} rad/s"
             )
         self._amplitude, self._omega = amplitude_rad, 2.0 * math.pi * frequency_hz
         self._lower, self._upper = robot.lower, robot.upper
