@@ -21,8 +21,8 @@ from dynid.robot import FloatArray, Robot, read_only
 MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimators.uncertainty`
 TURN_S = 0.002  # how long an open direction of motion stays as it is
 OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
-FADE_S = 0.02  # how long a direction that was open still counts
-PLAY_S = 0.01  # how long a joint takes to cross its play
+FADE_S = 0.01  # how long a direction that was open still counts
+PLAY_S = 0.02  # how long a joint takes to cross its play
 UNSEEN_RAD_S = 0.003  # velocities whose sign is open even where the filter is sure of them
 TIMING_S = 1e-4  # how well the delay of torques is known
 READING_RAD = 5e-5  # what a reading is off by beside the encoder's step
@@ -139,6 +139,7 @@ class MotionFilter:
         self._late = np.abs(tau - previous) * min(TIMING_S / dt, 1.0)
         self._add_noise(dt, budget**2 * unclear, kick, own, 1.0 - kept[0] ** 2)
         P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
+        P[:n, :n] += self._jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
         noise = np.hypot(READING_RAD, self._jitter_s * v)
         measure(x, P, q, self._width, noise, self._gains, self._found)
         self._dt = dt
