@@ -56,14 +56,14 @@ class SwayingController(ArmController):
         self._level = self._time_s = 0.0
 
     def reset(self, q: FloatArray) -> None:
-        """See `ArmController.reset`; swaying begins anew."""
+        """Start at rest at the measured posture q, (n,) [rad]; swaying begins anew."""
         super().reset(q)
         self._level = self._time_s = 0.0
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """See `ArmController.update`; where the reference stands, it sways."""
+        """Torque (n,) [N m] as of `ArmController.update`, all (n,); where the reference stands, it sways."""
         stands = self.law.follows_reference and not dq_ref.any() and not ddq_ref.any()
         change = (1.0 if stands else -1.0) / RAMP_S
         self._level, self._time_s = min(max(self._level + change * dt, 0.0), 1.0), self._time_s + dt
