@@ -24,7 +24,7 @@ def feel(
     from benchmarks.contact.feel import benchmark_feel, missed
     from dynid.robot import load_robot
 
-    with stages("benchmark", 15) as begin:
+    with stages("benchmark", 19) as begin:
         figures = benchmark_feel(load_robot(robot), places, minutes, payloads, begin)
     report_figures(figures, [_table(figures)], missed(figures), as_json)
 
@@ -38,6 +38,9 @@ def _table(figures: dict[str, Any]) -> Any:
             shares = f"{100 * one['found_share']:.0f} %, within 20 ms {100 * one['found_in_20_ms_share']:.0f} %"
             median = "-" if one["median_ms"] is None else f"{one['median_ms']:.0f} ms"
             table.add_row(f"{size} N, {state}: found", f"{shares}, median {median}; force RMS {one['rms_n']:.2f} N")
+    for state, shares in figures["readable_in_20_ms_share"].items():
+        for size, share in shares.items():
+            table.add_row(f"{size} N, {state}: change a reading within 20 ms", f"{100 * share:.0f} %")
     return table
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contact.feeling import benchmark_feeling
+from benchmarks.contact.bound import moving_arm, readable_share, still_arm
+from benchmarks.contact.feeling import FORCES_N, benchmark_feeling
 from benchmarks.contact.scenes import IDENTIFICATION, PROFILE, Scene
 from benchmarks.contact.weighing import benchmark_weighing
 from benchmarks.speed.hand_push import pushes
@@ -61,6 +62,11 @@ def benchmark_feel(
     progress("identifying")
     scene = Scene.of(robot)
     felt = benchmark_feeling(scene, places, minutes, progress)
+    progress("looking for pulls that no encoder shows")
+    readable = {
+        state: {f"{size:g}": readable_share(scene, make, size, places) for size in FORCES_N[:1]}
+        for state, make in (("moving", moving_arm), ("still", still_arm))
+    }
     held = benchmark_weighing(scene, payloads, progress)
     progress("leading by hand")
     push, ratio = push_ratios(scene)
@@ -70,7 +76,7 @@ def benchmark_feel(
         | {f"{key}_nominal": nominal[key] for key in BARS}
         | {key: value for key, value in own.items() if key not in BARS}
         | {"push_nm": push, "push_ratio": ratio, "friction_share": scene.settings.friction_share}
-        | {"by_force_nominal": nominal["by_force"]}
+        | {"by_force_nominal": nominal["by_force"], "readable_in_20_ms_share": readable}
     )
 
 

@@ -6,11 +6,12 @@ that of the nominal one without friction, feel the same runs with the same thres
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.feel import ContactSense
@@ -27,10 +28,14 @@ MOVING_SEED, STILL_SEED, FREE_SEED, DIRECTION_SEED = 1000, 2000, 3000, 77  # the
 
 @dataclass(frozen=True, eq=False)
 class Pulls:
-    """What two senses felt of pulls: first alarms [ms], infinite where none came, and RMS errors [N], (pulls, 2)."""
+    """What two senses felt of pulls: first alarms [ms], infinite where none came, and RMS errors [N], (pulls, 2).
+
+    `early` counts alarms before the pulls, (2,); None where nobody counted.
+    """
 
     found_ms: FloatArray
     error_n: FloatArray
+    early: NDArray[np.int64] | None = None
 
     def figures(self, which: int) -> dict[str, Any]:
         """Of the identified model (0) or the nominal one (1)."""
@@ -43,7 +48,7 @@ class Pulls:
             "median_ms": float(np.median(seen)) if len(seen) else None,
             "surely_ms": _finite(float(np.sort(found)[int(np.ceil(SURELY * len(found))) - 1])),
             "rms_n": float(np.sqrt(np.mean(error**2))),
-        }
+        } | ({} if self.early is None else {"alarms_before": int(self.early[which])})
 
 
 def _finite(value: float) -> float | None:
@@ -55,11 +60,12 @@ def pulled(run: Touched, force: FloatArray, seconds: float) -> tuple[FloatArray,
 
     A run that the safety of the executor ends counts up to there.
     """
-    senses, begin = run.senses, run.time_s
+    senses, begin = run.senses, np.nan
     found, squares, judged = np.full(len(senses), np.inf), np.zeros(len(senses)), 0
     try:
         for _ in range(round(seconds / run.cycle_s)):
             felt = run.cycle(force)
+            begin = run.time_s if np.isnan(begin) else begin  # the pull acts from this cycle's reading on
             passed = run.time_s - begin
             found = np.where(np.isinf(found) & felt, 1e3 * passed, found)
             if passed > seconds - JUDGED_S:
@@ -113,19 +119,21 @@ def moving(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: 
     raise AssertionError("runs never end")
 
 
-def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int) -> Pulls:
-    """Pulls at an arm that is held."""
+def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int, sways: bool = False) -> Pulls:
+    """Pulls at an arm that is held, or that sways where it is held."""
     lower, upper = scene.excitation.limits(PROFILE)
     random, forces = np.random.default_rng(STILL_SEED), directions(size_n)
-    rows = []
+    rows, early = [], np.zeros(len(senses), dtype=np.int64)
     for number in range(places):
         q0 = 0.5 * (lower + upper) + INNER * random.uniform(-0.5, 0.5, len(lower)) * (upper - lower)
-        run = Touched(scene, senses, STILL_SEED + number, q0)
+        run = Touched(scene, senses, STILL_SEED + number, q0, sways=sways)
         run.start()
+        before = np.zeros(len(senses), dtype=bool)
         for _ in range(round(SETTLED_S / run.cycle_s)):
-            run.cycle()
+            felt = np.array(run.cycle())
+            early, before = early + (felt & ~before), felt
         rows.append(pulled(run, next(forces), PULL_S + JUDGED_S))
-    return _gathered(rows)
+    return replace(_gathered(rows), early=early)
 
 
 def false_alarms(scene: Scene, senses: Sequence[ContactSense], minutes: float) -> tuple[list[int], float]:
@@ -150,18 +158,20 @@ def benchmark_feeling(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Figures with the identified model, and with the nominal one."""
     senses = scene.senses()
-    found: dict[str, dict[str, Pulls]] = {"moving": {}, "still": {}}
+    found: dict[str, dict[str, Pulls]] = {"moving": {}, "still": {}, "swaying": {}}
     for size in FORCES_N:
         progress(f"pulling at a moving arm with {size:g} N")
         found["moving"][f"{size:g}"] = moving(scene, senses, size, places)
         progress(f"pulling at a still arm with {size:g} N")
         found["still"][f"{size:g}"] = still(scene, senses, size, places)
+        progress(f"pulling at a swaying arm with {size:g} N")
+        found["swaying"][f"{size:g}"] = still(scene, senses, size, places, sways=True)
     progress("moving freely")
     alarms, nearest = false_alarms(scene, senses, minutes)
     both = []
     for which in (0, 1):
         figures = {state: {size: one.figures(which) for size, one in rows.items()} for state, rows in found.items()}
-        slowest = [figures[state]["2"]["surely_ms"] for state in figures]
+        slowest = [figures[state]["2"]["surely_ms"] for state in ("moving", "still")]
         rms = {
             state: float(np.sqrt(np.mean(np.concatenate([one.error_n[:, which] for one in rows.values()]) ** 2)))
             for state, rows in found.items()
@@ -172,6 +182,7 @@ def benchmark_feeling(
                 "false_alarms": alarms[which],
                 "force_rms_still_n": rms["still"],
                 "force_rms_moving_n": rms["moving"],
+                "force_rms_swaying_n": rms["swaying"],
                 "by_force": figures,
                 "smallest_n_in_20_ms": {
                     state: next(

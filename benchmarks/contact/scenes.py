@@ -18,6 +18,7 @@ from dynid.control.dynamics_kernel import InverseDynamics, compile_single
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.model_laws import ComputedTorque
 from dynid.control.motion import MotionExecutor
+from dynid.control.sway import SwayingController
 from dynid.errors import DataError
 from dynid.identification.data.simulated_source import source_of
 from dynid.identification.pipeline import identify
@@ -70,8 +71,9 @@ class Scene:
 
     def sense(self, model: ControlModel) -> ContactSense:
         """A sense of this model; deviations are those of the identified one, as a nominal model knows of none."""
-        delay = self.robot.nuisances.communication_delay_s
-        return ContactSense(self.robot, self.arm, model, self.file.torque_deviations, torque_delay_s=delay)
+        cycle = self.robot.file.bus.cycle_s  # in lock-step a torque is in force after whole cycles
+        delay = cycle * np.ceil(self.robot.nuisances.communication_delay_s / cycle - 1e-9)
+        return ContactSense(self.robot, self.arm, model, self.file.torque_deviations, torque_delay_s=float(delay))
 
     def senses(self) -> tuple[ContactSense, ContactSense]:
         """Of the identified model and of the nominal one."""
@@ -89,12 +91,16 @@ class Touched:
         q0: FloatArray | None = None,
         law: TorqueLaw | None = None,
         standard: StandardFile | None = None,
+        sways: bool = False,
     ) -> None:
         robot = scene.robot
         self.scene, self.senses = scene, senses
         self.plant = SteppedArm(robot, seed=seed, q0=q0, standard=standard)
         chosen = law or ComputedTorque(scene.settings, scene.identified, scene.dynamics)
-        controller = ArmController(chosen, scene.settings.pseudo_differentiation_s, robot.size)
+        filter_s = scene.settings.pseudo_differentiation_s
+        controller = (
+            SwayingController(chosen, filter_s, robot) if sways else ArmController(chosen, filter_s, robot.size)
+        )
         self.motion = MotionExecutor(robot, controller)
         self._chain = SerialChain.from_robot(robot).model
         self._data, self._tau = self._chain.createData(), np.zeros(robot.size)

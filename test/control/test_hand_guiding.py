@@ -84,6 +84,22 @@ def test_a_share_that_gives_more_than_the_gears_take_would_not() -> None:
     assert np.ptp(path(arm, motion, 0.5)[:, 0]) > np.deg2rad(5.0)
 
 
+@pytest.mark.parametrize("overestimated", [0.8, 1.0, 1.2])
+def test_the_loaded_shoulder_takes_half_the_push_and_rests_once_it_is_let_go(overestimated: float) -> None:
+    pose = np.deg2rad([-31.0, -13.0, 26.0, -86.0, -33.0, -2.0, -27.0, 35.0])
+
+    def at(law: GravityCompensation) -> tuple[SteppedArm, MotionExecutor]:
+        return SteppedArm(ROBOT, seed=1, q0=pose), MotionExecutor(ROBOT, ArmController(law, 0.002, N))
+
+    helped = law_of(overestimated=overestimated)
+    before = np.mean([push_of(*at(law_of(0.0)), 1, speed) for speed in (0.4, -0.4)])
+    arm, motion = at(helped)
+    after = np.mean([push_of(arm, motion, 1, 0.4), push_of(*at(helped), 1, -0.4)])
+    assert after < (0.5 if overestimated >= 1.0 else 0.65) * before
+    path(arm, motion, 1.0)
+    assert np.ptp(path(arm, motion, 1.0), axis=0).max() < np.deg2rad(0.1)
+
+
 def test_an_encoder_that_trembles_gives_no_torque() -> None:
     controller = ArmController(law_of(), SETTINGS.pseudo_differentiation_s, N)
     controller.reset(POSE)

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 from dynid.contact.error_bars import ErrorBars
 from dynid.contact.force import ToolForce
+from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.observer import MomentumObserver
+from dynid.contact.onset import OnsetTests
 from dynid.control.control_model import ControlModel
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
@@ -30,6 +32,7 @@ class ContactSense:
 
     Attributes:
         observer, bars: after the last update.
+        motion, onset: the filter of the arm's motion, and the tests on it that find forces at the tool soon.
         touched: joints whose residual exceeds its threshold, (n,).
 
     Raises:
@@ -41,7 +44,9 @@ class ContactSense:
     ) -> None:
         self.observer = MomentumObserver(arm, model, **options)
         self.bars = ErrorBars(robot, self.observer, model.friction, deviations)
+        self.motion = MotionFilter(robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
+        self.onset = OnsetTests(self.motion, self._force.largest_n)
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
@@ -50,14 +55,24 @@ class ContactSense:
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
         if self.observer.restarted:
             self._began_ns, dt = stamp_ns, 0.0
+            self.motion.reset(q)
+            self.onset.reset()
+            self.onset.contact = False
+        settled = (stamp_ns - self._began_ns) * 1e-9 >= SETTLING_S
         if dt > 0.0:
             self.bars.update(dt, tau)
-        settled = (stamp_ns - self._began_ns) * 1e-9 >= SETTLING_S
+            self.motion.update(dt, q, tau)
+            if self.onset.contact:
+                self.onset.left(dt)
+            elif settled and self.onset.update():
+                self.onset.adopt()
         self.touched = (np.abs(residual) > self.bars.threshold) & settled
-        return bool(self.touched.any())
+        return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:
         """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2]."""
+        if self.onset.contact:
+            return self.motion.x[-3:].copy(), self.motion.P[-3:, -3:].copy()
         return self._force.of(self._q, self.observer.torque, self.bars.deviation)
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -79,7 +94,7 @@ class ContactSense:
             if not self.update(round(now * 1e9), q[k], tau[k]):
                 continue
             bars, torque = self.bars, self.observer.torque
-            force, covariance = self.force()
+            force, covariance = self._force.of(self._q, torque, bars.deviation)  # of the torques that stand beside it
             joint = names[int(np.argmax(np.abs(torque) / bars.threshold))]
             one = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
             if not found or now - found[-1].end_s > APART_S:

@@ -1,5 +1,7 @@
 """A control law with the velocity estimate that all laws share, exchanged for another one without a jump in torque."""
 
+import math
+
 import numpy as np
 
 from dynid.control.controller import TorqueLaw
@@ -8,6 +10,8 @@ from dynid.robot import FloatArray
 
 BLEND_S = 0.5  # over this time the difference between the former and the present law fades
 LED_S = 0.05  # who leads an arm is slow; a position that trembles by one encoder step then seems to move slowly
+LED_KEPT_S = 0.2  # a led joint that sticks for a moment is still led: its velocity fades over this time
+TURNED_RAD_S = 0.06  # unless it moves back, by more than an encoder that trembles
 
 
 class ArmController:
@@ -15,7 +19,8 @@ class ArmController:
 
     Bumpless: in the first cycle after `switch_to` both laws are asked about the same state, the former one with the
     reference that it had last; their difference is added to the new law's torque and fades linearly over `BLEND_S`. The
-    velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`.
+    velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`,
+    which falls no faster than over `LED_KEPT_S` while a joint does not move back.
 
     A law that follows no reference holds nothing, and an arm whose torque has just come on is held by feedback alone:
     it would fall while the difference fades. So there the former law continues with its feedback, and fades itself.
@@ -31,7 +36,7 @@ class ArmController:
         self._velocity = PseudoDifferentiator(time_constant, size)
         self._led = PseudoDifferentiator(LED_S, size)
         self._is_led = False
-        self._dq = np.zeros(size)
+        self._dq, self._led_dq = np.zeros((2, size))
         self._reference = np.zeros((3, size))
         self._difference = np.zeros(size)  # at the switch, from the law that holds, else from the new one
         # The law that fades with its feedback, and the reference that it keeps
@@ -118,5 +123,8 @@ class ArmController:
             return None
         if not self._is_led:
             self._led.reset(q)
-            self._is_led = True
-        return self._led.update(dt, q)
+            self._is_led, self._led_dq = True, np.zeros_like(q)
+        now, kept = self._led.update(dt, q), self._led_dq * math.exp(-dt / LED_KEPT_S)
+        turned = now * np.sign(kept) < -TURNED_RAD_S
+        self._led_dq = np.where((np.abs(now) >= np.abs(kept)) | turned, now, kept)
+        return self._led_dq

@@ -1,0 +1,159 @@
+"""The arm's motion from encoders and motor torques, a cycle at a time: see `dynid.contact.innovations`."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dynid.codegen.emit import RANGE
+from dynid.codegen.kernels import load_kernels
+from dynid.contact.force import ToolForce
+from dynid.contact.innovations import carry, friction_terms, measure, predict
+from dynid.control.control_model import ControlModel
+from dynid.control.dynamics_kernel import generate, single_state
+from dynid.errors import DataError, SafetyError
+from dynid.export.simple_friction import whole_friction
+from dynid.model.drive import KINDS, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import TorqueDeviations
+from dynid.robot import FloatArray, Robot, read_only
+
+MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimators.uncertainty`
+TURN_S = 0.002  # how long an open direction of motion stays as it is
+OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
+FADE_S = 0.01  # how long a direction that was open still counts
+PLAY_S = 0.02  # how long a joint takes to cross its play
+UNSEEN_RAD_S = 0.003  # velocities whose sign is open even where the filter is sure of them
+TIMING_S = 1e-4  # how well the delay of torques is known
+READING_RAD = 5e-5  # what a reading is off by beside the encoder's step
+FIRST = (1e-3, 0.01)  # deviations of the first position [rad] and velocity [rad/s]
+FORCE_S = 0.5  # how long a force at the tool lasts
+JACOBIAN_EVERY = 4  # updates
+
+
+def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
+    """M(q) into `inertia` (n, n) and C dq + g into `load` (n,), friction left out.
+
+    Returns how many positions were out of the polynomials' range.
+    """
+    n = q.shape[0]
+    none, unit, moved, held = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    outside = single_state(q, none, none, phi, held)
+    for k in range(n):
+        unit[k] = 1.0
+        single_state(q, none, unit, phi, moved)
+        unit[k] = 0.0
+        for i in range(n):
+            inertia[i, k] = moved[i] - held[i]
+    single_state(q, dq, none, phi, load)
+    return outside
+
+
+class MotionFilter:
+    """The filter of one arm; noise of motors, encoder steps, stamps and play are those of the robot's nuisances.
+
+    Args:
+        robot, arm: the arm, as it is mounted.
+        model: parameters and friction.
+        errors: what model.yaml states of the model's torques: the size of b by speed.
+        torque_delay_s: from the torque that `update` gets to the motors [s].
+
+    Attributes:
+        x: (q, v, b, f), (3 n + 3,), SI.
+        P: its covariance.
+        J: of the tool, (3, n) [m].
+        force_rate: how fast the force at the tool may change [N/sqrt(s)]; 0 while nothing touches the arm.
+
+    Raises:
+        DataError: the model states no deviations of its torques.
+    """
+
+    def __init__(
+        self, robot: Robot, arm: ArmModel, model: ControlModel, errors: TorqueDeviations | None, torque_delay_s: float
+    ) -> None:
+        if errors is None:
+            raise DataError(
+                f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
+                "a contact: identify again"
+            )
+        n, given = robot.size, robot.nuisances
+        self._kernel = load_kernels("motion", arm, lambda: generate(arm), [single_state, motion_terms])
+        self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
+        self._law = np.array(whole_friction(robot, model.phi, model.friction).values)
+        self._tool, self._delay_s = ToolForce(robot, arm.mdh), torque_delay_s
+        counts = given.encoder_counts_per_turn
+        self._step = 2.0 * math.pi / counts if counts else 0.0
+        self._play, self._jitter_s = math.radians(given.backlash_deg), given.stamp_jitter_s
+        self._torque_noise = np.array(given.torque_noise_nm)
+        self._bounds, self._errors = np.array(errors.speeds_rad_s), read_only(errors.deviations_nm)
+        self.x, self.P = np.zeros(3 * n + 3), np.zeros((3 * n + 3, 3 * n + 3))
+        self.J, self.force_rate = np.zeros((3, n)), 0.0
+        self._T, self._inverse, self._inertia = np.zeros_like(self.P), np.zeros((n, n)), np.zeros((n, n))
+        self._load, self._terms = np.zeros(n), np.zeros((4, n))
+        self._gains, self._found = np.zeros((n, 3 * n + 3)), np.ones((2, n))
+        self._before, self._dt, self._updates = np.zeros(n), 0.0, 0
+        self._unclear, self._width = np.ones(n), np.full(n, self._step)
+        self.reset(np.zeros(n))
+
+    @property
+    def velocity(self) -> FloatArray:
+        """(n,) [rad/s]."""
+        n = len(self._load)
+        return self.x[n : 2 * n]
+
+    def reset(self, q: FloatArray) -> None:
+        """Start at rest at a measured posture, (n,) [rad]."""
+        n = len(q)
+        self.x[:], self.P[:], self.force_rate = 0.0, 0.0, 0.0
+        self.x[:n], self._before = q, np.zeros(n)
+        first = np.concatenate([np.full(n, FIRST[0]), np.full(n, FIRST[1]), self._errors[-1], np.zeros(3)])
+        np.fill_diagonal(self.P, first**2)
+
+    def update(self, dt: float, q: FloatArray, tau: FloatArray) -> None:
+        """One state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] commanded meanwhile.
+
+        Raises:
+            SafetyError: a joint is far beyond a turn, where the generated dynamics do not hold.
+        """
+        n = len(q)
+        x, P, v = self.x, self.P, self.x[n : 2 * n]
+        if self._kernel.motion_terms(x[:n].copy(), v.copy(), self._links, self._inertia, self._load):
+            raise SafetyError(
+                f"a joint is at {np.abs(q).max():.3f} rad; the dynamics are computed within +-{RANGE} rad"
+            )
+        late = min(self._delay_s / dt, 1.0)
+        previous, self._before = self._before, np.array(tau)
+        motor = (1.0 - late) * tau + late * previous
+        spread = np.sqrt(np.minimum(np.diag(P)[n : 2 * n], OPEN_RAD_S**2) + UNSEEN_RAD_S**2)
+        friction_terms(self._law, v, spread, motor, self._load - x[-3:] @ self.J, self._terms)
+        lost, slope, budget, unclear = self._terms
+        unclear = self._unclear = np.maximum(unclear, self._unclear * math.exp(-dt / FADE_S))
+        own = self._errors[np.searchsorted(self._bounds, np.abs(v)), np.arange(n)]
+        if self._updates % JACOBIAN_EVERY == 0:
+            self.J = self._tool.jacobian(x[:n])[0]
+        self._updates += 1
+        kept = np.exp(-dt / np.array([MEMORY_S, FORCE_S]))
+        speed = v.copy()
+        predict(x, P, dt, self._inertia, motor - lost - self._load, slope, self.J, kept, self._T, self._inverse)
+        kick = 2.0 * self._play * np.abs(v - speed) / dt * unclear * dt / PLAY_S
+        self._late = np.abs(tau - previous) * min(TIMING_S / dt, 1.0)
+        self._add_noise(dt, budget**2 * unclear, kick, own, 1.0 - kept[0] ** 2)
+        P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
+        P[:n, :n] += self._jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
+        noise = np.hypot(READING_RAD, self._jitter_s * v)
+        measure(x, P, q, self._width, noise, self._gains, self._found)
+        self._dt = dt
+
+    def _add_noise(self, dt: float, open_: FloatArray, kick: FloatArray, own: FloatArray, renewed: float) -> None:
+        n, P = len(open_), self.P
+        torque = dt**2 * (self._torque_noise**2 + self._late**2) + 2.0 * TURN_S * dt * open_
+        P[n : 2 * n, n : 2 * n] += (self._inverse * torque) @ self._inverse.T + np.diag(kick)
+        each = np.arange(2 * n, 3 * n)
+        P[each, each] += renewed * own**2
+        tool = np.arange(3 * n, 3 * n + 3)
+        P[tool, tool] += self.force_rate**2 * dt
+
+    def carry(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Signatures G (N, m) over the last update of torques (n, m) per unknown: they, and `carry`'s (n, m + 1)."""
+        out = np.zeros((len(torques), G.shape[1] + 1))
+        return carry(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

@@ -1,0 +1,102 @@
+"""The filter of an arm's motion: its cut against scipy, its signatures against runs with a force, and its alarms."""
+
+import numpy as np
+import pytest
+from benchmarks.contact.bound import first_difference_ms
+from scipy.stats import chi2, truncnorm
+from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
+
+from dynid.contact.force import ToolForce
+from dynid.contact.innovations import cut, friction_terms
+from dynid.contact.motion_filter import MotionFilter
+from dynid.contact.onset import FALSE_ALARMS_1_S, OnsetTests
+from dynid.errors import DataError
+from dynid.model.gear_presets import gear_friction
+from dynid.robot import FloatArray
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+
+STEP = 2.0 * np.pi / 4096
+
+
+@pytest.mark.parametrize("off", [0.0, 0.2 * STEP, -0.6 * STEP, 0.9 * STEP])
+@pytest.mark.parametrize("deviation", [0.1 * STEP, 0.7 * STEP, 5.0 * STEP])
+def test_a_normal_distribution_within_an_encoder_step_is_scipys(off: float, deviation: float) -> None:
+    low, high = (off - 0.5 * STEP) / deviation, (off + 0.5 * STEP) / deviation
+    moved_by, share = cut(deviation, off, STEP)
+    expected = truncnorm(low, high, scale=deviation)
+    np.testing.assert_allclose(moved_by, expected.mean(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(deviation**2 * (1.0 - share), expected.var(), rtol=1e-4, atol=1e-12)
+
+
+def test_friction_of_a_sure_velocity_is_the_laws_and_of_an_open_one_nothing_is_known() -> None:
+    law = gear_friction(ROBOT)
+    v, tau, load = np.full(N, 0.5), np.linspace(-1.0, 2.0, N), np.full(N, 0.4)
+    out = np.zeros((4, N))
+    friction_terms(np.array(law.values), v, np.full(N, 1e-4), tau, load, out)
+    np.testing.assert_allclose(out[0], law.torque(v, tau, -load), rtol=1e-9)
+    np.testing.assert_allclose(out[3], 0.0, atol=1e-12)
+    friction_terms(np.array(law.values), 0.0 * v, np.full(N, 0.05), tau, load, out)
+    np.testing.assert_allclose(out[0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(out[2], law.budget(np.zeros(N), tau, -load), rtol=1e-9)
+    np.testing.assert_allclose(out[3], 1.0)
+
+
+def followed(force: FloatArray | None, from_s: float, seed: int) -> tuple[list[float], FloatArray, MotionFilter]:
+    """Statistics of a motion, the filter's errors of velocity [rad/s], (N, n), and the filter at the end."""
+    motion = MotionFilter(ROBOT, ARM, control_model(), model_file().torque_deviations, 0.001)
+    tests = OnsetTests(motion, ToolForce(ROBOT, ARM.mdh).largest_n)
+    found, errors, last = [], [], -1
+
+    def each(arm: SteppedArm, tau: FloatArray) -> None:
+        nonlocal last
+        if last < 0:
+            motion.reset(np.array(arm.position))
+        else:
+            motion.update((arm.stamp_ns - last) * 1e-9, np.array(arm.position), tau)
+            tests.update()
+            errors.append(motion.velocity - arm._rows["dq"][arm._count - 1])
+            found.append(tests.statistic)
+        last = arm.stamp_ns
+
+    def push(arm: SteppedArm, time_s: float) -> FloatArray | None:
+        return None if force is None or time_s < from_s else motion.J.T @ force
+
+    moved(push, each, seed)
+    return found, np.array(errors), motion
+
+
+def test_without_a_force_no_test_alarms_and_velocities_are_known_better_than_an_encoder_step_a_cycle() -> None:
+    statistics, errors, _ = followed(None, 0.0, 11)
+    bound = chi2.isf(FALSE_ALARMS_1_S * 1e-3, 3)
+    assert max(statistics[150:]) < bound
+    assert np.sqrt(np.mean(errors[150:] ** 2)) < 0.1 < 0.1 * STEP / 1e-3
+
+
+def test_a_force_alarms_soon() -> None:
+    statistics, _, motion = followed(np.array([4.0, 6.0, -5.0]), 2.6, 11)
+    tests = OnsetTests(motion, 10.0)
+    first = int(np.argmax(np.array(statistics) > tests.bound))
+    assert 2600 < first + 1 < 2640
+
+
+def test_a_model_without_deviations_is_refused() -> None:
+    with pytest.raises(DataError, match="no deviations"):
+        MotionFilter(ROBOT, ARM, control_model(), None, 0.0)
+
+
+class Twin:
+    """An arm whose readings a pull changes after some cycles, or never."""
+
+    def __init__(self, after: float) -> None:
+        self._after, self._pulled, self.plant = after, 0, self
+        self.position = np.zeros(N)
+
+    def cycle(self, force: FloatArray | None = None) -> list[bool]:
+        self._pulled += force is not None
+        self.position = np.full(N, float(self._pulled > self._after))
+        return []
+
+
+@pytest.mark.parametrize(("after", "found"), [(0.0, 0.0), (7.0, 7.0), (20.0, 20.0), (21.0, np.inf)])
+def test_a_pull_can_be_found_once_a_reading_differs_from_that_of_the_twin(after: float, found: float) -> None:
+    assert first_difference_ms(lambda: Twin(after), np.ones(3), 20) == found  # type: ignore[arg-type,return-value]
