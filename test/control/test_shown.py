@@ -55,6 +55,15 @@ def test_what_exceeds_limits_is_slower_there_and_only_there_and_says_so() -> Non
     assert np.abs(off).max() < np.deg2rad(4.0), "the path stays, but for what smoothing takes off its corners"
 
 
+def test_a_motion_that_stops_hard_brakes_longer() -> None:
+    """A joint that sticks stops within a sample; the last brake must keep the limit as well."""
+    q = led(3.0)[: np.searchsorted(TIME, 2.4)]
+    shown = shown_motion("stopped", ROBOT.joint_names, TIME[: len(q)], q, LIMITS)
+    inside = np.linspace(0.0, shown.motion.duration - 1e-6, 20_000)
+    assert (np.abs(shown.motion.sample_all(inside)[2]) <= LIMITS.acceleration).all()
+    assert shown.slowed is not None and shown.slowed[2] == pytest.approx(TIME[len(q) - 1])
+
+
 def test_a_path_beyond_joint_limits_is_refused_as_any_motion() -> None:
     far = led() + 6.0 * (led() - ROBOT.rest_posture)
     with pytest.raises(SafetyError, match=r"motion 'far' refused: .* deg at .* allowed is"):

@@ -34,7 +34,7 @@ waypoints_deg:
   - [0, 0, 0, -90, 0, 0, 0, 0]
   - [20, 10, -10, -75, 30, 20, -30, 15]
   - [0, 5, 0, -41, 0, -30, 0, 0]
-speed_factor: 0.5
+speed_factor: 0.4
 """
 TO_AND_FRO = "  - [25, 6, -10, -45, 30, -10, -30, 15]\n  - [-15, 15, 5, -59, -20, -50, 20, 5]\n"
 CARRYING = f"""
@@ -73,21 +73,24 @@ def chain(folder: Path) -> Iterator[Chain]:
             running.kill(process)
 
 
-def test_an_arm_that_is_led_stays_where_it_is_left_and_replays_what_it_was_shown(chain: Chain, folder: Path) -> None:
+def test_an_arm_that_is_led_stays_where_it_is_left_and_replays_what_it_was_shown(
+    chain: Chain, folder: Path, tmp_path: Path
+) -> None:
     model = folder / "model.yaml"
-    led(chain, model, folder / "bag", silent, rest_s=1.0)
-    recording = load_recording(folder / "bag", ROBOT)
+    led(chain, model, tmp_path / "bag", silent, rest_s=1.0)
+    recording = load_recording(tmp_path / "bag", ROBOT)
     left = recording.q[recording.time >= recording.time[-1] - 0.8]
     assert np.rad2deg(np.ptp(left, axis=0).max()) < 0.5, "let go, it rests"
-    shown = shown_of(ROBOT, folder / "bag", "taught")
-    assert np.rad2deg(np.ptp(shown.path, axis=0)[:7]).min() > 5.0 and shown.slowed is None
-    shown.save(folder / "motion.yaml")
+    shown = shown_of(ROBOT, tmp_path / "bag", "taught")
+    assert np.rad2deg(np.ptp(shown.path, axis=0)[:7]).min() > 5.0
+    assert shown.as_dict()["least_speed"] > 0.7, "a joint that sticks stops hard, so the replay brakes longer"
+    shown.save(tmp_path / "motion.yaml")
     chain.supervisor.set_parameters("executor", {"return_to_rest": False})
-    found = replayed(chain, model, folder / "motion.yaml", folder / "replay", silent, shown)
+    found = replayed(chain, model, tmp_path / "motion.yaml", tmp_path / "replay", silent, shown)
     assert found.shown_error_rad is not None and np.rad2deg(found.shown_error_rad) < TOLERANCE_DEG
     assert np.rad2deg(found.error_rad) < TOLERANCE_DEG
     with pytest.raises(DataError, match=r"no hand moved the arm|was never led by a hand"):
-        shown_of(ROBOT, folder / "replay", "again")
+        shown_of(ROBOT, tmp_path / "replay", "again")
 
 
 def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_down(chain: Chain, folder: Path) -> None:
