@@ -38,10 +38,10 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 TUBE_FACTOR = 1.8  # of the largest tracking error so far
 FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
 INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
-CHANGED_SHARPNESS = 2.0  # of the objective after a change
 CHANGED_PRIOR = 0.03  # the same of an arm that has changed since it was identified
 VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # the same of the live estimate: of the nominal value, and of the prior
 LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know the load and whose errors last
+CHANGED_SHARPNESS = 2.0  # of the objective after a change
 UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # of a joint's torque limit, without and with figures of its gears
 UNSURE_SHARE = 0.7  # of the first tube: what is kept of it until a model is identified
 LOAD_STEP_S = 0.002

@@ -49,24 +49,34 @@ class ContactSense:
         self.onset = OnsetTests(self.motion, self._force.largest_n)
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
 
-    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Whether something touches the arm; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
-        residual = self.observer.update(stamp_ns, q, None, tau)
+    def observe(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> float:
+        """Update observer and error bars alone, as `update` does; the time since the last state, 0 at a start [s].
+
+        For who weighs and tests for no contact: the filter of the arm's motion takes most of the time.
+        """
+        self.observer.update(stamp_ns, q, None, tau)
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
         if self.observer.restarted:
             self._began_ns, dt = stamp_ns, 0.0
+        if dt > 0.0:
+            self.bars.update(dt, tau)
+        return dt
+
+    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
+        """Whether something touches the arm; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
+        dt = self.observe(stamp_ns, q, tau)
+        if self.observer.restarted:
             self.motion.reset(q)
             self.onset.reset()
             self.onset.contact = False
         settled = (stamp_ns - self._began_ns) * 1e-9 >= SETTLING_S
         if dt > 0.0:
-            self.bars.update(dt, tau)
             self.motion.update(dt, q, tau)
             if self.onset.contact:
                 self.onset.left(dt)
             elif settled and self.onset.update():
                 self.onset.adopt()
-        self.touched = (np.abs(residual) > self.bars.threshold) & settled
+        self.touched = (np.abs(self.observer.torque) > self.bars.threshold) & settled
         return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:

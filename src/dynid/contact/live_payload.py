@@ -61,7 +61,7 @@ class LivePayload:
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
         """One state, q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`; whether `held` is new."""
-        self._sense.update(stamp_ns, q, tau)
+        self._sense.observe(stamp_ns, q, tau)
         if self._sense.observer.restarted:
             self._last_ns = stamp_ns
             self.restart()
