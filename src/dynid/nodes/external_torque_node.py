@@ -7,51 +7,38 @@ what controls.
 """
 
 import time
-from pathlib import Path
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
-from rclpy.node import Node
-from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from dynid.contact.recorded import sense_of
-from dynid.errors import ConfigurationError, DataError, DynidError, UnknownNameError
+from dynid.errors import DynidError
 from dynid.hardware.loop.realtime import prefer_latency
-from dynid.model.model_file import load_model
 from dynid.nodes.arm_interlocks import OneSource
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declare, run_node, string
-from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
+from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
+from dynid.nodes.sensing_node import SensingNode
+from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
-from dynid.robot import load_robot
 
 POLICIES = ("report", "stop")
 FORCE_EVERY = 10  # states: forces are for people and plots
 AGAIN_S = 1.0  # between two contacts, and two calls of the executor
 
 
-class ExternalTorqueNode(Node):
+class ExternalTorqueNode(SensingNode):
     """Feels the arm; see the module."""
 
     def __init__(self) -> None:
-        super().__init__("external_torque")
-        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
-        path = declare(self, "model_file", "", "model.yaml of an accepted model", fixed=True)
-        if not path:
-            raise ConfigurationError("the node external_torque needs a model: give its file as parameter model_file")
-        self._content, self._mount = load_model(Path(path)), self.robot.file.default_mount
+        super().__init__("external_torque", "contact", POLICIES, "what a contact does")
+        self._mount = self.robot.file.default_mount
         self._sense = sense_of(self.robot, self._content, self._mount)
-        declare(self, "policy", "report", f"what a contact does: {' or '.join(POLICIES)}")
         executor = declare(self, "executor", "executor", "node that stops the arm", fixed=True)
-        self._refuse_unknown_policy(string(self, "policy"))
-        check_parameters(self, self._on_set)
-        names = self.robot.joint_names
-        self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
-        self._encode = JointStateEncoder(names, fields=("effort",))
-        self._tau, self._states, self._contacts, self._trouble = np.zeros(self.robot.size), 0, 0, ""
+        self._encode = JointStateEncoder(self.robot.joint_names, fields=("effort",))
+        self._states = self._contacts = 0
         self._felt_s, self._joint = -np.inf, ""
         self._torques = self.create_publisher(JointState, "external_torque", STREAM)
         self._forces = self.create_publisher(WrenchStamped, "tool_force", STREAM)
@@ -67,20 +54,6 @@ class ExternalTorqueNode(Node):
     def shut_down(self) -> None:
         """Nothing is commanded here."""
 
-    @staticmethod
-    def _refuse_unknown_policy(policy: str) -> None:
-        if policy not in POLICIES:
-            raise UnknownNameError("contact policy", policy, POLICIES)
-
-    def _on_set(self, given: list[Parameter]) -> None:
-        for one in given:
-            if one.name == "policy":
-                self._refuse_unknown_policy(str(one.value))
-
-    def _on_trouble(self, text: str) -> None:
-        self._trouble = text
-        self.get_logger().error(text)
-
     def _on_settings(self, message: String) -> None:
         """Gravity is that of the mount which the hardware reports."""
         try:
@@ -89,15 +62,6 @@ class ExternalTorqueNode(Node):
                 self._sense, self._mount = sense_of(self.robot, self._content, mount), mount
         except DynidError as error:
             self._on_trouble(str(error))
-
-    def _on_command(self, raw: bytes) -> None:
-        try:
-            command = self._decode_command.decode(raw)
-        except DataError as error:
-            self.get_logger().warning(f"joint_commands: left out, {error}", throttle_duration_sec=1.0)
-            return
-        if command is not None and np.isfinite(command[1]["effort"]).all():
-            self._tau = command[1]["effort"]
 
     def _on_state(self, raw: bytes) -> None:
         try:

@@ -8,13 +8,11 @@ what controls.
 """
 
 import time
-from pathlib import Path
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import InertiaStamped
 from rcl_interfaces.srv import SetParametersAtomically
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
@@ -24,44 +22,34 @@ from dynid.contact.live_payload import LivePayload
 from dynid.contact.payload import HeldMass
 from dynid.contact.recorded import sense_of
 from dynid.control.model_laws import GravityCompensation
-from dynid.errors import ConfigurationError, DataError, DynidError, UnknownNameError
+from dynid.errors import DynidError
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
 from dynid.model.standard import to_link_frame
 from dynid.model.urdf_tree import read_tree
 from dynid.nodes.arm_interlocks import OneSource
-from dynid.nodes.common import LATCHED, STREAM, check_parameters, declare, run_node, string
+from dynid.nodes.common import LATCHED, STREAM, declare, run_node, string
 from dynid.nodes.payload_parameters import payload_values
-from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, encode_diagnostics
+from dynid.nodes.sensing_node import SensingNode
+from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 from dynid.recording.settings import reported_settings
-from dynid.robot import load_robot
 
 POLICIES = ("report", "apply")
 AGAIN_S = 1.0  # after a refusal
 
 
-class PayloadNode(Node):
+class PayloadNode(SensingNode):
     """Weighs what the arm holds; see the module."""
 
     def __init__(self) -> None:
-        super().__init__("payload")
-        self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
-        path = declare(self, "model_file", "", "model.yaml of an accepted model", fixed=True)
-        if not path:
-            raise ConfigurationError("the node payload needs a model: give its file as parameter model_file")
-        self._content = load_model(Path(path))
-        declare(self, "policy", "report", f"what comes of an estimate: {' or '.join(POLICIES)}")
+        super().__init__("payload", "payload", POLICIES, "what comes of an estimate")
         self._executor = declare(self, "executor", "executor", "node that takes it", fixed=True)
-        self._refuse_unknown_policy(string(self, "policy"))
-        check_parameters(self, self._on_set)
         self._take_mount(self.robot.file.default_mount)
         names = self.robot.joint_names
         last = read_tree(read_urdf_text(self.robot.urdf_path)).joint(names[self.robot.chain_size - 1])
         self._frame = last.child
-        self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
-        self._tau, self._states, self._trouble = np.zeros(self.robot.size), 0, ""
+        self._states = 0
         self._guided, self._asked_s = False, -np.inf
         self._published: HeldMass | None = None
         self._applied, self._asked = np.zeros(10), np.zeros(10)
@@ -79,20 +67,6 @@ class PayloadNode(Node):
 
     def shut_down(self) -> None:
         """Nothing is commanded here; what the executor was given stays until somebody sets another."""
-
-    @staticmethod
-    def _refuse_unknown_policy(policy: str) -> None:
-        if policy not in POLICIES:
-            raise UnknownNameError("payload policy", policy, POLICIES)
-
-    def _on_set(self, given: list[Parameter]) -> None:
-        for one in given:
-            if one.name == "policy":
-                self._refuse_unknown_policy(str(one.value))
-
-    def _on_trouble(self, text: str) -> None:
-        self._trouble = text
-        self.get_logger().error(text)
 
     def _take_mount(self, mount: str) -> None:
         self._mount = mount
@@ -117,15 +91,6 @@ class PayloadNode(Node):
                 if guided != self._guided:
                     self._live.restart()
                 self._guided = guided
-
-    def _on_command(self, raw: bytes) -> None:
-        try:
-            command = self._decode_command.decode(raw)
-        except DataError as error:
-            self.get_logger().warning(f"joint_commands: left out, {error}", throttle_duration_sec=1.0)
-            return
-        if command is not None and np.isfinite(command[1]["effort"]).all():
-            self._tau = command[1]["effort"]
 
     def _on_state(self, raw: bytes) -> None:
         try:
