@@ -10,7 +10,7 @@ torques show nothing, are not the truth, and no projection to the bounds finds t
 import argparse
 from pathlib import Path
 
-import cvxpy as cp
+import numpy as np
 
 from dynid.identification.feasibility.consistent import ConsistentProblem, largest_room
 from dynid.model.drive import kind_and_number
@@ -32,10 +32,9 @@ def plant_parameters(robot: Robot) -> StandardParameters:
     limits = model.limits(robot.file.physical_bounds)
     problem = ConsistentProblem(model, limits, ROOM * largest_room(model, limits))
     base_units = problem.units[list(model.regrouping.representatives)]
-    moved = cp.multiply(1.0 / base_units, model.regrouping.K @ (problem.pi - nominal))
-    values = problem.solve(
-        cp.norm(moved) + NEAR * cp.norm(problem.x - nominal / problem.units), [], "inside all bounds"
-    )
+    moved = model.regrouping.K / base_units[:, None]
+    apart = np.eye(len(names)), -nominal / problem.units
+    values = problem.nearest([(1.0, moved * problem.units, -moved @ nominal), (NEAR, *apart)], [], "inside all bounds")
     values[size:] = nominal[size:]
     for k, name in enumerate(names[size:], size):
         kind, number = kind_and_number(name)

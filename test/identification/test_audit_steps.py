@@ -9,7 +9,7 @@ from scipy.stats import qmc
 
 from dynid.errors import DataError
 from dynid.identification.feasibility import audit as audit_module
-from dynid.identification.feasibility.audit import CHUNK, DISTINCT_RAD, LOWEST, Auditor, _distinct
+from dynid.identification.feasibility.audit import CHUNK, DISTINCT_RAD, LOWEST, Auditor, _distinct, spread_points
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.quick_audit import quick_audit
 from dynid.model.dynamics import ArmModel
@@ -47,11 +47,20 @@ def test_poses_fill_the_box_of_the_joints_that_count() -> None:
 
 @pytest.mark.parametrize("count", [100, CHUNK, CHUNK + 1000])
 def test_a_sample_is_the_beginning_of_one_sequence(count: int) -> None:
-    d = len(AUDITOR.free)
     found = np.concatenate(list(AUDITOR._sample(5, count)))
-    expected = AUDITOR.poses(qmc.Sobol(d, scramble=True, seed=5).random(2 * CHUNK)[:count])
+    expected = AUDITOR.poses(spread_points(len(AUDITOR.free), 5, 0, count))
     np.testing.assert_array_equal(found, expected)
     assert np.abs(found - np.concatenate(list(AUDITOR._sample(6, count)))).max() > 0.1
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 5, 6, 7, 9])
+def test_points_fill_the_cube_far_more_evenly_than_chance(dimensions: int) -> None:
+    """By scipy's discrepancy, wherever in the sequence the points are taken from; a block of them does, too."""
+    chance = qmc.discrepancy(np.random.default_rng(1).random((2048, dimensions)))
+    for seed, begin in ((1, 0), (2, 5000), (3, CHUNK)):
+        points = spread_points(dimensions, seed, begin, begin + 2048)
+        assert points.shape == (2048, dimensions) and points.min() >= 0.0 and points.max() < 1.0
+        assert qmc.discrepancy(points) < 0.3 * chance
 
 
 def test_a_screen_keeps_the_worst_of_every_block_and_of_the_grid() -> None:
@@ -203,8 +212,14 @@ def test_a_grid_joins_the_sample_of_up_to_so_many_joints(monkeypatch: pytest.Mon
     for most, extra in ((joints, 3**joints), (joints - 1, 1)):
         monkeypatch.setattr(audit_module, "GRID_JOINTS", most)
         assert AUDITOR.screen(PHI, 0.0, 100, 4, 1)[0] == extra + 100
-    (centre,) = AUDITOR.screen(PHI, 0.0, 1, 4, 1)[1]
-    np.testing.assert_array_equal(centre, AUDITOR.poses(np.full((1, joints), 0.5))[0])
+    centre = AUDITOR.poses(np.full((1, joints), 0.5))
+    kept = []
+    for seed in range(1, 9):  # of the centre and one other pose the worse one is kept
+        both = np.concatenate([centre, *AUDITOR._sample(seed, 1)])
+        (worst,) = AUDITOR.screen(PHI, 0.0, 1, 4, seed)[1]
+        kept.append(int(np.argmin(AUDITOR.kernels.margins(both, PHI.values, 0.0))))
+        np.testing.assert_array_equal(worst, both[kept[-1]])
+    assert set(kept) == {0, 1}
 
 
 def test_a_search_looks_from_a_quarter_below_a_negative_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,7 @@
 """Consistent projection: certificates, bounds, and what must be refused."""
 
-import warnings
 from dataclasses import replace
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from arms import arm, nominal, published
@@ -21,7 +19,6 @@ from dynid.identification.feasibility.consistent import (
     outside,
     spread_out,
 )
-from dynid.identification.feasibility.semidefinite import ATTEMPTS, minimise
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.link_limits import LinkLimits
@@ -101,142 +98,6 @@ def test_impossible_bounds_are_refused_with_a_sentence() -> None:
     heavy = BOUNDS.model_copy(update={"total_mass_kg": 0.1})
     with pytest.raises(InfeasibleError, match="widen"):
         consistent_projection(MODEL, PUBLISHED, heavy)
-
-
-def test_a_stall_of_the_solver_costs_another_attempt_but_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    undisturbed = consistent_projection(MODEL, PUBLISHED, BOUNDS)
-    solve = cp.Problem.solve
-
-    def stalls_at_the_default(problem: cp.Problem, **options: object) -> object:
-        if "max_step_fraction" not in options:
-            raise cp.SolverError("stalled")
-        return solve(problem, **options)
-
-    monkeypatch.setattr(cp.Problem, "solve", stalls_at_the_default)
-    again = consistent_projection(MODEL, PUBLISHED, BOUNDS)
-    np.testing.assert_allclose(again.base.values, undisturbed.base.values, atol=1e-6)
-
-
-def test_a_solver_that_never_finds_anything_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = []
-
-    def stalls(problem: cp.Problem, **options: object) -> object:
-        tried.append(options)
-        raise cp.SolverError("stalled")
-
-    monkeypatch.setattr(cp.Problem, "solve", stalls)
-    with pytest.raises(InfeasibleError, match="first stage: the solver gave up 3 times"):
-        consistent_projection(MODEL, PUBLISHED, BOUNDS)
-    assert len(tried) == 3
-
-
-def says(problem: cp.Problem, status: str) -> None:
-    problem._status = status
-
-
-def test_an_inaccurate_solution_is_improved_by_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    undisturbed = consistent_projection(MODEL, PUBLISHED, BOUNDS)
-    solve, tried = cp.Problem.solve, []
-
-    def inaccurate_at_the_default(problem: cp.Problem, **options: object) -> None:
-        tried.append(options)
-        solve(problem, **options)
-        if "max_step_fraction" not in options:
-            for variable in problem.variables():
-                variable.value = 1.001 * variable.value
-            says(problem, cp.OPTIMAL_INACCURATE)
-
-    monkeypatch.setattr(cp.Problem, "solve", inaccurate_at_the_default)
-    again = consistent_projection(MODEL, PUBLISHED, BOUNDS)
-    np.testing.assert_allclose(again.base.values, undisturbed.base.values, atol=1e-6)
-    assert len(tried) >= 4  # of two stages
-
-
-def test_the_best_of_inaccurate_solutions_counts_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = cp.Variable(2)
-    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
-    tried = []
-
-    def always_inaccurate(problem: cp.Problem, **options: object) -> None:
-        tried.append(options)
-        x.value = np.full(2, [1.0, 3.0, 2.0][len(tried) - 1])
-        says(problem, cp.OPTIMAL_INACCURATE)
-
-    monkeypatch.setattr(cp.Problem, "solve", always_inaccurate)
-    minimise(problem, "it", "no cure")
-    assert len(tried) == 3 and x.value.tolist() == [3.0, 3.0]
-
-
-def test_every_attempt_has_settings_of_its_own_that_the_solver_takes() -> None:
-    """Shorter and shorter steps to the boundary, which is at 1."""
-    steps = [options.get("max_step_fraction", 0.99) for options in ATTEMPTS]
-    assert steps == sorted(set(steps), reverse=True) and steps[0] < 1.0
-    for options in ATTEMPTS:
-        x = cp.Variable()
-        cp.Problem(cp.Minimize(x), [x >= 4.0]).solve(solver=cp.CLARABEL, **options)
-        assert x.value == pytest.approx(4.0, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("statuses", "words"),
-    [
-        ((cp.INFEASIBLE,), "it: infeasible; no cure"),
-        ((cp.UNBOUNDED,), "it: unbounded; no cure"),
-        ((cp.USER_LIMIT, cp.USER_LIMIT, cp.USER_LIMIT), "it: user_limit; no cure"),
-    ],
-)
-def test_only_a_proof_ends_the_attempts(monkeypatch: pytest.MonkeyPatch, statuses: tuple[str, ...], words: str) -> None:
-    x, left = cp.Variable(2), list(statuses)
-    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
-    monkeypatch.setattr(cp.Problem, "solve", lambda problem, **options: says(problem, left.pop(0)))
-    with pytest.raises(InfeasibleError, match=words):
-        minimise(problem, "it", "no cure")
-    assert left == []
-
-
-def test_the_violation_that_counts_is_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all entries of all constraints."""
-    x = cp.Variable(2)
-    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4, x <= 9])
-    values = [[4.0, 2.5], [3.5, 3.0], [30.0, 5.0]]
-
-    def solve(problem: cp.Problem, **options: object) -> None:
-        x.value = np.array(values.pop(0))
-        says(problem, cp.OPTIMAL_INACCURATE)
-
-    monkeypatch.setattr(cp.Problem, "solve", solve)
-    minimise(problem, "it", "no cure")
-    assert x.value.tolist() == [3.5, 3.0]
-
-
-def test_a_solution_that_is_inaccurate_is_no_warning() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        x = cp.Variable()
-        problem = cp.Problem(cp.Minimize(x), [x >= 4.0])
-        solve = problem.solve
-
-        def warns(**options: object) -> object:
-            warnings.warn("Solution may be inaccurate", UserWarning, stacklevel=1)
-            return solve(**options)
-
-        problem.solve = warns
-        minimise(problem, "it", "no cure")
-
-
-def test_a_program_that_was_proven_infeasible_has_no_inaccurate_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = cp.Variable(2)
-    problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 4])
-    statuses = [cp.OPTIMAL_INACCURATE, cp.INFEASIBLE]
-
-    def solve(problem: cp.Problem, **options: object) -> None:
-        x.value = np.ones(2)
-        says(problem, statuses.pop(0))
-
-    monkeypatch.setattr(cp.Problem, "solve", solve)
-    with pytest.raises(InfeasibleError, match="it: infeasible; no cure"):
-        minimise(problem, "it", "no cure")
-    assert statuses == []
 
 
 @pytest.mark.parametrize("missing", [0.03, 0.9 * MARGIN_TOLERANCE])

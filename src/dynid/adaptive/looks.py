@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from dynid.adaptive.information import LEAST_TORQUE
 from dynid.adaptive.outcome import Look
@@ -46,7 +46,7 @@ class Looker:
         Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
-        return float(t.ppf(1.0 - 0.5 * (1.0 - self.run.confidence) / tests, max(motion_s / MEMORY_S - 1.0, 1.0)))
+        return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
 
     def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
         """Half the intervals of the base parameters, (p,): by their deviations, and by what friction's structure does.

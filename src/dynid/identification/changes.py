@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from dynid.errors import DataError
 from dynid.model.parameters import BaseParameters, parameter_unit
@@ -53,6 +53,6 @@ def beyond_chance(changes: Sequence[Change], confidence: float = CONFIDENCE) -> 
 
     Where nothing changed, none is named with a probability of `confidence`: all changes share it (Bonferroni).
     """
-    most = float(norm.ppf(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
+    most = float(ndtri(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
     found = [one for one in changes if abs(one.difference) > most * one.deviation]
     return tuple(sorted(found, key=lambda one: -abs(one.difference) / max(one.deviation, np.finfo(float).tiny)))

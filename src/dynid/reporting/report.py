@@ -41,7 +41,7 @@ from dynid.resources import write_whole, yaml_text
 FILE_NAME = "report.html"
 LARGEST_BYTES = 5_000_000
 TEMPLATES = Path(__file__).parent / "templates"
-LIBRARIES = ("numpy", "scipy", "cvxpy", "clarabel", "pin", "casadi", "numba")
+LIBRARIES = ("numpy", "scipy", "clarabel", "pin", "casadi", "numba")
 STAGE_NAMES = {"ols": "OLS", "sdp": "SDP", "clie": "CLIE", "final": "rescued"}
 
 

@@ -30,23 +30,22 @@ without them is refused.
 import time
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from dynid.errors import ConfigurationError, DataError, InfeasibleError
+from dynid.identification.feasibility.conic import Cone, minimise, norm_below, positive, semidefinite
 from dynid.identification.feasibility.consistent import (
     FRICTION,
     LENGTH_UNIT_M,
     MARGIN_RESERVE,
     MASS_UNIT_KG,
     on_their_bounds,
-    pseudo_inertia_constraint,
+    pseudo_inertia_rows,
     solver_units,
 )
-from dynid.identification.feasibility.semidefinite import minimise
 from dynid.model.base_parameters import PRODUCTS
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -171,17 +170,17 @@ class _JointProgram:
         self.axis = axis
         self.names = tuple(model.regrouping.standard[k] for k in mine)
         self.units = solver_units(self.names)
-        self.x = cp.Variable(len(mine))
-        self.pulled: list[cp.Expression] = []
-        self.constraints: list[cp.Constraint] = []
-        self.unfelt: cp.Expression | None = None
+        self.x = np.eye(len(mine))
+        self.pulled: list[FloatArray] = []
+        self.cones: list[Cone] = []
+        self.unfelt: FloatArray | None = None
         self.seconds = 0.0  # in the solver, with what it takes to hand it the problem
         for k, name in enumerate(self.names):
             kind = kind_and_number(name)[0]
             if kind == "IA":
-                self.constraints.append(self.x[k] >= MINIMUM_ROTOR_INERTIA / self.units[k])
+                self.cones.append(positive(self.x[k], np.array([-MINIMUM_ROTOR_INERTIA / self.units[k]])))
             elif kind in FRICTION:
-                self.constraints.append(self.x[k] >= 0)
+                self.cones.append(positive(self.x[k], np.zeros(1)))
             if kind in (*PRODUCTS, "MX", "MY", "IA"):
                 self.pulled.append(self.x[k])
         if axis < model.chain_size:
@@ -193,15 +192,15 @@ class _JointProgram:
     def _add_link(self, largest: tuple[bool, float, float], margin: float, place: dict[int, int]) -> None:
         """The link is physical, and what its joint does not feel is below the `largest` mass and second moment, which
         is what noise would raise it beyond; `place` of the ten parameters among the variables."""
-        rows = [self.units[place[k]] * self.x[place[k]] if k in place else cp.Constant(0.0) for k in range(10)]
-        ten = cp.hstack(rows)  # products that the structure has not are zero
+        ten = np.zeros((10, len(self.x)))  # products that the structure has not are zero
+        for k, own in place.items():
+            ten[k, own] = self.units[own]
         # twice the margin leaves A above it, which the smallest C needs
-        self.constraints.append(pseudo_inertia_constraint(ten, 2.0 * margin))
+        self.cones.append(semidefinite(*pseudo_inertia_rows(ten, 2.0 * margin)))
         slides, mass, moment = largest
-        self.constraints.append(self.x[place[9]] <= mass / self.units[place[9]])
-        self.constraints.append(
-            (ten[0] + ten[3] + ten[5]) / self.units[place[5]] <= 2.0 * moment / self.units[place[5]]
-        )
+        self.cones.append(positive(-self.x[place[9]], np.array([mass / self.units[place[9]]])))
+        trace = (ten[0] + ten[3] + ten[5]) / self.units[place[5]]
+        self.cones.append(positive(-trace, np.array([2.0 * moment / self.units[place[5]]])))
         self.pulled.append(self.x[place[0]] - self.x[place[3]])
         second = 0.5 * (ten[0] + ten[3] + ten[5]) if slides else 0.5 * (ten[0] + ten[3] - ten[5])
         mass_unit = 0.0 if slides else 1.0
@@ -217,27 +216,29 @@ class _JointProgram:
         if strongest == 0.0:
             raise DataError(f"the motion does not excite joint {self.axis + 1}: move it")
         R = qr(np.column_stack([scaled, rest]) / strongest, mode="r", check_finite=False)[0][: size + 1]
-        parts = [R[:, :-1] @ self.x - R[:, -1], *(PULL * cp.reshape(one, (1,), order="C") for one in self.pulled)]
-        misfit = cp.norm(cp.hstack(parts))
-        found = self._minimum(misfit, [])
+        misfit = np.vstack([R[:, :-1], *(PULL * one for one in self.pulled)])
+        torque = np.append(-R[:, -1], np.zeros(len(self.pulled)))
+        top = np.append(np.zeros(size), 1.0)  # what the norm is below
+        x = self._minimum(top, norm_below(misfit, torque, top))
         if self.unfelt is None:
-            return found
+            return np.asarray(self.units * x)
         # as good as the best fit to what noise lets tell, and with as little as possible that is not felt
-        share = np.sqrt(1.0 + chi2.ppf(CONFIDENCE, size) / len(rest))
-        allowed = float(misfit.value) * share + ROUND_OFF * float(np.linalg.norm(R[:, -1]))
-        return self._minimum(self.unfelt, [misfit <= allowed])
+        share = np.sqrt(1.0 + chdtri(size, 1.0 - CONFIDENCE) / len(rest))
+        allowed = float(np.linalg.norm(misfit @ x + torque)) * share + ROUND_OFF * float(np.linalg.norm(R[:, -1]))
+        return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
-    def _minimum(self, objective: cp.Expression, extra: list[cp.Constraint]) -> FloatArray:
-        """Parameters (k,) at the minimum of an objective under the constraints."""
+    def _minimum(self, c: FloatArray, fit: Cone) -> FloatArray:
+        """Variables (k,) with the least c' x within the constraints and that of the fit."""
         begin = time.perf_counter()
-        minimise(
-            cp.Problem(cp.Minimize(objective), self.constraints + extra),
+        found = minimise(
+            c,
+            [*self.cones, fit],
             f"sequential fit, joint {self.axis + 1}",
             "no physically possible link satisfies the masses and the margin of robot.yaml's physical_bounds: correct "
             "them",
         )
         self.seconds += time.perf_counter() - begin
-        return np.asarray(self.units * self.x.value)
+        return found[: len(self.x)]
 
 
 def _outcome(

@@ -16,7 +16,6 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from scipy.stats import qmc
 
 from dynid.errors import DataError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions, compile_pose_kernels
@@ -68,17 +67,23 @@ class AuditResult:
 
 @lru_cache(maxsize=16)
 def _first_chunk(dimensions: int, seed: int) -> FloatArray:
-    """The first CHUNK points of a scrambled Sobol sequence in the unit cube, (CHUNK, dimensions)."""
-    return read_only(qmc.Sobol(dimensions, scramble=True, seed=seed).random(CHUNK))
+    """The first CHUNK points, which every audit uses."""
+    return read_only(spread_points(dimensions, seed, 0, CHUNK))
 
 
-def _later_chunks(dimensions: int, seed: int, count: int) -> Iterator[FloatArray]:
-    """Points CHUNK to `count` of the sequence in parts; they are many and regenerated each time."""
-    if count > CHUNK:
-        sobol = qmc.Sobol(dimensions, scramble=True, seed=seed)
-        sobol.fast_forward(CHUNK)
-        for begin in range(CHUNK, count, CHUNK):
-            yield sobol.random(CHUNK)[: count - begin]
+def spread_points(dimensions: int, seed: int, begin: int, end: int) -> FloatArray:
+    """Points `begin` to `end` of a sequence that fills the unit cube evenly, (end - begin, dimensions).
+
+    Multiples of the powers of 1/g modulo 1, g being the root of g^(d + 1) = g + 1 (the golden ratio for d = 1), from a
+    random start: a Kronecker sequence, whose consecutive points are as evenly spread as all of them. `scipy.stats` has
+    others, and takes longer to load than an audit to run.
+    """
+    root = 2.0
+    for _ in range(64):  # a contraction towards g
+        root = (1.0 + root) ** (1.0 / (dimensions + 1))
+    steps = root ** -np.arange(1.0, dimensions + 1.0)
+    start = np.random.default_rng(seed).random(dimensions)
+    return np.asarray((start + np.arange(begin, end)[:, None] * steps) % 1.0)
 
 
 class Auditor:
@@ -183,8 +188,8 @@ class Auditor:
         if seed not in self._first_poses:
             self._first_poses = {seed: read_only(self.poses(_first_chunk(len(self.free), seed)))}
         yield self._first_poses[seed][:count]
-        for unit in _later_chunks(len(self.free), seed, count):
-            yield self.poses(unit)
+        for begin in range(CHUNK, count, CHUNK):
+            yield self.poses(spread_points(len(self.free), seed, begin, min(begin + CHUNK, count)))
 
     def _sharp_screen(
         self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int

@@ -11,14 +11,14 @@ Two stages:
 Without bounds on masses and centres of mass a solver returns links of hundreds of kilograms.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
 from scipy.linalg import block_diag
 
 from dynid.errors import InfeasibleError
-from dynid.identification.feasibility.semidefinite import minimise
+from dynid.identification.feasibility.conic import Cone, minimise, norm_below, positive, semidefinite, zero
 from dynid.model.base_parameters import PRODUCTS
 from dynid.model.dynamics import ArmModel
 from dynid.model.link_limits import ArmLimits, LinkLimits
@@ -65,20 +65,19 @@ def solver_units(names: tuple[str, ...]) -> FloatArray:
     return np.array([by_kind.get(name.rstrip("0123456789"), inertia) for name in names])
 
 
-def pseudo_inertia_constraint(
-    parameters: cp.Expression, margin: float, spread: float = 0.0, room: cp.Expression | float = 0.0
-) -> cp.Constraint:
-    """Pseudo-inertia >= margin I + mass spread^2 diag(1, 1, 1, 0) of ten standard parameters, (10,) in SI units.
+def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0) as A x + b, (16, n) and (16,), in the solver's units.
 
-    The second term keeps the covariance of the link's mass about its centre above spread^2, in whatever frame. `room`
-    asks for more, in the solver's units.
+    Where it is positive semidefinite, the last term keeps the covariance of the link's mass about its centre above
+    spread^2, in whatever frame.
+
+    Args:
+        parameters: the link's ten standard parameters in SI units by x, (10, n).
     """
     # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
     scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / MASS_UNIT_KG**0.5
-    # one matrix for all entries: the modelling library takes as long for each expression as the solver for its work
     entries = np.array([scale @ spread_out(one, spread * SPREAD_RESERVE) @ scale for one in np.eye(10)]).reshape(10, 16)
-    J = cp.reshape(entries.T @ parameters, (4, 4), order="C")
-    return J - margin * MARGIN_RESERVE * scale @ scale >> room * np.eye(4)
+    return entries.T @ parameters, -margin * MARGIN_RESERVE * (scale @ scale).ravel()
 
 
 def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
@@ -112,30 +111,22 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 
 
 class ConsistentProblem:
-    """Standard parameters within physical bounds as a convex problem; `pi` is the cvxpy expression in SI units.
+    """Standard parameters pi = units x within physical bounds as a convex set of x.
 
     Args:
-        room: how far inside all bounds they are at least, in the solver's units.
+        room: how far inside all bounds they are at least, in the solver's units; None makes it the variable after x.
     """
 
-    def __init__(self, model: ArmModel, limits: ArmLimits, room: cp.Expression | float = 0.0) -> None:
+    def __init__(self, model: ArmModel, limits: ArmLimits, room: float | None = 0.0) -> None:
         self.names = model.regrouping.standard
         self.units = solver_units(self.names)
-        self.x = cp.Variable(len(self.names))
-        self.pi = cp.multiply(self.units, self.x)
-        self.constraints: list[cp.Constraint] = []
-        index = {name: k for k, name in enumerate(self.names)}
-        rows = [link_rows(link, model.mdh.in_link[j], BOX_RESERVE) for j, link in enumerate(limits.links)]
-        for j in range(model.chain_size):
-            ten = self.pi[10 * j : 10 * (j + 1)]
-            self.constraints.append(pseudo_inertia_constraint(ten, limits.margin, limits.spread, room))
-        links = self.pi[: 10 * model.chain_size]
-        self.constraints.append(block_diag(*(G for G, _ in rows)) @ links >= np.hstack([h for _, h in rows]) + room)
-        total = cp.sum(self.pi[[index[f"M{j + 1}"] for j in range(model.chain_size)]])
-        self.constraints.append((limits.total_mass - total) / MASS_UNIT_KG >= room)
+        self.size = len(self.names) + (room is None)
+        x, links = np.eye(len(self.names)), 10 * model.chain_size
+        pi = np.diag(self.units)
+        bounds = [link_rows(link, model.mdh.in_link[j], BOX_RESERVE) for j, link in enumerate(limits.links)]
         least: dict[int, float] = {}
         absent: list[int] = []
-        for name, k in index.items():
+        for k, name in enumerate(self.names):
             kind = name.rstrip("0123456789")
             if kind == "IA":
                 least[k] = MINIMUM_ROTOR_INERTIA / self.units[k]
@@ -143,24 +134,53 @@ class ConsistentProblem:
                 least[k] = 0.0
             elif kind in FRICTION or (kind in PRODUCTS and not model.structure.products_of_inertia):
                 absent.append(k)
-        if least:
-            self.constraints.append(self.x[list(least)] >= np.array(list(least.values())) + room)
+        rows = [
+            (block_diag(*(G for G, _ in bounds)) @ pi[:links], -np.hstack([h for _, h in bounds])),
+            (-pi[9:links:10].sum(axis=0)[None] / MASS_UNIT_KG, np.array([limits.total_mass / MASS_UNIT_KG])),
+            (x[list(least)], -np.array(list(least.values()))),
+        ]
+        self.cones = [positive(*_inside(A, b, np.ones(len(b)), room)) for A, b in rows if len(b)]
+        for j in range(model.chain_size):
+            A, b = pseudo_inertia_rows(pi[10 * j : 10 * (j + 1)], limits.margin, limits.spread)
+            self.cones.append(semidefinite(*_inside(A, b, np.eye(4).ravel(), room)))
         if absent:
-            self.constraints.append(self.x[absent] == 0)
+            self.cones.append(zero(x[absent], np.zeros(len(absent))))
 
-    def solve(self, objective: cp.Expression, extra: list[cp.Constraint], stage: str) -> FloatArray:
-        """The standard parameters (s,) with the least objective, under `extra` constraints, too.
+    def least(self, c: FloatArray, extra: Sequence[Cone], stage: str) -> FloatArray:
+        """The variables (size,) with the least c' x in `extra` cones, too.
 
         Raises:
             InfeasibleError: there are none; names `stage`.
         """
-        minimise(
-            cp.Problem(cp.Minimize(objective), self.constraints + extra),
+        return minimise(
+            c,
+            [*self.cones, *extra],
             f"consistent projection, {stage}",
             "the physical bounds in robot.yaml (masses, centres of mass, boxes, total mass) exclude every model: widen "
             "them",
         )
-        return np.asarray(self.units * self.x.value)
+
+    def nearest(
+        self, norms: Sequence[tuple[float, FloatArray, FloatArray]], extra: Sequence[Cone], stage: str
+    ) -> FloatArray:
+        """The standard parameters (s,) with the least sum of weight || A x + b ||, in `extra` cones, too.
+
+        Args:
+            norms: weight, A (m, s) and b (m,) of each.
+
+        Raises:
+            InfeasibleError: there are none; names `stage`.
+        """
+        # each norm is below a variable of its own, and their sum is least
+        tops = np.eye(self.size + len(norms))[self.size :]
+        cones = [norm_below(A, b, top) for (_, A, b), top in zip(norms, tops, strict=True)]
+        found = self.least(np.array([weight for weight, _, _ in norms]) @ tops, [*cones, *extra], stage)
+        return np.asarray(self.units * found[: len(self.units)])
+
+
+def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
+    """A x + b less room times `unit`, where None is a variable after x."""
+    return (np.column_stack([A, -unit]), b) if room is None else (A, b - room * unit)
 
 
 def prior_from_bounds(model: ArmModel, limits: ArmLimits) -> FloatArray:
@@ -200,14 +220,16 @@ def consistent_projection(
     problem = ConsistentProblem(model, limits)
     base_units = problem.units[list(regrouping.representatives)]
     typical = np.median(base_units)
-    error = L @ (regrouping.K @ problem.pi - phi0.values) / typical
-    first = problem.solve(cp.norm(error), [], "first stage")
+    by_x = regrouping.K * problem.units  # base parameters
+    first = problem.nearest([(1.0, L @ by_x / typical, -L @ phi0.values / typical)], [], "first stage")
     phi = regrouping.K @ first
     near = prior_from_bounds(model, limits) if prior is None else prior
     # not exactly: where the first stage ends on its bounds, the second one would have no interior to move in
-    fixed = cp.abs(cp.multiply(1 / base_units, regrouping.K @ problem.pi - phi)) <= SECOND_STAGE_FREEDOM
+    moved, away = by_x / base_units[:, None], phi / base_units
+    fixed = [positive(sign * moved, SECOND_STAGE_FREEDOM - sign * away) for sign in (1.0, -1.0)]
     free = [k for k, name in enumerate(regrouping.standard) if k < 10 * model.chain_size or name.startswith("IA")]
-    second = problem.solve(cp.norm(problem.x[free] - near[free] / problem.units[free]), [fixed], "second stage")
+    apart = 1.0, np.eye(len(problem.units))[free], -near[free] / problem.units[free]
+    second = problem.nearest([apart], fixed, "second stage")
     return _outcome(model, phi0, second, limits)
 
 
@@ -230,12 +252,16 @@ def largest_room(model: ArmModel, limits: ArmLimits) -> float:
 
 
 def _roomiest(model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, float]:
-    room = cp.Variable()
-    problem = ConsistentProblem(model, limits, room)
-    inside = problem.solve(-room, [room <= 1.0, cp.abs(problem.x) <= FARTHEST], "a model inside all bounds")
-    if room.value <= 0.0:
+    problem = ConsistentProblem(model, limits, room=None)
+    every = np.eye(problem.size)
+    x, room = every[:-1], every[-1]
+    far = np.full(len(x), FARTHEST)
+    found = problem.least(
+        -room, [positive(-room, np.ones(1)), positive(x, far), positive(-x, far)], "a model inside all bounds"
+    )
+    if found[-1] <= 0.0:
         raise InfeasibleError("the physical bounds in robot.yaml leave no room inside: widen them")
-    return inside, float(room.value)
+    return problem.units * found[:-1], float(found[-1])
 
 
 def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: float = 0.0) -> StandardParameters:

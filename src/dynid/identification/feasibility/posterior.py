@@ -241,11 +241,14 @@ class _Arm:
         return A.reshape(-1, len(self.names)), margin.reshape(-1)
 
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
-        """Free parameters (d,) strictly inside, from standard ones (s,) that are so except for friction beside them."""
+        """Free parameters (d,) strictly inside, from standard ones (s,) that are so except for friction beside them.
+
+        Friction has no upper bound, so that of any model inside says nothing: it begins where the belief has it.
+        """
         values = np.array(standard)
         for name, value, variance in zip(belief.names, belief.values, np.diag(belief.covariance), strict=True):
-            if name in self.names and values[k := self.names.index(name)] <= 0.0:
-                values[k] = value + np.sqrt(variance)
+            if name in self.names and kind_and_number(name)[0] in FRICTION:
+                values[self.names.index(name)] = max(value, np.sqrt(variance))
         return np.asarray(values[self.free] / self.units)
 
     def standard(self, x: FloatArray) -> FloatArray:
