@@ -34,6 +34,35 @@ def loaded_axes(p: FloatArray) -> NDArray[np.bool_]:
 
 
 @numba.njit(cache=True)
+def add_torques(
+    W: FloatArray,
+    G: FloatArray,
+    joints: FloatArray,
+    phi: FloatArray,
+    rubs: NDArray[np.bool_],
+    links: FloatArray,
+    rubbing: FloatArray,
+    load: FloatArray,
+) -> None:
+    """Torques of columns that belong to one joint each.
+
+    Args:
+        W, G: columns, (M, kept), of what is wanted and of the load.
+        joints: whose columns they are, (kept,).
+        phi: parameters, (kept,).
+        rubs: whether they are friction, (kept,).
+        links, rubbing, load: results, (M, n) [N m]; W phi, that of friction alone, and -G phi; zero on entry.
+    """
+    for k in range(len(W)):
+        for c in range(len(joints)):
+            j, torque = joints[c], W[k, c] * phi[c]
+            links[k, j] += torque
+            if rubs[c]:
+                rubbing[k, j] += torque
+            load[k, j] -= G[k, c] * phi[c]
+
+
+@numba.njit(cache=True)
 def settle(
     p: FloatArray,
     x: FloatArray,

@@ -25,6 +25,7 @@ from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_kernels import (
     add_by_links,
+    add_torques,
     differentiate,
     mean_gradient,
     settle,
@@ -93,22 +94,13 @@ class _Stretch:
     def _directions(self, law: FrictionLaw, dq: FloatArray) -> FloatArray:
         return law.directions(dq) if self.step_s is None else law.directions_in_time(dq, self.step_s)
 
-    def _torques(self, columns: FloatArray, *values: FloatArray) -> list[FloatArray]:
-        """Kept columns (M, kept) times values of their parameters (kept,), summed by joint, (M, n) for each values."""
-        n, kept = self.dq.shape[1], np.arange(len(self.joints))
-        onto = np.zeros((len(self.joints), len(values) * n))  # one pass over the columns serves all
-        for k, own in enumerate(values):
-            onto[kept, k * n + self.joints] = own
-        return np.split(columns @ onto, len(values), axis=1)
-
     def linearise(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
     ) -> Linearised:
         """See `GearRows.linearise`."""
-        own = phi[self.parameters]
-        (te,) = self._torques(self.G, -own)
+        links, rubbing, te = (np.zeros_like(self.dq, order="C") for _ in range(3))
+        add_torques(self.W, self.G, self.joints, phi[self.parameters], self.rubs, links, rubbing, te)
         # friction among the base parameters changes in the course of time like that beside them
-        links, rubbing = self._torques(self.W, own, np.where(self.rubs, own, 0.0))
         wanted = links + (drift * self.minutes)[:, None] * rubbing
         tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
         shape = self._directions(law, dq), law.fadings(dq)

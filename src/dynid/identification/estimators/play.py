@@ -14,6 +14,7 @@ open of b, `remaining`, goes into the estimate's covariance.
 
 from dataclasses import dataclass, replace
 
+import numba
 import numpy as np
 
 from dynid.identification.data.fine_states import FineStates
@@ -80,13 +81,15 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
     return s, *central_differences(s, step)
 
 
+@numba.njit(cache=True)
 def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
     """What is seen of positions q (M, n) through gaps of half a width (n,): it rests until the gap is crossed."""
-    out, seen = np.empty_like(q), q[0].copy()
-    lower, upper = q - half, q + half
-    for k in range(len(q)):
-        np.minimum(np.maximum(seen, lower[k]), upper[k], out=seen)
-        out[k] = seen
+    out = np.empty_like(q)
+    for j in range(q.shape[1]):
+        seen = q[0, j]
+        for k in range(q.shape[0]):
+            seen = min(max(seen, q[k, j] - half[j]), q[k, j] + half[j])
+            out[k, j] = seen
     return out
 
 
