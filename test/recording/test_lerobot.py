@@ -81,3 +81,19 @@ def test_episodes_that_do_not_fit_are_refused(tmp_path, wrong, match):
     assert not (tmp_path / "set").exists()
     with pytest.raises(DataError, match="same columns"):
         write_lerobot(tmp_path / "set", [], ROBOT.joint_names, ROBOT.name)
+
+
+def test_lerobot_itself_reads_it(tmp_path, monkeypatch):
+    """With its reader, where it is installed: frames, tasks, windows in time and statistics."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("lerobot.datasets.lerobot_dataset")
+    episodes = [episode(), episode("release", rows=501, scale=0.5)]
+    write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name, fps=50)
+    whole = datasets.LeRobotDataset("local/set", root=tmp_path / "set", delta_timestamps={"action": [0.0, 0.02]})
+    assert (len(whole), whole.num_episodes, whole.fps) == (77, 2, 50)
+    frame = whole[60]
+    assert frame["task"] == "release" and int(frame["frame_index"]) == 9 and frame["action"].shape == (2, ROBOT.size)
+    expected = episodes[1].columns["observation.effort"][9 * 20]
+    np.testing.assert_allclose(frame["observation.effort"].numpy(), expected, atol=1e-6)
+    mean = whole.meta.stats["observation.external_torque"]["mean"]
+    assert mean.shape == (ROBOT.size,) and np.isfinite(mean).all()
