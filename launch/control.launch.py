@@ -25,17 +25,17 @@ shared = load_python_launch_file_as_module(os.path.join(HERE, "shared.py"))
 refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(__file__))
 
 
-def refuse_contact_that_would_not_be_felt(context: LaunchContext) -> list[Action]:
+def refuse_sensing_that_would_not_work(context: LaunchContext) -> list[Action]:
     """An arm that is thought to stop at a touch, or to weigh what it holds, must not move without that."""
     given = context.launch_configurations
-    if given.get("payload") and not given["model_file"]:
-        raise ValueError("payload needs a model: give model_file, the model.yaml of an accepted model")
-    if given["contact"]:
+    for name in ("contact", "payload"):
+        if not given[name]:
+            continue
         if not given["model_file"]:
-            raise ValueError("contact needs a model: give model_file, the model.yaml of an accepted model")
+            raise ValueError(f"{name} needs a model: give model_file, the model.yaml of an accepted model")
         if given["command_output"] != "joint_commands" or given["start_hardware"].lower() != "true":
             raise ValueError(
-                "contact is felt from joint_commands and the hardware node's settings: leave command_output and "
+                f"{name} is sensed by joint_commands and the hardware node's settings: leave command_output and "
                 "start_hardware at their defaults"
             )
     return []
@@ -111,7 +111,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("robot", default_value="crane_x7", description="Robot name, or a folder."),
             DeclareLaunchArgument("mount", default_value="", description="How the arm is mounted; empty: the default."),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of all nodes."),
-            OpaqueFunction(function=refuse_contact_that_would_not_be_felt),
+            OpaqueFunction(function=refuse_sensing_that_would_not_work),
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(bringup), condition=IfCondition(LaunchConfiguration("start_hardware"))
             ),

@@ -5,6 +5,7 @@ import configparser
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -224,31 +225,50 @@ def test_every_launch_file_looks_at_its_arguments_first() -> None:
     assert [path.name for path in FILES if not first.search(path.read_text("utf-8"))] == []
 
 
-def test_contact_is_sensed_where_asked_for_or_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = pytest.importorskip("launch")
-    pytest.importorskip("launch_ros")
+def described_control(launch: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What control.launch.py is made of, by the real `launch`."""
     sources = pytest.importorskip("launch.launch_description_sources")
     monkeypatch.setattr("sys.argv", ["ros2"])
     path = ROOT / "launch" / "control.launch.py"
-    entities = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(launch.LaunchContext()).entities
-    (node,) = (one for one in entities if getattr(one, "node_executable", "") == "external_torque_node")
-    (argument,) = (one for one in entities if getattr(one, "name", "") == "contact")
+    source = sources.PythonLaunchDescriptionSource(str(path))
+    return list(source.get_launch_description(launch.LaunchContext()).entities)
+
+
+@pytest.mark.parametrize(
+    ("name", "executable", "policies"),
+    [("contact", "external_torque_node", ("report", "stop")), ("payload", "payload_node", ("report", "apply"))],
+)
+def test_what_is_asked_for_is_sensed_or_nothing_starts(
+    monkeypatch: pytest.MonkeyPatch, name: str, executable: str, policies: tuple[str, ...]
+) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    entities = described_control(launch, monkeypatch)
+    (node,) = (one for one in entities if getattr(one, "node_executable", "") == executable)
+    (argument,) = (one for one in entities if getattr(one, "name", "") == name)
     given = {"model_file": "model.yaml", "command_output": "joint_commands", "start_hardware": "true"}
     first_start = next(k for k, one in enumerate(entities) if type(one).__name__ == "IncludeLaunchDescription")
     refusals = [one for one in entities[:first_start] if type(one).__name__ == "OpaqueFunction"]
     context = launch.LaunchContext()
-    for text, started in (("", False), ("report", True), ("stop", True)):
-        context.launch_configurations.update(given | {"contact": text})
+    for text, started in (("", False), *((policy, True) for policy in policies)):
+        context.launch_configurations.update({"contact": "", "payload": ""} | given | {name: text})
         argument.execute(context)
         assert node.condition.evaluate(context) == started
         refusals[-1].execute(context)
-    for name, wrong in (("model_file", ""), ("command_output", "effort_controller"), ("start_hardware", "false")):
-        context.launch_configurations.update(given | {name: wrong})
-        with pytest.raises(ValueError, match="contact"):
+    for other, wrong in (("model_file", ""), ("command_output", "effort_controller"), ("start_hardware", "false")):
+        context.launch_configurations.update(given | {other: wrong})
+        with pytest.raises(ValueError, match=name):
             refusals[-1].execute(context)
-    context.launch_configurations["contact"] = "stops"
-    with pytest.raises(RuntimeError, match="contact"):
+    context.launch_configurations[name] = "stops"
+    with pytest.raises(RuntimeError, match=name):
         argument.execute(context)
+
+
+def test_an_arm_whose_contact_is_no_longer_sensed_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    entities = described_control(launch, monkeypatch)
+    (node,) = (one for one in entities if getattr(one, "node_executable", "") == "external_torque_node")
     (handler,) = (one for one in entities if type(one).__name__ == "RegisterEventHandler")
     exited = pytest.importorskip("launch.events.process").ProcessExited
     facts = {"name": "", "cmd": [], "cwd": None, "env": None, "pid": 1, "returncode": 1}
