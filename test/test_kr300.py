@@ -18,13 +18,13 @@ from dynid.errors import DataError
 from dynid.identification.logs.fit import KNOWN, NONE
 from dynid.identification.logs.identify import identify_logs
 from dynid.identification.logs.judge import log_errors
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import START, Point
 from dynid.identification.logs.springs import SpringArm, log_arm
 from dynid.identification.logs.tables import result_content
 from dynid.identification.pipeline import identify
 from dynid.model.standard import load_nominal
 from dynid.recording.csv_mapping import load_mapping
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, load_robot
 from dynid.robot_file import RobotFile
 

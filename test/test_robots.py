@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dynid.identification.feasibility.consistent import outside
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
+from dynid.model.within_limits import outside
 from dynid.robot import known_robots, load_robot
 
 COUNTS = {

@@ -20,9 +20,9 @@ from benchmarks.logs.session import Logger, Session, SessionJob, log_at_1_khz, l
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.judge import LogErrors, log_errors
-from dynid.identification.logs.log import Log
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
+from dynid.recording.log import Log
 from dynid.robot import Robot
 
 SESSIONS, FITTED = 2, 0.8

@@ -11,13 +11,13 @@ from dynid.errors import DataError
 from dynid.identification.logs import fit as fitting
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.judge import log_errors
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import RowSettings
 from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.csv_reader import read_csv
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 
 TWISTED = 3  # axes with a second encoder

@@ -13,10 +13,10 @@ from dynid.identification.data.sources import Source, recording_from_arrays
 from dynid.identification.estimators.table import estimator
 from dynid.identification.logs.identify import identify_logs
 from dynid.identification.logs.judge import log_errors
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import FRICTION, START, Point, RowSettings
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 
 RATES_HZ = (50.0, 25.0, 12.5)

@@ -25,11 +25,11 @@ from dynid.errors import DataError
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.logs.curves import curves_through
 from dynid.identification.logs.identify import LogModel
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import Point, RowSettings, Stretch
 from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 
 CYCLE_S, SAMPLE_S = 0.001, 0.02

@@ -9,9 +9,9 @@ from benchmarks.logs.position_servos import FACTORY, STEP_RAD, Gains, PositionSe
 from benchmarks.logs.teleoperation import hand_motion
 from dynid.export.mjcf import default_stops
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
-from dynid.identification.logs.log import Log
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.run import LONGEST_STEP_S
 from dynid.simulation.plant.arm import ArmPlant

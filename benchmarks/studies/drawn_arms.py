@@ -15,7 +15,7 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
 from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source
-from dynid.identification.feasibility.consistent import consistent_interior, link_rows, spread_out
+from dynid.identification.feasibility.consistent import consistent_interior
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FV, FrictionLaw
@@ -23,6 +23,7 @@ from dynid.model.gear_presets import gear_friction, load_gears
 from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import StandardFile, from_file, pseudo_inertia, ten_parameters, to_file
+from dynid.model.within_limits import link_rows, spread_out
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.run import SimulatedRun, simulate

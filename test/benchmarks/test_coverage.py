@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError, SafetyError
-from dynid.identification.feasibility.consistent import outside
 from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
+from dynid.model.within_limits import outside
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")

@@ -157,6 +157,18 @@ def test_inertias_of_no_body_are_named(tmp_path: Path) -> None:
     assert notes[1:] == [said]
 
 
+def test_inertials_beyond_the_links_own_box_are_named(tmp_path: Path) -> None:
+    """0.1 kg m^2 of 1 kg reach 0.3 m out of a box of 0.2 m: the URDF is wrong, or the box."""
+    path = urdf(tmp_path, *ARM)
+    run("new", "arm", "--urdf", str(path), "--out", str(tmp_path / "arm"))
+    (said,) = [one for one in checked(tmp_path / "arm")[1]["notes"] if one.startswith("models/nominal.yaml")]
+    assert "contradicts physical_bounds: link 1 with mass 1 kg" in said and "correct the inertials" in said
+    path.write_text(path.read_text().replace('"0.1" ix', '"0.004" ix').replace('"0.1" iyz', '"0.004" iyz'))
+    path.write_text(path.read_text().replace('izz="0.1"', 'izz="0.004"'))
+    run("new", "small", "--urdf", str(path), "--out", str(tmp_path / "small"))
+    assert not [one for one in checked(tmp_path / "small")[1]["notes"] if one.startswith("models/nominal.yaml")]
+
+
 def test_loops_missing_files_and_existing_folders_are_refused(tmp_path: Path) -> None:
     loop = urdf(tmp_path, *ARM, joint("4", "a", "d"))
     with pytest.raises(ConfigurationError, match="closed loop: link d is carried by the joints 3 and 4"):

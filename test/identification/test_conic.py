@@ -19,10 +19,10 @@ from dynid.identification.feasibility.consistent import (
     consistent_interior,
     consistent_projection,
     largest_room,
-    link_rows,
 )
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA
 from dynid.model.standard import pseudo_inertia
+from dynid.model.within_limits import link_rows
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")

@@ -8,18 +8,18 @@ from arms import arm, nominal, nominal_standard, published
 
 from dynid.identification.feasibility.consistent import (
     BOX_RESERVE,
+    STRAIN,
     consistent_interior,
     consistent_projection,
     lifted,
-    link_rows,
     on_their_bounds,
-    outside,
     prior_from_bounds,
     pseudo_inertia_rows,
     solver_units,
 )
-from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, StandardParameters
+from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
 from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
+from dynid.model.within_limits import link_rows, outside
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")
@@ -99,6 +99,27 @@ def test_negative_friction_of_every_kind_is_projected_away_and_offsets_are_kept(
     standard = StandardParameters(TX40.regrouping.standard, inside, TX40.chain_size)
     assert outside(standard, TX40, TX40.limits(robot.file.physical_bounds)) == ""
     assert all(standard[name] > 0.0 for name in standard.names if name[:2] in ("FV", "FC", "IA"))
+
+
+def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened() -> None:
+    """A wrist with twenty times its inertia does not fit into its box: sharp data say so, vague data do not."""
+    heavy = np.array(nominal_standard("crane_x7").values)
+    heavy[[60, 63, 65]] *= 20.0
+    values = MODEL.regrouping.K @ heavy
+    sharp, vague = (
+        consistent_projection(MODEL, BaseParameters(MODEL.names, values, size**2 * np.eye(len(values))), BOUNDS)
+        for size in (1e-5, 1.0)
+    )
+    moved = sharp.base.values - values
+    far = np.abs(moved) > STRAIN * 1e-5
+    assert far.any() and set(sharp.strained) == {MODEL.names[k] for k in np.flatnonzero(far)}
+    assert sharp.base.standard_deviations is not None
+    np.testing.assert_array_less(np.abs(moved[far]), sharp.base.standard_deviations[far])
+    np.testing.assert_allclose(sharp.base.standard_deviations[~far], 1e-5)
+    worst = MODEL.names[int(np.argmax(np.abs(moved)))]
+    assert f"physical_bounds in robot.yaml move {worst} by " in sharp.strain_sentence
+    assert vague.strain_sentence == "" and vague.base.covariance is not None
+    np.testing.assert_array_equal(vague.base.covariance, np.eye(len(values)))
 
 
 def test_units_make_a_small_link_of_order_one() -> None:

@@ -11,7 +11,7 @@ from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.diagnosis import Diagnosis, confirmed, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.diagnosis.nearby import Unknown
+from dynid.identification.diagnosis.nearby import Unknown, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
@@ -106,6 +106,16 @@ def test_another_mount_is_named() -> None:
 def test_late_torques_are_named(late: float) -> None:
     named = [one for one in found(recorded(ROBOT, late_s=late)).suspicions if one.kind == "delay"]
     assert named and any(("late" in one.words) == (late > 0) for one in named if "look" in one.words)
+
+
+def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
+    """Frames of a URDF with 3.14159 for pi lean by a hair: what that does to the torque is far below any noise."""
+    data = recorded(ROBOT)
+    model = ArmModel.of(ROBOT, mount=data.mount).under(np.array([1e-9, 0.0, -9.80665]))
+    samples = data.samples(SETTINGS)
+    free = unknowns(model, samples, Regression.stack(model, samples, COULOMB))
+    deviations = {one.axis: one.deviation for one in free if one.kind == "position zero"}
+    assert np.isinf(deviations[0]) and np.isfinite(deviations[1])
 
 
 def test_a_zero_of_a_joint_is_named() -> None:

@@ -10,19 +10,12 @@ from recordings import recorded
 from dynid.errors import ConfigurationError, InfeasibleError
 from dynid.identification.estimators.constrained import ConsistentLeastSquares
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.feasibility.consistent import (
-    MARGIN_TOLERANCE,
-    consistent_projection,
-    lifted,
-    link_rows,
-    on_their_bounds,
-    outside,
-    spread_out,
-)
+from dynid.identification.feasibility.consistent import MARGIN_TOLERANCE, consistent_projection, lifted, on_their_bounds
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.link_limits import LinkLimits
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
+from dynid.model.within_limits import link_rows, outside, spread_out
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")

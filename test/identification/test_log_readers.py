@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
-from dynid.identification.logs.readers import FoundLog, Units, find_logs
+from dynid.identification.logs.readers import FoundLog, find_logs
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.foreign_bag import Units
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JointStateEncoder, type_store
 from dynid.robot import FloatArray, load_robot
 
@@ -92,13 +93,14 @@ def test_dynamic_joint_states_of_ros2_control_are_a_log(tmp_path: Path) -> None:
 def test_efforts_may_be_currents_and_positions_degrees(tmp_path: Path) -> None:
     arm = load_robot("crane_x7")
     time = motion()[0]
-    q = np.tile(np.linspace(0.0, 40.0, len(time))[:, None], (1, arm.size))
-    bag = write(tmp_path / "bag", {"/joint_states": (arm.joint_names, q, np.full_like(q, 500.0))})
+    q = np.rad2deg(arm.lower + np.linspace(0.3, 0.6, len(time))[:, None] * (arm.upper - arm.lower))
+    current = np.tile(500.0 + 50.0 * np.sin(time)[:, None], (1, arm.size))
+    bag = write(tmp_path / "bag", {"/joint_states": (arm.joint_names, q, current)})
     (found,) = find_logs(bag, arm, Units("deg", "mA"))
     log = found.read()
     assert np.allclose(log.q, np.deg2rad(q))
     assert log.tau is not None
-    assert np.allclose(log.tau, 0.5 * arm.torque_constants)
+    assert np.allclose(log.tau, 1e-3 * current * arm.torque_constants)
     with pytest.raises(ConfigurationError, match="furlong"):
         Units("furlong")
 

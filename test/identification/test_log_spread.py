@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification.logs.identify import LogModel, identify_logs
-from dynid.identification.logs.readers import FoundLog, Units, find_logs
+from dynid.identification.logs.readers import FoundLog, find_logs
 from dynid.identification.logs.spread import kept, spread_over
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_order, in_processes, process_map, watched
 from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.foreign_bag import Units
 from dynid.robot import load_robot
 
 ROBOT = load_robot("planar_3r")

@@ -13,10 +13,10 @@ from dynid.identification.logs.delays import goal_delay, torque_delay
 from dynid.identification.logs.fit import Triangles
 from dynid.identification.logs.identify import LogModel, _trading, identify_logs
 from dynid.identification.logs.judge import log_errors
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import FRICTION, Point, RowSettings, Stretch, averaged, motor_torques, triangle
 from dynid.identification.logs.rows import test_functions as psi_of
 from dynid.model.standard import load_standard
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, load_robot
 
 ROBOT, MODEL = load_robot("planar_3r"), arm("planar_3r")

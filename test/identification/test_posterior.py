@@ -10,12 +10,13 @@ from scipy.integrate import quad
 from dynid.errors import DataError, InfeasibleError, InputNotFoundError
 from dynid.identification.feasibility import posterior
 from dynid.identification.feasibility.belief import BELIEF_FILE, Belief
-from dynid.identification.feasibility.consistent import consistent_interior, outside
+from dynid.identification.feasibility.consistent import consistent_interior
 from dynid.identification.feasibility.posterior import possible_arms
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import load_standard, pseudo_inertia, to_link_frame
+from dynid.model.within_limits import outside
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("planar_3r")

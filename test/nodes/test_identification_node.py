@@ -92,7 +92,7 @@ def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
     writer.close()
     output = tmp_path / "model"
     client.set_parameters("identification", {"bags": [str(tmp_path / "words")], "output": str(output)})
-    with pytest.raises(NodeError, match=r"lacks the topic joint_states.*its topics are: /chatter"):
+    with pytest.raises(NodeError, match=r"has no torques of robot.*its topics are: /chatter"):
         client.trigger("identification/identify")
     assert not output.exists() and np.isnan(phi(client)).all()
     before = client.latched_text("robot_description")

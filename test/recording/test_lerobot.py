@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError, OutputExistsError
-from dynid.identification.logs.readers import Units, find_logs
+from dynid.identification.logs.readers import find_logs
+from dynid.recording.foreign_bag import Units
 from dynid.recording.lerobot import Episode, write_lerobot
 from dynid.robot import load_robot
 

@@ -3,9 +3,9 @@
 import numpy as np
 from benchmarks.plant_parameters import plant_parameters
 
-from dynid.identification.feasibility.consistent import link_rows, spread_out
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file, load_standard
+from dynid.model.within_limits import link_rows, spread_out
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.arm import plant_standard
 

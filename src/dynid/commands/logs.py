@@ -8,6 +8,7 @@ import typer
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
+MOST_NAMED = 3  # logs that cannot be used
 STAGES = 40  # some ten rounds, each said four times
 
 
@@ -37,9 +38,10 @@ def logs(
     """List logs that nobody recorded for identification: rates, signals, gaps; and identify from them."""
     from dynid.errors import DataError
     from dynid.identification.logs.identify import identify_logs
-    from dynid.identification.logs.readers import Units, find_logs
+    from dynid.identification.logs.readers import find_logs
     from dynid.identification.logs.spread import LOCAL, kept, spread_over
     from dynid.identification.logs.tables import described, result_content
+    from dynid.recording.foreign_bag import Units
     from dynid.resources import refuse_existing, write_whole, yaml_text
     from dynid.robot import load_robot
 
@@ -67,7 +69,9 @@ def logs(
             begin("identifying")
             usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
             if not usable:
-                raise DataError(f"no log in {folder} has torques or currents; see the column 'missing'")
+                lacks = [f"{_short(row['name'], folder)}: {_lack(row)}" for row in rows[:MOST_NAMED]]
+                others = f"; and {len(rows) - MOST_NAMED} others" * (len(rows) > MOST_NAMED)
+                raise DataError(f"no log in {folder} can be used: {'; '.join(lacks)}{others}")
             mapper = spread if keep is None else kept(spread, keep)
             result = identify_logs(loaded, usable, mount=mount, mapper=mapper, progress=begin)
             content["model"] = result_content(result)
@@ -91,9 +95,19 @@ def _show(rows: list[dict[str, Any]], folder: Path) -> None:
             str(number), _short(row["name"], folder), str(row["rows"]), f"{row['seconds']:.1f}", rate, *flags
         )
     stdout().print(listed)
-    say(*(f"log {number} lacks {row['missing']}" for number, row in enumerate(rows, 1) if row["missing"]), markup=False)
+    said = []
+    for number, row in enumerate(rows, 1):
+        said += [f"log {number}: {note}" for note in row["notes"]]
+        if row["missing"]:
+            said.append(f"log {number} {_lack(row)}")
+    say(*said, markup=False)
 
 
 def _short(name: str, folder: Path) -> str:
     """A log's name without the folder that was asked for."""
     return name.removeprefix(f"{folder}/")
+
+
+def _lack(row: dict[str, Any]) -> str:
+    """What a log lacks, or why it is none."""
+    return f"{'lacks' if row['rows'] else 'cannot be used:'} {row['missing']}"

@@ -289,6 +289,7 @@ def identify(
         ),
         notes=(
             *_undecided(robot),
+            *result.notes,
             *(one.sentence for one in estimates),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
@@ -370,6 +371,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
+        notes=(sentence,) if (sentence := consistent.strain_sentence) else (),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 

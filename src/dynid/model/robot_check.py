@@ -8,7 +8,9 @@ import numpy as np
 from dynid.errors import ConfigurationError, DynidError
 from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
+from dynid.model.link_limits import ArmLimits
 from dynid.model.standard import load_standard
+from dynid.model.within_limits import outside
 from dynid.robot import Robot
 
 DRAFT = "'dynid robot motions' drafts it"
@@ -132,12 +134,25 @@ def _inertia_notes(robot: Robot) -> list[str]:
 def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
     """Why the physical bounds are none, '' if they are; and where the links' boxes come from, in words."""
     try:
-        sources = model.limits(robot.file.physical_bounds).sources
+        limits = model.limits(robot.file.physical_bounds)
     except ConfigurationError as error:
         return str(error), []
-    return "", [
-        f"the box that holds all mass of link {', '.join(map(str, j))} is from {one}" for one, j in sources.items()
+    boxes = [
+        f"the box that holds all mass of link {', '.join(map(str, j))} is from {one}"
+        for one, j in limits.sources.items()
     ]
+    return "", [*boxes, *_nominal_outside(robot, model, limits)]
+
+
+def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[str]:
+    """A note where the standard parameters close to the arm are beyond the bounds: one of the two is wrong."""
+    if _nominal(robot, model):
+        return []
+    name = robot.file.simulation.standard_parameters
+    said = outside(load_standard(robot.folder / name, model.mdh, model.regrouping.standard), model, limits)
+    if not said:
+        return []
+    return [f"{name} contradicts physical_bounds: {said}; correct the inertials, or widen the bounds in robot.yaml"]
 
 
 def check_robot(robot: Robot) -> RobotCheck:

@@ -6,7 +6,7 @@ and counted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ _FIELDS = {
     JOINT_TRAJECTORY: ("positions", "velocities", "accelerations"),
     DYNAMIC_JOINT_STATE: ("position", "velocity", "effort"),
 }
+FOREIGN_LOOKS = 200  # messages, in which every publisher of a topic has come up
+UNUSED = ("velocity", "velocities", "accelerations")  # of foreign messages: positions have derivatives
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class JointSeries:
         singly_decoded: number of messages that did not have the first one's layout.
         left_out: number of malformed ones that are not in it.
         reason: what was wrong with the first of them.
+        log_ns: (N,) when each was recorded [ns].
     """
 
     topic: str
@@ -47,6 +50,7 @@ class JointSeries:
     singly_decoded: int
     left_out: int = 0
     reason: str = ""
+    log_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def field(self, name: str) -> FloatArray:
         """One field, (N, n).
@@ -60,11 +64,15 @@ class JointSeries:
         return self.values[name]
 
 
-def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = None) -> JointSeries:
+def joint_series(
+    content: TopicContent, joint_names: tuple[str, ...] | None = None, *, foreign: bool = False
+) -> JointSeries:
     """Decode a topic of JointState, of DynamicJointState, or of JointTrajectory with one point.
 
     Args:
         joint_names: the joints wanted, in the order wanted; None is what the first message has.
+        foreign: of software that nobody here knows: messages without these joints, as a gripper's own publisher sends
+            them, and those without efforts where others have them, count as malformed; velocities are not read.
 
     Raises:
         DataError: another message type, no message, a joint missing, no whole message.
@@ -75,8 +83,12 @@ def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = No
     if not len(raw):
         raise DataError(f"topic '{content.name}' holds no messages")
     first = _first_whole(raw, content)
+    if foreign and joint_names is not None:
+        first = _first_of(raw, content, joint_names) or first
     wanted = first.names if joint_names is None else joint_names
     fields = [name for name in _FIELDS[content.message_type] if len(first.values[name]) == len(first.names)]
+    if foreign:
+        fields = [name for name in fields if name not in UNUSED]
     stamps = np.empty(len(raw), dtype=np.int64)
     values = {name: np.empty((len(raw), len(wanted))) for name in fields}
     done = np.zeros(len(raw), dtype=bool)
@@ -86,18 +98,22 @@ def joint_series(content: TopicContent, joint_names: tuple[str, ...] | None = No
     for index in np.flatnonzero(~done):
         try:
             message = _decoded(raw, int(index), content, fields)
+            order = _columns(message.names, wanted, content.name) if foreign else None
         except DataError as error:
             bad[index], reason = True, reason or str(error)
             continue
-        order = _columns(message.names, wanted, content.name)
+        order = _columns(message.names, wanted, content.name) if order is None else order
         stamps[index], singly = message.stamp_ns, singly + 1
         for name in fields:
             values[name][index] = message.values[name][order]
+    if foreign and bad.all():
+        raise DataError(reason)
+    log_ns = np.array(raw.log_ns)
     if bad.any():
-        stamps, values = stamps[~bad], {name: array[~bad] for name, array in values.items()}
-    for array in (stamps, *values.values()):
+        stamps, log_ns, values = stamps[~bad], log_ns[~bad], {name: array[~bad] for name, array in values.items()}
+    for array in (stamps, log_ns, *values.values()):
         array.flags.writeable = False
-    return JointSeries(content.name, stamps, wanted, values, singly, int(bad.sum()), reason)
+    return JointSeries(content.name, stamps, wanted, values, singly, int(bad.sum()), reason, log_ns)
 
 
 @dataclass(frozen=True)
@@ -118,6 +134,22 @@ def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
             first = first or error
     assert first is not None, "there is a message"
     raise first
+
+
+def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) -> _Message | None:
+    """The first message with these joints and their efforts, or else with these joints; None where none has them."""
+    found: _Message | None = None
+    for index in range(min(len(raw), FOREIGN_LOOKS)):
+        try:
+            message = _decoded(raw, index, content)
+        except DataError:
+            continue
+        if not set(wanted) <= set(message.names):
+            continue
+        if len(message.values.get("effort", ())) == len(message.names):
+            return message
+        found = found or message
+    return found
 
 
 def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequence[str] = ()) -> _Message:
@@ -151,9 +183,9 @@ def _interfaces(message: Any, stamp_ns: int) -> _Message:
     ]
     pairs = [(name, own) for name, own in zip(message.joint_names, sent, strict=False) if "position" in own]
     values: dict[str, FloatArray] = {}
-    for field in _FIELDS[DYNAMIC_JOINT_STATE]:
-        there = any(field in own for _, own in pairs)
-        values[field] = np.array([own.get(field, np.nan) for _, own in pairs] if there else [], dtype=np.float64)
+    for key in _FIELDS[DYNAMIC_JOINT_STATE]:
+        there = any(key in own for _, own in pairs)
+        values[key] = np.array([own.get(key, np.nan) for _, own in pairs] if there else [], dtype=np.float64)
     return _Message(stamp_ns, message.header.frame_id, tuple(name for name, _ in pairs), values)
 
 

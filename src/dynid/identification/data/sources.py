@@ -15,8 +15,11 @@ from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
+from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
 from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
+from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
 Kind = Literal["held out", "fitted"]
@@ -148,7 +151,7 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
     """
     path = Path(path)
     if not is_csv(path):
-        return source_of_recording(bags.load_recording(path, robot), robot)
+        return _source_of_bag(path, robot)
     if mapping is None:
         raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
     run = read_csv(path, robot, mapping if isinstance(mapping, CsvMapping) else load_mapping(Path(mapping)))
@@ -163,6 +166,19 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
         torque_delay_s=run.torque_delay_s,
     )
     return Source(run.source, run.sha256, run.mount, run.torque_constants, run.notes, lambda _: signals)
+
+
+def _source_of_bag(path: Path, robot: Robot) -> Source:
+    """A bag of dynid's driver, or of other software."""
+    with guarded(path, "bag"):
+        bag = read_bag(path)
+        if not is_foreign(bag):
+            return source_of_recording(bags.recording_of(bag, robot), robot)
+        log = foreign_log(bag, robot)
+        assert log.tau is not None, "see `foreign_log`"
+        signals = Signals(robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits)
+        notes = (*bag.findings, foreign_note(robot), *log.notes)
+        return Source(path, bag.sha256(), robot.file.default_mount, (), notes, lambda _: signals)
 
 
 def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:

@@ -27,6 +27,7 @@ from dynid.robot import FloatArray
 
 STEP = 1e-4  # rad, for derivatives
 HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
+ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,9 @@ def columns_beside(model: ArmModel, samples: Samples, regression: Regression) ->
     left = columns * weights[:, None]
     lengths = np.linalg.norm(left, axis=0)
     left, y = _beside(own, left), _beside(own, (residual.ravel() * weights)[:, None])[:, 0]
-    seen = np.linalg.norm(left, axis=0) > HIDDEN * np.maximum(lengths, np.finfo(float).tiny)
+    # the zero of a joint about gravity's own direction changes no torque: its column is rounding alone
+    least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
+    seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
     return Columns(tuple(kinds), left, y, seen, regression.axes, regression.interval_s)
 
 

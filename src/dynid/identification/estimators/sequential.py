@@ -39,9 +39,7 @@ from dynid.errors import ConfigurationError, DataError, InfeasibleError
 from dynid.identification.feasibility.conic import Cone, minimise, norm_below, positive, semidefinite
 from dynid.identification.feasibility.consistent import (
     FRICTION,
-    LENGTH_UNIT_M,
     MARGIN_RESERVE,
-    MASS_UNIT_KG,
     on_their_bounds,
     pseudo_inertia_rows,
     solver_units,
@@ -51,6 +49,7 @@ from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, StandardParameters
 from dynid.model.standard import pseudo_inertia, ten_parameters
+from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG
 from dynid.robot import FloatArray, PhysicalBounds
 
 PULL = 1e-5  # to zero where the torque is silent, over the largest column of the joint, columns in the solver's units

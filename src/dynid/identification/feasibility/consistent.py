@@ -11,8 +11,8 @@ Two stages:
 Without bounds on masses and centres of mass a solver returns links of hundreds of kilograms.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -21,22 +21,20 @@ from dynid.errors import InfeasibleError
 from dynid.identification.feasibility.conic import Cone, minimise, norm_below, positive, semidefinite, zero
 from dynid.model.base_parameters import PRODUCTS
 from dynid.model.dynamics import ArmModel
-from dynid.model.link_limits import ArmLimits, LinkLimits
+from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
-from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
+from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia
+from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, outside, spread_out
 from dynid.robot import FloatArray, PhysicalBounds
 
-# The solver works in these units, so that masses, moments and inertias are all of order one.
-LENGTH_UNIT_M = 0.1
-MASS_UNIT_KG = 0.1
 MARGIN_RESERVE = 1.05  # of delta: the solver aims a little inside; its tolerance may leave that, too
 SPREAD_RESERVE = 1.001
 BOX_RESERVE = 1e-4  # of a box's size
 MARGIN_TOLERANCE = 0.1  # of delta; where no more is missing, a link is lifted onto delta
 FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
 FARTHEST = 1e3  # solver's units, for parameters without an upper bound of their own
+STRAIN = 5.0  # standard deviations: what moves a parameter by more is no chance, but data that contradict the bounds
 SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
-BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +47,8 @@ class ConsistentModel:
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: [kg].
+        strained: base parameters that the bounds moved by more than `STRAIN` standard deviations, and by how many. The
+            covariance of `base` holds what they were moved by, because either data or bounds are wrong.
     """
 
     standard: StandardParameters
@@ -56,6 +56,20 @@ class ConsistentModel:
     distance: float
     margin: float
     total_mass: float
+    strained: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def strain_sentence(self) -> str:
+        """That the data contradict the bounds, in words; "" where they do not."""
+        if not self.strained:
+            return ""
+        worst = max(self.strained, key=lambda name: self.strained[name])
+        others = f", and {len(self.strained) - 1} others by more than {STRAIN:g}" if len(self.strained) > 1 else ""
+        return (
+            f"physical_bounds in robot.yaml move {worst} by {self.strained[worst]:.3g} of its standard deviations"
+            f"{others}: the bounds or the data are wrong. Check the masses and boxes ('dynid robot check'); the "
+            "deviations of these parameters were widened by what they were moved"
+        )
 
 
 def solver_units(names: tuple[str, ...]) -> FloatArray:
@@ -78,36 +92,6 @@ def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0
     scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / MASS_UNIT_KG**0.5
     entries = np.array([scale @ spread_out(one, spread * SPREAD_RESERVE) @ scale for one in np.eye(10)]).reshape(10, 16)
     return entries.T @ parameters, -margin * MARGIN_RESERVE * (scale @ scale).ravel()
-
-
-def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
-    """The pseudo-inertia (4, 4) of ten standard parameters, less that of as much mass with this spread [m] alone."""
-    return np.asarray(pseudo_inertia(parameters) - parameters[9] * spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))
-
-
-def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """G (m, 10) and h (m,) of what a link's ten standard parameters x must meet, G x >= h, in units of order one.
-
-    Mass and centre of mass are within their bounds; and of any two faces of the box with the distances a and b of a
-    point inside, the mean of a b over the link's mass is not negative. So no second moment is beyond the box's, and for
-    opposite faces the centre of mass is inside, too.
-
-    Args:
-        placement: of its modified DH frame in the URDF link frame, (4, 4).
-        reserve: share of the box's size by which it is taken smaller on every side.
-    """
-    parameters = np.eye(10)
-    unit_inertias = np.array([pseudo_inertia(one) for one in parameters])
-    faces = link.faces(reserve) @ placement
-    first, second = np.triu_indices(6, 1)
-    products = np.einsum("ra,kab,rb->rk", faces[first], unit_inertias, faces[second])
-    moment = np.hstack([np.zeros((3, 6)), placement[:3, :3], placement[:3, 3:]])  # in the URDF link frame
-    mass, (lower, upper) = parameters[9:], link.centre
-    inside = np.vstack([moment - lower[:, None] * mass, upper[:, None] * mass - moment])
-    G = np.vstack([mass, -mass, inside / LENGTH_UNIT_M, products / LENGTH_UNIT_M**2]) / MASS_UNIT_KG
-    h = np.zeros(len(G))
-    h[:2] = link.mass[0] / MASS_UNIT_KG, -link.mass[1] / MASS_UNIT_KG
-    return G, h
 
 
 class ConsistentProblem:
@@ -296,37 +280,23 @@ def lifted(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatA
     return parameters + eps * np.array([2.0, 0, 0, 2.0, 0, 2.0, 0, 0, 0, 1.0])
 
 
-def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) -> str:
-    """Which limit standard parameters leave by more than a solver's tolerance, in words; '' where they leave none."""
-    for j, link in enumerate(limits.links):
-        ten = standard.link(j)
-        lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])
-        if lowest < limits.margin:
-            return (
-                f"smallest pseudo-inertia eigenvalue {lowest:.3g} of link {j + 1} is below the required "
-                f"{limits.margin:.3g} beyond a spread of {limits.spread} m"
-            )
-        G, h = link_rows(link, model.mdh.in_link[j])
-        if (G @ ten - h < -BOUND_TOLERANCE * ten[9] / MASS_UNIT_KG).any():
-            body = to_link_frame(ten, model.mdh.in_link[j])
-            gyration = np.round(np.sqrt(np.diag(body.inertia) / body.mass), 5).tolist()
-            return (
-                f"link {j + 1} with mass {body.mass:.6g} kg, centre of mass "
-                f"{np.round(body.centre_of_mass, 5).tolist()} m and radii of gyration {gyration} m is outside its "
-                f"bounds in robot.yaml or its box ({link.source})"
-            )
-    total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
-    return f"total mass {total:.6g} kg exceeds {limits.total_mass} kg" * (
-        total > limits.total_mass * (1 + BOUND_TOLERANCE)
-    )
-
-
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmLimits) -> ConsistentModel:
     """The result, judged by its own numbers rather than by the solver's word."""
     standard = on_their_bounds(model, pi, limits.margin, limits.spread)
     if problem := outside(standard, model, limits):
         raise InfeasibleError(f"consistent projection: {problem}; the problem is badly scaled for the solver")
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
-    base = BaseParameters(model.names, model.regrouping.K @ standard.values, phi0.covariance)
+    base, strained = _strained(phi0, model.regrouping.K @ standard.values)
     total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
-    return ConsistentModel(standard, base, float(np.linalg.norm(base.values - phi0.values)), margin, total)
+    return ConsistentModel(standard, base, float(np.linalg.norm(base.values - phi0.values)), margin, total, strained)
+
+
+def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
+    """The result with its covariance, and what the bounds moved farther than chance does, see `ConsistentModel`."""
+    spread, moved = phi0.standard_deviations, values - phi0.values
+    if phi0.covariance is None or spread is None:
+        return phi0.with_values(values), {}
+    far = (spread > 0.0) & (np.abs(moved) > STRAIN * spread)
+    change = np.where(far, moved, 0.0)
+    by = {phi0.names[k]: float(abs(moved[k]) / spread[k]) for k in np.flatnonzero(far)}
+    return BaseParameters(phi0.names, values, phi0.covariance + np.outer(change, change)), by

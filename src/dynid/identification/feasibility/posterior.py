@@ -23,19 +23,12 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dynid.errors import DataError, InfeasibleError
 from dynid.identification.feasibility.belief import Belief
-from dynid.identification.feasibility.consistent import (
-    FRICTION,
-    LENGTH_UNIT_M,
-    MASS_UNIT_KG,
-    consistent_interior,
-    link_rows,
-    solver_units,
-    spread_out,
-)
+from dynid.identification.feasibility.consistent import FRICTION, consistent_interior, solver_units
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, StandardParameters
+from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, spread_out
 from dynid.robot import FloatArray, PhysicalBounds, read_only
 
 CHAINS = 200

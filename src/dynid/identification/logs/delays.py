@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.logs.curves import Curves, curves_through
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import RowSettings, averaged, stretches, test_functions, triangle
 from dynid.model.dynamics import ArmModel
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, read_only
 
 LONGEST_S, EARLIEST_S = 0.6, -0.1

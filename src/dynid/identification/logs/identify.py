@@ -13,7 +13,6 @@ from dynid.identification.feasibility.consistent import ConsistentModel, consist
 from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
 from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit, step
-from dynid.identification.logs.log import Log
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
 from dynid.identification.logs.springs import log_arm
 from dynid.model.drive import kind_and_number
@@ -22,6 +21,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import Map, watched
+from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 
 PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides

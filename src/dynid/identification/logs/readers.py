@@ -16,38 +16,15 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
-from dynid.identification.logs.log import Log, LogFacts, log_digest
 from dynid.parallel import Map
-from dynid.recording.bag_reader import Bag, read_bag
+from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
-from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
-from dynid.recording.series import JointSeries, joint_series
-from dynid.robot import FloatArray, Robot
+from dynid.recording.foreign_bag import POSITION_UNITS, STATES, Units, refuse_impossible, says_goal, topic_log
+from dynid.recording.log import Log, LogFacts, log_digest
+from dynid.robot import Robot
 
-STATES = (JOINT_STATE, DYNAMIC_JOINT_STATE)
-GOAL_WORDS = ("command", "goal", "action", "target", "leader", "reference", "desired")
 STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
-EFFORT_UNITS = ("N m", "A", "mA")
-POSITION_UNITS = {"rad": 1.0, "deg": np.pi / 180.0}
-
-
-@dataclass(frozen=True)
-class Units:
-    """Of what a bag or data set does not say: positions, and efforts, which currents are often written as."""
-
-    position: str = "rad"
-    effort: str = "N m"
-
-    def __post_init__(self) -> None:
-        for unit, known in ((self.position, tuple(POSITION_UNITS)), (self.effort, EFFORT_UNITS)):
-            if unit not in known:
-                raise ConfigurationError(f"unit '{unit}' is not known; choose one of {', '.join(known)}")
-
-    def torques(self, effort: FloatArray, robot: Robot) -> FloatArray:
-        """Joint torques (N, n) [N m] of efforts (N, n)."""
-        scale = {"N m": 1.0, "A": 1.0, "mA": 1e-3}[self.effort]
-        return np.asarray(effort * scale * (1.0 if self.effort == "N m" else robot.torque_constants))
 
 
 @dataclass(frozen=True)
@@ -150,7 +127,9 @@ class _CsvFile:
 
     def __call__(self) -> Log:
         run = read_csv(self.path, self.robot, self.mapping)
-        return Log(str(self.path), self.robot.joint_names, run.time, run.q, run.tau)
+        log = Log(str(self.path), self.robot.joint_names, run.time, run.q, run.tau)
+        refuse_impossible(log, self.robot, "are the units in the mapping right?")
+        return log
 
 
 def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
@@ -159,16 +138,12 @@ def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
     except DynidError as error:
         yield _unusable(str(path), "bag", error)
         return
-    states = [topic for topic, one in bag.topics.items() if one.message_type in STATES and not _says_goal(topic)]
+    states = [topic for topic, one in bag.topics.items() if one.message_type in STATES and not says_goal(topic)]
     if not states:
         said = f"{path} has no topic of {' or '.join(STATES)} with states"
         yield _unusable(str(path), "bag", DataError(said))
     for topic in states:
         yield FoundLog(f"{path}:{topic}", "bag", _BagTopic(path, topic, robot, units))
-
-
-def _says_goal(topic: str) -> bool:
-    return any(word in topic.rsplit("/", 1)[-1] for word in GOAL_WORDS)
 
 
 @dataclass(frozen=True)
@@ -181,40 +156,9 @@ class _BagTopic:
     units: Units
 
     def __call__(self) -> Log:
-        bag, robot = read_bag(self.path), self.robot
-        states = joint_series(bag[self.topic], robot.joint_names)
-        keep = _increasing(states.stamp_ns)
-        time = (states.stamp_ns[keep] - states.stamp_ns[keep][0]) / 1e9
-        scale = POSITION_UNITS[self.units.position]
-        effort = states.values.get("effort")
-        tau = None if effort is None else self.units.torques(effort[keep], robot)
-        goal = _goals(bag, self.topic, robot, states.stamp_ns[keep])
-        own = f"{self.path}:{self.topic}", robot.joint_names, time, states.field("position")[keep] * scale
-        return Log(*own, tau, None if goal is None else goal * scale)
-
-
-def _increasing(stamp_ns: Any) -> Any:
-    """Which stamps (N,) are later than all before them."""
-    before = np.maximum.accumulate(np.r_[np.iinfo(np.int64).min, stamp_ns[:-1]])
-    return stamp_ns > before
-
-
-def _goals(bag: Bag, topic: str, robot: Robot, stamp_ns: Any) -> FloatArray | None:
-    """Goals (N, n) that were last sent before stamps (N,) [ns]; None where there is no topic of them."""
-    space = topic.rsplit("/", 1)[0]
-    for other, content in bag.topics.items():
-        kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
-        if not kind or other.rsplit("/", 1)[0] != space or not _says_goal(other) or not len(content.messages):
-            continue
-        try:
-            series: JointSeries = joint_series(content, robot.joint_names)
-        except DataError:
-            continue
-        values = series.values.get("position", series.values.get("positions"))
-        if values is not None and np.isfinite(values).all():
-            place = np.searchsorted(series.stamp_ns, stamp_ns, side="right") - 1
-            return np.asarray(values[np.clip(place, 0, len(values) - 1)])
-    return None
+        log = topic_log(read_bag(self.path), self.topic, self.robot, self.units)
+        refuse_impossible(log, self.robot, "are --position and --effort right?")
+        return log
 
 
 def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
@@ -267,7 +211,7 @@ class _Episode:
         time = found.get("timestamp", np.arange(len(found[STATE])) / float(info.get("fps") or 30.0))
         scale = POSITION_UNITS[self.units.position]
         effort = next((found[key] for key in TORQUES if key in found), None)
-        return Log(
+        log = Log(
             name,
             robot.joint_names,
             time,
@@ -275,6 +219,8 @@ class _Episode:
             None if effort is None else self.units.torques(effort[:, order], robot),
             found[ACTION][:, order] * scale if ACTION in found else None,
         )
+        refuse_impossible(log, robot, "are --position and --effort right?")
+        return log
 
 
 def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[int]:

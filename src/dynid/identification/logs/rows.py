@@ -26,9 +26,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.logs.log import SLOW_RAD_S
 from dynid.model.drive import KINDS, kind_and_number
 from dynid.model.dynamics import ArmModel
+from dynid.recording.log import SLOW_RAD_S
 from dynid.robot import FloatArray
 
 GRID_S, BLOCK_S = 0.01, 20.0

@@ -18,9 +18,9 @@ import numpy as np
 from dynid import __version__
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification.logs.identify import Task
-from dynid.identification.logs.log import Log, log_digest
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import AHEAD, Map, cores, in_order, process_map
+from dynid.recording.log import Log, log_digest
 from dynid.resources import make_folder, write_whole
 from dynid.robot import FloatArray
 

@@ -15,7 +15,7 @@ MOVES_S = 10.0  # in motion for less, a joint shows little
 def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
     """One log of joints with these names: rows, seconds, rate, signals, and what is missing in words."""
     row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
-    row |= {"torques": False, "goals": False, "gaps": 0, "missing": found.problem}
+    row |= {"torques": False, "goals": False, "gaps": 0, "notes": [], "missing": found.problem}
     facts = found.facts
     if facts is None:
         return row
@@ -33,6 +33,7 @@ def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
         "torques": facts.torques,
         "goals": facts.goals,
         "gaps": facts.gaps,
+        "notes": list(facts.notes),
         "missing": "; ".join(missing),
     }
 

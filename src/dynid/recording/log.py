@@ -25,6 +25,7 @@ class Log:
         q: positions, (N, n) [rad; m where a joint slides].
         tau: torques of the motors at the joints, (N, n) [N m; N]; None if nobody logged them.
         goal: positions that were asked for, (N, n) [rad; m]; None if nobody logged them.
+        notes: what its reader did, that a reader of the result should know.
 
     Raises:
         DataError: arrays that do not fit, too few rows, stamps that do not increase, or values that are not finite.
@@ -36,6 +37,7 @@ class Log:
     q: FloatArray
     tau: FloatArray | None = None
     goal: FloatArray | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -89,6 +91,7 @@ class LogFacts:
         rows, seconds, interval_s, jitter_s, gaps: of its stamps; the jitter is the deviation of their steps.
         torques, goals: whether they were logged.
         moving_s: how long each joint moved faster than `SLOW_RAD_S`, (n,) [s].
+        notes: of its reader.
     """
 
     rows: int
@@ -99,6 +102,7 @@ class LogFacts:
     torques: bool
     goals: bool
     moving_s: FloatArray
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, log: Log) -> "LogFacts":
@@ -114,6 +118,7 @@ class LogFacts:
             torques=log.tau is not None,
             goals=log.goal is not None,
             moving_s=(speed > SLOW_RAD_S).sum(axis=0) * interval_s,
+            notes=log.notes,
         )
 
 

@@ -1,0 +1,69 @@
+"""Whether standard parameters keep an arm's limits, as linear rows for a solver and in words for a reader."""
+
+import numpy as np
+
+from dynid.model.dynamics import ArmModel
+from dynid.model.link_limits import ArmLimits, LinkLimits
+from dynid.model.parameters import StandardParameters
+from dynid.model.standard import pseudo_inertia, to_link_frame
+from dynid.robot import FloatArray
+
+# Rows are in these units, so that masses, moments and inertias are all of order one.
+LENGTH_UNIT_M = 0.1
+MASS_UNIT_KG = 0.1
+BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
+
+
+def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
+    """The pseudo-inertia (4, 4) of ten standard parameters, less that of as much mass with this spread [m] alone."""
+    return np.asarray(pseudo_inertia(parameters) - parameters[9] * spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))
+
+
+def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """G (m, 10) and h (m,) of what a link's ten standard parameters x (SI) must meet, G x >= h, in units of order one.
+
+    Mass and centre of mass are within their bounds; and of any two faces of the box with the distances a and b of a
+    point inside, the mean of a b over the link's mass is not negative. So no second moment is beyond the box's, and for
+    opposite faces the centre of mass is inside, too.
+
+    Args:
+        placement: of its modified DH frame in the URDF link frame, (4, 4).
+        reserve: share of the box's size by which it is taken smaller on every side.
+    """
+    parameters = np.eye(10)
+    unit_inertias = np.array([pseudo_inertia(one) for one in parameters])
+    faces = link.faces(reserve) @ placement
+    first, second = np.triu_indices(6, 1)
+    products = np.einsum("ra,kab,rb->rk", faces[first], unit_inertias, faces[second])
+    moment = np.hstack([np.zeros((3, 6)), placement[:3, :3], placement[:3, 3:]])  # in the URDF link frame
+    mass, (lower, upper) = parameters[9:], link.centre
+    inside = np.vstack([moment - lower[:, None] * mass, upper[:, None] * mass - moment])
+    G = np.vstack([mass, -mass, inside / LENGTH_UNIT_M, products / LENGTH_UNIT_M**2]) / MASS_UNIT_KG
+    h = np.zeros(len(G))
+    h[:2] = link.mass[0] / MASS_UNIT_KG, -link.mass[1] / MASS_UNIT_KG
+    return G, h
+
+
+def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) -> str:
+    """Which limit standard parameters leave by more than a solver's tolerance, in words; '' where they leave none."""
+    for j, link in enumerate(limits.links):
+        ten = standard.link(j)
+        lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])
+        if lowest < limits.margin:
+            return (
+                f"smallest pseudo-inertia eigenvalue {lowest:.3g} of link {j + 1} is below the required "
+                f"{limits.margin:.3g} beyond a spread of {limits.spread} m"
+            )
+        G, h = link_rows(link, model.mdh.in_link[j])
+        if (G @ ten - h < -BOUND_TOLERANCE * ten[9] / MASS_UNIT_KG).any():
+            body = to_link_frame(ten, model.mdh.in_link[j])
+            gyration = np.round(np.sqrt(np.diag(body.inertia) / body.mass), 5).tolist()
+            return (
+                f"link {j + 1} with mass {body.mass:.6g} kg, centre of mass "
+                f"{np.round(body.centre_of_mass, 5).tolist()} m and radii of gyration {gyration} m is outside its "
+                f"bounds in robot.yaml or its box ({link.source})"
+            )
+    total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
+    return f"total mass {total:.6g} kg exceeds {limits.total_mass} kg" * (
+        total > limits.total_mass * (1 + BOUND_TOLERANCE)
+    )
