@@ -91,9 +91,15 @@ class ContactSense:
         return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:
-        """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2]."""
+        """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
+
+        In contact the filter takes friction of an open direction for noise that is soon another. A joint that sticks
+        keeps it: what it hides for as long as it sticks comes on top, by the least squares of `ToolForce`.
+        """
         if self.onset.contact:
-            return self.motion.x[-3:].copy(), self.motion.P[-3:, -3:].copy()
+            own, hidden = self.motion.lasting_deviations()
+            clear, stuck = (self._force.of(self._q, 0.0 * own, one)[1] for one in (own, np.hypot(own, hidden)))
+            return self.motion.x[-3:].copy(), self.motion.P[-3:, -3:] + stuck - clear
         return self._force.of(self._q, self.observer.torque, self.bars.deviation)
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:

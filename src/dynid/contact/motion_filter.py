@@ -121,6 +121,16 @@ class MotionFilter:
         """Joints whose direction of motion is known, (n,)."""
         return self._unclear < SURE
 
+    def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
+        """What torques may be off by for long, (n,) [N m] each: by the model, and by friction of an open direction.
+
+        The second is that of a uniform distribution over the budget; the covariance P counts it for `TURN_S` at a time.
+        """
+        n = len(self._load)
+        own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]
+        own = np.where(self._unclear > 0.5, self._errors[-1], own)  # what a sticking joint leaves is in its budget
+        return own, self._terms[2] * np.sqrt(self._unclear / 3.0)
+
     def reset(self, q: FloatArray) -> None:
         """Start at rest at a measured posture, (n,) [rad]."""
         n = len(q)
