@@ -14,6 +14,7 @@ def feel(
     places: Annotated[int, typer.Option(min=1, help="Pulls at the tool per force, moving and still.")] = 50,
     minutes: Annotated[float, typer.Option(min=0.05, help="Motion without contact, for false alarms.")] = 10.0,
     payloads: Annotated[int, typer.Option(min=1, help="Motions per held mass.")] = 10,
+    arms: Annotated[int, typer.Option(min=0, help="Drawn arms that are identified and weigh each mass once.")] = 16,
     as_json: JsonOption = False,
 ) -> None:
     """Pull at the tool of the simulated arm, let it weigh what it holds, and lead it by hand; all nuisances are on.
@@ -24,8 +25,8 @@ def feel(
     from benchmarks.contact.feel import benchmark_feel, missed
     from dynid.robot import load_robot
 
-    with stages("benchmark", 19) as begin:
-        figures = benchmark_feel(load_robot(robot), places, minutes, payloads, begin)
+    with stages("benchmark", 16 + arms) as begin:
+        figures = benchmark_feel(load_robot(robot), places, minutes, payloads, arms, begin)
     report_figures(figures, [_table(figures)], missed(figures), as_json)
 
 
@@ -37,10 +38,17 @@ def _table(figures: dict[str, Any]) -> Any:
         for size, one in rows.items():
             shares = f"{100 * one['found_share']:.0f} %, within 20 ms {100 * one['found_in_20_ms_share']:.0f} %"
             median = "-" if one["median_ms"] is None else f"{one['median_ms']:.0f} ms"
-            table.add_row(f"{size} N, {state}: found", f"{shares}, median {median}; force RMS {one['rms_n']:.2f} N")
+            force = (
+                f"force RMS {one['rms_n']:.2f} N, {100 * one['in_90_percent_interval_share']:.0f} % in 90 % intervals"
+            )
+            table.add_row(f"{size} N, {state}: found", f"{shares}, median {median}; {force}")
     for state, shares in figures["readable_in_20_ms_share"].items():
         for size, share in shares.items():
             table.add_row(f"{size} N, {state}: change a reading within 20 ms", f"{100 * share:.0f} %")
+    for size, share in figures["readable_still_share"].items():
+        table.add_row(f"{size} N, still: change a reading at all", f"{100 * share:.0f} %")
+    for key, value in (figures["drawn_arms"] or {}).items():
+        table.add_row(f"drawn arms: {key}", str(value) if isinstance(value, dict | list) else f"{value:.3g}")
     return table
 
 

@@ -50,11 +50,22 @@ def first_difference_ms(make: Callable[[], Touched], force: FloatArray, longest_
     return float("inf")
 
 
-def readable_share(scene: Scene, make: Callable[[Scene, int], Touched], size_n: float, pulls: int) -> float:
-    """Share of pulls of one size [N] that change a reading within the time that is required."""
+def readable_share(
+    scene: Scene, make: Callable[[Scene, int], Touched], size_n: float, pulls: int, longest_ms: float = SOON_MS
+) -> float:
+    """Share of pulls of one size [N] that change a reading within the time that is required, or another [ms]."""
     forces = directions(size_n)
     found = [
-        first_difference_ms(lambda number=number: make(scene, number), next(forces), round(SOON_MS))  # type: ignore[misc]
+        first_difference_ms(lambda number=number: make(scene, number), next(forces), round(longest_ms))  # type: ignore[misc]
         for number in range(pulls)
     ]
     return float(np.isfinite(found).mean())
+
+
+def least_rms_n(readable: dict[float, float]) -> float:
+    """Of shares that change a reading by the size of pulls [N]: the least RMS error over all sizes [N].
+
+    Where no reading changes, whoever says of an arm that nothing touches it says so of the pulled one, and is off by
+    the whole pull. Here the others are taken to be known exactly.
+    """
+    return float(np.sqrt(np.mean([size**2 * (1.0 - share) for size, share in readable.items()])))

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contact.bound import moving_arm, readable_share, still_arm
-from benchmarks.contact.feeling import FORCES_N, benchmark_feeling
+from benchmarks.contact.bound import least_rms_n, moving_arm, readable_share, still_arm
+from benchmarks.contact.feeling import FORCES_N, JUDGED_S, PULL_S, benchmark_feeling
 from benchmarks.contact.scenes import IDENTIFICATION, PROFILE, Scene
-from benchmarks.contact.weighing import benchmark_weighing
+from benchmarks.contact.weighing import benchmark_drawn, benchmark_weighing
 from benchmarks.speed.hand_push import pushes
 from dynid.control.model_laws import GravityCompensation
 from dynid.robot import Robot
@@ -22,6 +22,8 @@ BARS = {
     "payload_error_g": 10.0,
 }
 PUSH_BAR = 0.5
+HONEST = (0.85, 0.95)  # share of 90 % intervals that hold what they are of
+DRAWN_SEED = 0
 
 
 def push_ratios(scene: Scene) -> tuple[dict[str, float], dict[str, float]]:
@@ -45,7 +47,7 @@ def push_ratios(scene: Scene) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def benchmark_feel(
-    robot: Robot, places: int, minutes: float, payloads: int, progress: Callable[[str], None]
+    robot: Robot, places: int, minutes: float, payloads: int, arms: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Every figure; `..._nominal` are of the nominal model.
 
@@ -54,6 +56,7 @@ def benchmark_feel(
         places: pulls per force, of a moving and of a still arm.
         minutes: of motion without contact.
         payloads: motions per mass.
+        arms: that are drawn, identified, and weigh one body of each mass.
         progress: is called with the progress.
 
     Raises:
@@ -67,7 +70,10 @@ def benchmark_feel(
         state: {f"{size:g}": readable_share(scene, make, size, places) for size in FORCES_N[:1]}
         for state, make in (("moving", moving_arm), ("still", still_arm))
     }
+    whole_ms = 1e3 * (PULL_S + JUDGED_S)
+    ever = {size: readable_share(scene, still_arm, size, places, whole_ms) for size in FORCES_N}
     held = benchmark_weighing(scene, payloads, progress)
+    drawn = benchmark_drawn(robot, arms, DRAWN_SEED, progress) if arms else None
     progress("leading by hand")
     push, ratio = push_ratios(scene)
     own, nominal = felt[0] | held[0], felt[1] | held[1]
@@ -77,6 +83,8 @@ def benchmark_feel(
         | {key: value for key, value in own.items() if key not in BARS}
         | {"push_nm": push, "push_ratio": ratio, "friction_share": scene.settings.friction_share}
         | {"by_force_nominal": nominal["by_force"], "readable_in_20_ms_share": readable}
+        | {"readable_still_share": {f"{size:g}": share for size, share in ever.items()}}
+        | {"force_rms_still_least_n": least_rms_n(ever), "drawn_arms": drawn}
     )
 
 
@@ -91,5 +99,15 @@ def missed(figures: dict[str, Any]) -> list[str]:
         f"the push that leads {joint} is {ratio:.2f} of that without help, required at most {PUSH_BAR:g}"
         for joint, ratio in figures["push_ratio"].items()
         if not ratio <= PUSH_BAR
+    ]
+    shares = {f"pulls, {state}": share for state, share in figures["force_in_90_percent_interval_share"].items()}
+    shares["payloads"] = figures["payload_in_90_percent_interval_share"]
+    if figures["drawn_arms"] is not None and figures["drawn_arms"]["payloads"]:
+        shares["payloads of drawn arms"] = figures["drawn_arms"]["payload_in_90_percent_interval_share"]
+    found += [
+        f"{100 * share:.0f} % of the 90 % intervals of {what} hold it, required {100 * HONEST[0]:.0f} to "
+        f"{100 * HONEST[1]:.0f} %"
+        for what, share in shares.items()
+        if not HONEST[0] <= share <= HONEST[1]
     ]
     return found

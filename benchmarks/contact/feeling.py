@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.feel import ContactSense
+from dynid.control.sway import STOOD_S
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 
@@ -22,6 +23,7 @@ FORCES_N = (2.0, 5.0, 10.0)
 MOTIONS = ("V01", "V02", "V03")
 PULL_S, JUDGED_S, APART_S, SETTLED_S = 0.3, 0.15, 0.6, 0.8
 SOON_MS, SURELY = 20.0, 0.95
+NINETY = 1.6449  # deviations
 INNER = 0.8  # of the joint ranges, where the arm is put down
 MOVING_SEED, STILL_SEED, FREE_SEED, DIRECTION_SEED = 1000, 2000, 3000, 77  # the model's recording has another
 
@@ -30,11 +32,13 @@ MOVING_SEED, STILL_SEED, FREE_SEED, DIRECTION_SEED = 1000, 2000, 3000, 77  # the
 class Pulls:
     """What two senses felt of pulls: first alarms [ms], infinite where none came, and RMS errors [N], (pulls, 2).
 
-    `early` counts alarms before the pulls, (2,); None where nobody counted.
+    `inside` is the share of the force's components in their 90 % intervals, (pulls, 2). `early` counts alarms before
+    the pulls, (2,); None where nobody counted.
     """
 
     found_ms: FloatArray
     error_n: FloatArray
+    inside: FloatArray
     early: NDArray[np.int64] | None = None
 
     def figures(self, which: int) -> dict[str, Any]:
@@ -48,6 +52,7 @@ class Pulls:
             "median_ms": float(np.median(seen)) if len(seen) else None,
             "surely_ms": _finite(float(np.sort(found)[int(np.ceil(SURELY * len(found))) - 1])),
             "rms_n": float(np.sqrt(np.mean(error**2))),
+            "in_90_percent_interval_share": float(self.inside[:, which].mean()),
         } | ({} if self.early is None else {"alarms_before": int(self.early[which])})
 
 
@@ -55,25 +60,35 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def pulled(run: Touched, force: FloatArray, seconds: float) -> tuple[FloatArray, FloatArray]:
-    """Pull for a while: first alarm of each sense [ms], and the RMS error of its force at the end [N].
+Row = tuple[FloatArray, FloatArray, FloatArray]
 
-    A run that the safety of the executor ends counts up to there.
+
+def pulled(run: Touched, force: FloatArray, seconds: float) -> Row:
+    """Pull for a while: first alarm of each sense [ms], the RMS error of its force at the end [N], and how often its
+    components were in their 90 % intervals.
+
+    A run that the safety of the executor ends counts up to there. What a sense felt before already is no alarm.
     """
     senses, begin = run.senses, np.nan
-    found, squares, judged = np.full(len(senses), np.inf), np.zeros(len(senses)), 0
+    before = np.array([sense.contact for sense in senses])
+    found, squares, inside, judged = np.full(len(senses), np.inf), np.zeros(len(senses)), np.zeros(len(senses)), 0
     try:
         for _ in range(round(seconds / run.cycle_s)):
-            felt = run.cycle(force)
+            felt = np.array(run.cycle(force))
+            before &= felt
             begin = run.time_s if np.isnan(begin) else begin  # the pull acts from this cycle's reading on
             passed = run.time_s - begin
-            found = np.where(np.isinf(found) & felt, 1e3 * passed, found)
+            found = np.where(np.isinf(found) & felt & ~before, 1e3 * passed, found)
             if passed > seconds - JUDGED_S:
-                squares += [float(((sense.force()[0] - force) ** 2).sum()) for sense in senses]
+                told = [sense.force() for sense in senses]
+                squares += [float(((one - force) ** 2).sum()) for one, _ in told]
+                inside += [float(np.mean(np.abs(one - force) <= NINETY * np.sqrt(np.diag(C)))) for one, C in told]
                 judged += 1
     except SafetyError:
         pass
-    return found, np.sqrt(squares / judged) if judged else np.full(len(senses), np.nan)
+    if not judged:
+        return found, np.full(len(senses), np.nan), np.full(len(senses), np.nan)
+    return found, np.sqrt(squares / judged), inside / judged
 
 
 def directions(size_n: float) -> Iterator[FloatArray]:
@@ -94,14 +109,14 @@ def runs(scene: Scene, senses: Sequence[ContactSense], first_seed: int) -> Itera
         yield run
 
 
-def _gathered(rows: list[tuple[FloatArray, FloatArray]]) -> Pulls:
+def _gathered(rows: list[Row]) -> Pulls:
     kept = [row for row in rows if np.isfinite(row[1]).all()]
-    return Pulls(np.array([row[0] for row in rows]), np.array([row[1] for row in kept]))
+    return Pulls(np.array([row[0] for row in rows]), np.array([row[1] for row in kept]), np.array([r[2] for r in kept]))
 
 
 def moving(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int) -> Pulls:
     """Pulls while the arm moves."""
-    rows: list[tuple[FloatArray, FloatArray]] = []
+    rows: list[Row] = []
     forces, random = directions(size_n), np.random.default_rng(DIRECTION_SEED)
     for run in runs(scene, senses, MOVING_SEED):
         while len(rows) < places:
@@ -129,7 +144,7 @@ def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: i
         run = Touched(scene, senses, STILL_SEED + number, q0, sways=sways)
         run.start()
         before = np.zeros(len(senses), dtype=bool)
-        for _ in range(round(SETTLED_S / run.cycle_s)):
+        for _ in range(round((SETTLED_S + STOOD_S * sways) / run.cycle_s)):
             felt = np.array(run.cycle())
             early, before = early + (felt & ~before), felt
         rows.append(pulled(run, next(forces), PULL_S + JUDGED_S))
@@ -183,6 +198,10 @@ def benchmark_feeling(
                 "force_rms_still_n": rms["still"],
                 "force_rms_moving_n": rms["moving"],
                 "force_rms_swaying_n": rms["swaying"],
+                "force_in_90_percent_interval_share": {
+                    state: float(np.mean(np.concatenate([one.inside[:, which] for one in rows.values()])))
+                    for state, rows in found.items()
+                },
                 "by_force": figures,
                 "smallest_n_in_20_ms": {
                     state: next(

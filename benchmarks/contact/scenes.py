@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio
 
+from benchmarks.studies.drawn_arms import DrawnArm
 from dynid.contact.feel import ContactSense
+from dynid.contact.scale import Scale
 from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.control.controller import ControllerSettings, TorqueLaw, load_controller
@@ -49,16 +51,25 @@ class Scene:
     file: ModelFile
     identified: ControlModel
     nominal: ControlModel
+    drawn: DrawnArm | None = None
 
     @classmethod
-    def of(cls, robot: Robot) -> "Scene":
-        """Identify the simulated arm from one motion.
+    def of(cls, robot: Robot, drawn: DrawnArm | None = None) -> "Scene":
+        """Identify the simulated arm, or one that was drawn, from one motion.
 
         Raises:
             DataError: the model was not accepted.
         """
         settings, excitation, arm = load_controller(robot), load_excitation(robot), ArmModel.of(robot)
-        run = simulate(robot, excitation.trajectory(IDENTIFICATION, PROFILE), FeedforwardPd(settings), seed=SEED)
+        motion, law = excitation.trajectory(IDENTIFICATION, PROFILE), FeedforwardPd(settings)
+        run = simulate(
+            robot,
+            motion,
+            law,
+            seed=SEED if drawn is None else drawn.seed,
+            standard=None if drawn is None else drawn.standard,
+            friction=None if drawn is None else drawn.friction,
+        )
         result = identify(robot, [source_of(robot, run, IDENTIFICATION)])
         if not result.verdict.accepted:
             failed = "; ".join(check.sentence() for check in result.verdict.failed)
@@ -67,13 +78,26 @@ class Scene:
         identified = from_model_file(file, arm)
         phi = arm.base_parameters(load_nominal(robot, arm.mdh))
         nominal = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), False)
-        return cls(robot, settings, excitation, arm, compile_single(arm), file, identified, nominal)
+        return cls(robot, settings, excitation, arm, compile_single(arm), file, identified, nominal, drawn)
+
+    @property
+    def torque_delay_s(self) -> float:
+        """In lock-step a torque is in force after whole cycles [s]."""
+        cycle = self.robot.file.bus.cycle_s
+        return float(cycle * np.ceil(self.robot.nuisances.communication_delay_s / cycle - 1e-9))
 
     def sense(self, model: ControlModel) -> ContactSense:
         """A sense of this model; deviations are those of the identified one, as a nominal model knows of none."""
-        cycle = self.robot.file.bus.cycle_s  # in lock-step a torque is in force after whole cycles
-        delay = cycle * np.ceil(self.robot.nuisances.communication_delay_s / cycle - 1e-9)
-        return ContactSense(self.robot, self.arm, model, self.file.torque_deviations, torque_delay_s=float(delay))
+        given = self.file.torque_deviations
+        return ContactSense(self.robot, self.arm, model, given, torque_delay_s=self.torque_delay_s)
+
+    def scales(self) -> tuple[Scale, Scale]:
+        """Of the identified model and of the nominal one, as the senses are."""
+        first, second = (
+            Scale(self.robot, self.arm, model, self.file.torque_deviations, self.torque_delay_s)
+            for model in (self.identified, self.nominal)
+        )
+        return first, second
 
     def senses(self) -> tuple[ContactSense, ContactSense]:
         """Of the identified model and of the nominal one."""
@@ -81,7 +105,7 @@ class Scene:
 
 
 class Touched:
-    """A simulated arm that is commanded, touched and felt, a cycle at a time."""
+    """A simulated arm that is commanded, touched and felt, a cycle at a time; `commanded` is as senses got it last."""
 
     def __init__(
         self,
@@ -94,8 +118,15 @@ class Touched:
         sways: bool = False,
     ) -> None:
         robot = scene.robot
-        self.scene, self.senses = scene, senses
-        self.plant = SteppedArm(robot, seed=seed, q0=q0, standard=standard)
+        self.scene, self.senses, self.commanded = scene, senses, np.zeros(robot.size)
+        drawn = scene.drawn
+        self.plant = SteppedArm(
+            robot,
+            seed=seed,
+            q0=q0,
+            standard=standard or (drawn.standard if drawn else None),
+            friction=drawn.friction if drawn else None,
+        )
         chosen = law or ComputedTorque(scene.settings, scene.identified, scene.dynamics)
         filter_s = scene.settings.pseudo_differentiation_s
         controller = (
@@ -138,7 +169,7 @@ class Touched:
 
     def pushed(self, push: FloatArray | None = None) -> list[bool]:
         """One cycle, the joints pushed by (n,) [N m]: which senses feel contact."""
-        before = self._tau
+        before = self.commanded = self._tau
         step = self.plant.follow(self.motion, push)
         self._tau = np.zeros_like(before) if step is None else step.tau.copy()
         stamp, q = self.plant.stamp_ns, np.array(self.plant.position)

@@ -110,3 +110,28 @@ def test_models_that_may_not_feel_are_refused() -> None:
     ):
         with pytest.raises(DataError, match=message):
             sense_of(ROBOT, model_file(**change))
+
+
+def test_a_force_in_contact_is_less_certain_by_what_sticking_joints_hide() -> None:
+    sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations)
+    q, motion = np.array([0.3, 0.4, -0.2, -1.2, 0.5, 0.6, 0.1, 0.0]), sense.motion
+    motion.reset(q)
+    motion.P[-3:, -3:] = 0.25 * np.eye(3)
+    motion.x[N : 2 * N], sense._q, sense.onset.contact = 0.5, q, True
+    budget = np.linspace(0.1, 0.8, N)
+    motion._terms[2] = budget
+
+    def covariance(open_share: FloatArray) -> FloatArray:
+        motion._unclear = open_share
+        return sense.force()[1]
+
+    np.testing.assert_allclose(covariance(np.zeros(N)), 0.25 * np.eye(3))
+    stuck = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
+    J, prior = pinocchio_jacobian(q)[0][:, :C], np.eye(3) / sense._force.largest_n**2
+    own = np.array(model_file().torque_deviations.deviations_nm[-1])[:C]  # type: ignore[union-attr]
+    least = [
+        np.linalg.inv(J @ np.diag(1.0 / variance) @ J.T + prior)
+        for variance in (own**2, own**2 + (stuck * budget**2)[:C] / 3.0)
+    ]
+    np.testing.assert_allclose(covariance(stuck), 0.25 * np.eye(3) + least[1] - least[0], rtol=1e-6)
+    assert np.linalg.eigvalsh(covariance(stuck) - 0.25 * np.eye(3))[-1] > 0.1

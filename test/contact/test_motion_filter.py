@@ -100,3 +100,22 @@ class Twin:
 @pytest.mark.parametrize(("after", "found"), [(0.0, 0.0), (7.0, 7.0), (20.0, 20.0), (21.0, np.inf)])
 def test_a_pull_can_be_found_once_a_reading_differs_from_that_of_the_twin(after: float, found: float) -> None:
     assert first_difference_ms(lambda: Twin(after), np.ones(3), 20) == found  # type: ignore[arg-type,return-value]
+
+
+def surprise(signs: FloatArray) -> float:
+    """Sum of squares of the innovations, in their deviations, of joints that are `signs` of a late stamp off."""
+    motion = MotionFilter(ROBOT, ARM, control_model(), model_file().torque_deviations, 0.0)
+    v, late_s = np.linspace(0.8, 1.6, N), 1e-3
+    motion.reset(ROBOT.rest_posture + 0.3)
+    motion.x[N : 2 * N], motion._width[:], motion._jitter_s = v, 0.0, late_s  # an encoder without steps
+    sure = np.arange(2 * N)
+    motion.P[sure, sure] = np.repeat([1e-12, 1e-8], N)
+    motion.update(0.001, motion.x[:N] + 0.001 * v + late_s * signs * v, np.zeros(N))
+    return float(np.sum(motion._found[0] ** 2 / motion._found[1]))
+
+
+def test_a_stamp_that_is_off_shifts_all_joints_together() -> None:
+    """One late stamp explains all joints at once; joints that are off as far, each its own way, it does not."""
+    together = np.ones(N)
+    assert surprise(together) < 0.6 * surprise((-1.0) ** np.arange(N))
+    assert surprise(together) < 0.6 * surprise(np.repeat([1.0, -1.0], N // 2))

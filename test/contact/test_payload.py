@@ -1,10 +1,13 @@
 """Weighing on line: the mass that the simulated arm holds, a body at every step, and a controller that hears of it."""
 
+from collections.abc import Callable
+
 import numpy as np
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 
 from dynid.contact.feel import ContactSense
 from dynid.contact.payload import HeldMass, PayloadEstimator, with_payload
+from dynid.contact.scale import Scale
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import compile_single
@@ -15,6 +18,7 @@ from dynid.robot import FloatArray
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.arm import plant_standard
 
+Push = Callable[[SteppedArm, float], FloatArray | None]
 OWN = from_file(plant_standard(ROBOT), ARM.mdh)
 CENTRE = np.array(ROBOT.file.tool_m) + np.array([0.01, -0.02, 0.01])
 
@@ -64,6 +68,52 @@ def test_the_mass_and_its_centre_are_found_and_a_body_has_every_estimate() -> No
 def test_an_empty_hand_weighs_little() -> None:
     last = weighed(None, 6)[-1]
     assert last.mass_kg < min(0.03, 3.0 * last.mass_deviation_kg)
+
+
+def scaled(
+    standard: StandardFile | None, seed: int, push: Push = lambda arm, time_s: None
+) -> tuple[Scale, list[HeldMass]]:
+    """The scale at the end of a motion, and its estimates every half second."""
+    scale = Scale(ROBOT, ARM, control_model(), model_file().torque_deviations, 0.001)
+    found: list[HeldMass] = []
+    count = 0
+
+    def each(arm: SteppedArm, tau: FloatArray) -> None:
+        nonlocal count
+        scale.update(arm.stamp_ns, np.array(arm.position), tau)
+        count += 1
+        if not count % 500:
+            found.append(scale.estimate())
+
+    moved(push, each, seed, standard)
+    return scale, found
+
+
+def test_a_scale_on_the_filter_weighs_within_its_deviation_and_nearer_than_the_observers() -> None:
+    scale, found = scaled(holding(0.2), 5)
+    last = found[-1]
+    assert abs(last.mass_kg - 0.2) < min(0.01, 2.0 * last.mass_deviation_kg)
+    assert np.linalg.norm(last.centre_m - CENTRE) < 0.02
+    assert last.mass_deviation_kg < 0.012 < found[0].mass_deviation_kg and scale.misfit < 1.0
+    for one in found:
+        assert np.linalg.eigvalsh(pseudo_inertia(one.parameters))[0] > -1e-12 and one.mass_kg >= 0.0
+    scale.reset()
+    nothing = scale.estimate()
+    assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
+
+
+def test_a_scale_says_of_an_empty_hand_that_it_is_empty() -> None:
+    last = scaled(None, 6)[1][-1]
+    assert last.mass_kg < min(0.015, 2.0 * last.mass_deviation_kg)
+
+
+def test_what_no_body_explains_shows_in_the_misfit_and_widens_deviations() -> None:
+    def shaken(arm: SteppedArm, time_s: float) -> FloatArray:
+        return 2.0 * np.sin(8.0 * np.pi * time_s) * np.eye(N)[1]
+
+    calm, disturbed = scaled(None, 7), scaled(None, 7, shaken)
+    assert calm[0].misfit < 0.7 and disturbed[0].misfit > 1.0
+    assert disturbed[1][-1].mass_deviation_kg > 1.2 * calm[1][-1].mass_deviation_kg
 
 
 def test_before_any_motion_nothing_is_known() -> None:

@@ -436,6 +436,30 @@ def test_a_model_feeds_the_running_controller_without_a_jump(client: Supervisor,
     assert client.experiment.controller == "computed_torque then ff_pd" and client.experiment.gains == {}
 
 
+def test_a_held_arm_sways_if_it_is_told_to_and_by_no_more_than_is_allowed(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.follows = False  # so commands show where the law wants it
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    for wrong in ({"sway_rad": 0.06}, {"sway_rad": -0.01}, {"sway_hz": 0.0}, {"sway_rad": 0.05, "sway_hz": 5.0}):
+        with pytest.raises(NodeError, match="an arm cannot sway by"):
+            client.set_parameters("executor", wrong)
+    with pytest.raises(NodeError, match="unknown controller"):  # all or nothing
+        client.set_parameters("executor", {"sway_rad": 0.04, "controller": "nope"})
+
+    def span(cycles: int) -> np.ndarray:
+        """By how much the commands of each joint go up and down from now on."""
+        seen = len(arm.commands)
+        arm.wait(lambda: len(arm.commands) > seen + cycles, "commands")
+        return np.ptp(np.array([one.effort for one in arm.commands[seen:]]), axis=0)
+
+    assert span(400).max() < 1e-6  # two seconds
+    client.set_parameters("executor", {"sway_rad": 0.04})
+    arm.wait(lambda: span(100).min() > 0.0, "swaying of every joint")
+    client.set_parameters("executor", {"sway_rad": 0.0})
+    arm.wait(lambda: span(100).max() < 1e-6, "standing")
+
+
 def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, group: ProcessGroup) -> None:
     group.start_node("executor_node", "executor", {"output": "effort_controller"})
     efforts: list[Float64MultiArray] = []

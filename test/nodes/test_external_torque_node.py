@@ -1,5 +1,6 @@
 """The node external_torque as a process: it feels a push that its states show, and has the executor stop."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -7,13 +8,18 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
+from rclpy.parameter import Parameter
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file
 
+from dynid.contact.recorded import sense_of
 from dynid.model.model_file import save_model
 from dynid.nodes.common import STREAM
+from dynid.nodes.external_torque_node import ExternalTorqueNode
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 
@@ -64,6 +70,43 @@ def test_a_push_is_published_and_stops_the_arm(group: ProcessGroup, client: Supe
     fed(lambda: abs(torques[-1].effort[1] - PUSH_NM) < 0.2, PUSH_NM, "the push")
     assert list(torques[-1].name) == names and forces[-1].header.frame_id == ROBOT.file.base_link
     assert client.reported("external_torque", "last_felt_by") in ("", names[1])
+
+
+class Reporting:
+    """What the node's report and reaction look at, with a sense whose contact the test decides."""
+
+    def __init__(self) -> None:
+        self.robot, self._sense = ROBOT, sense_of(ROBOT, model_file())
+        self._contacts, self._states, self._joint, self._trouble, self._felt_s = 0, 1, "", "", -np.inf
+        self._diagnostics, self.messages = self, []
+        self._sense.bars.threshold = np.ones(N)
+
+    def publish(self, raw: bytes) -> None:
+        """The diagnostics that are published."""
+        self.messages.append(deserialize_message(raw, DiagnosticArray).status[0])
+
+    def get_parameter(self, name: str) -> Parameter:
+        """Every parameter is the policy to report."""
+        return Parameter(name, value="report")
+
+    def get_logger(self) -> logging.Logger:
+        """Of Python."""
+        return logging.getLogger()
+
+
+@pytest.mark.parametrize("by", ["nothing", "onset", "residual"])
+def test_a_contact_is_reported_whichever_test_feels_it(by: str) -> None:
+    node = Reporting()
+    node._sense.onset.contact = by == "onset"
+    node._sense.touched[1] = by == "residual"
+    node._sense.observer.torque[1] = 2.0 * (by == "residual")
+    if node._sense.contact:
+        ExternalTorqueNode._react(node)  # type: ignore[arg-type]
+    ExternalTorqueNode._report(node)  # type: ignore[arg-type]
+    status = node.messages[0]
+    values = {pair.key: pair.value for pair in status.values}
+    assert (status.message, values["contact"]) == (("free", "False") if by == "nothing" else ("contact", "True"))
+    assert by == "onset" or values["last_felt_by"] == {"nothing": "", "residual": ROBOT.joint_names[1]}[by]
 
 
 def test_without_a_model_it_ends_with_a_sentence(group: ProcessGroup, client: Supervisor) -> None:

@@ -11,6 +11,7 @@ from dynid.contact.force import ToolForce
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.observer import MomentumObserver
 from dynid.contact.onset import OnsetTests
+from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
@@ -46,8 +47,13 @@ class ContactSense:
         self.bars = ErrorBars(robot, self.observer, model.friction, deviations)
         self.motion = MotionFilter(robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
+        self._given = (robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self.onset = OnsetTests(self.motion, self._force.largest_n)
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
+
+    def scale(self) -> Scale:
+        """What weighs with the same model."""
+        return Scale(*self._given)
 
     def observe(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> float:
         """Update observer and error bars alone, as `update` does; the time since the last state, 0 at a start [s].
@@ -77,12 +83,23 @@ class ContactSense:
             elif settled and self.onset.update():
                 self.onset.adopt()
         self.touched = (np.abs(self.observer.torque) > self.bars.threshold) & settled
+        return self.contact
+
+    @property
+    def contact(self) -> bool:
+        """Whether something touches the arm, after the last update: by the residual, or by the tests for an onset."""
         return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:
-        """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2]."""
+        """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
+
+        In contact the filter takes friction of an open direction for noise that is soon another. A joint that sticks
+        keeps it: what it hides for as long as it sticks comes on top, by the least squares of `ToolForce`.
+        """
         if self.onset.contact:
-            return self.motion.x[-3:].copy(), self.motion.P[-3:, -3:].copy()
+            own, hidden = self.motion.lasting_deviations()
+            clear, stuck = (self._force.of(self._q, 0.0 * own, one)[1] for one in (own, np.hypot(own, hidden)))
+            return self.motion.x[-3:].copy(), self.motion.P[-3:, -3:] + stuck - clear
         return self._force.of(self._q, self.observer.torque, self.bars.deviation)
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:

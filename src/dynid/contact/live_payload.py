@@ -1,10 +1,10 @@
 """What an arm holds while it works: noticed when it changes, weighed within a second of motion, and judged.
 
-`PayloadEstimator` takes all that it has seen for one body. Here what it has seen fades with `FADE_S`, and it starts
-again where its body does not explain the residual any more: something was picked up or put down, or somebody touches
-the arm. Only what explains the residual for a while, and differs significantly from what a controller has, is handed to
-it; until then it keeps that. An arm that rests says little about its load, since friction may carry any part of it, so
-its estimate stays uncertain.
+`Scale` takes all that it has seen for one body. Here what it has seen fades with `FADE_S`, and it starts again where no
+body explains the observer's residual any more (`PayloadEstimator`): something was picked up or put down, or somebody
+touches the arm. Only what explains the residual for a while, and differs significantly from what a controller has, is
+handed to it; until then it keeps that. An arm that rests says little about its load, since friction may carry any part
+of it, so its estimate stays uncertain.
 """
 
 import math
@@ -35,24 +35,26 @@ class LivePayload:
     Attributes:
         estimate: the newest; None before the first.
         held: what a controller should add to its model, (10,) as `HeldMass.parameters`; zeros where nothing is held.
-        misfit: what the estimate leaves of the residual, in deviations, of the worst joint.
-        fits: whether the estimate explains the residual, and did for a while.
+        misfit: what the best body leaves of the observer's residual, in deviations, of the worst joint.
+        fits: whether it explains the residual, and the estimates have agreed for a while.
         restarts: how often what was seen was forgotten.
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, sense: ContactSense) -> None:
         self._sense = sense
-        self._scale = PayloadEstimator(robot, arm, sense.observer, sense.bars)
+        self._explained = PayloadEstimator(robot, arm, sense.observer, sense.bars)
+        self._scale = sense.scale()
         self._chain = arm.chain_size
         self.estimate: HeldMass | None = None
         self.held = np.zeros(10)
         self.misfit, self.fits, self.restarts = 0.0, False, -1
-        self._squares = np.zeros(self._chain)
+        self._squares, self._body = np.zeros(self._chain), np.zeros(10)
         self._began_ns = self._last_ns = self._estimated_ns = 0
         self.restart()
 
     def restart(self) -> None:
         """Forget what was seen; what is held stays until another estimate is certain."""
+        self._explained.reset()
         self._scale.reset()
         self.restarts += 1
         self._squares[:] = 1.0
@@ -65,22 +67,24 @@ class LivePayload:
         if self._sense.observer.restarted:
             self._last_ns = stamp_ns
             self.restart()
-        self._scale.update(stamp_ns, q)
+        self._explained.update(stamp_ns, q)
+        self._scale.update(stamp_ns, q, tau)
         dt = (stamp_ns - self._last_ns) * 1e-9
         if dt < PERIOD_S - 5e-4:
             return False
         self._last_ns = stamp_ns
+        self._explained.forget(math.exp(-dt / FADE_S))
         self._scale.forget(math.exp(-dt / FADE_S))
         if (stamp_ns - self._estimated_ns) * 1e-9 >= ESTIMATE_S:
             self._estimated_ns = stamp_ns
-            self.estimate = self._scale.estimate()
+            self.estimate, self._body = self._scale.estimate(), self._explained.estimate().parameters
         return self.estimate is not None and self._judge(dt, self.estimate)
 
     def _judge(self, dt: float, found: HeldMass) -> bool:
         """Start again where the estimate does not fit; hand it over where it does, and is another body."""
         if (self._last_ns - self._began_ns) * 1e-9 < FRESH_S:
             return False
-        left = self._sense.observer.torque[: self._chain] - self._scale.explained(found.parameters)
+        left = self._sense.observer.torque[: self._chain] - self._explained.explained(self._body)
         relative = (left / self._sense.bars.deviation[: self._chain]) ** 2
         self._squares += (1.0 - math.exp(-dt / JUDGED_S)) * (relative - self._squares)
         self.misfit = math.sqrt(float(self._squares.max()))
@@ -95,7 +99,7 @@ class LivePayload:
     def _hand_over(self, found: HeldMass) -> bool:
         """Whether an estimate that fits is significantly another body than the one that is held."""
         changed = abs(found.mass_kg - float(self.held[9]))
-        if changed < LEAST_KG or self._scale.apart(found.parameters, self.held) < SIGNIFICANT:
+        if changed < LEAST_KG or self._explained.apart(found.parameters, self.held) < SIGNIFICANT:
             return False
         self.held = np.array(found.parameters) if found.mass_kg >= LEAST_KG else np.zeros(10)
         return True

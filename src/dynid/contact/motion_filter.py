@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.codegen.emit import RANGE
 from dynid.codegen.kernels import load_kernels
@@ -22,6 +23,7 @@ MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimato
 TURN_S = 0.002  # how long an open direction of motion stays as it is
 OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
 FADE_S = 0.01  # how long a direction that was open still counts
+SURE = 0.1  # of the variance of friction that is open, below which a direction counts as known
 PLAY_S = 0.02  # how long a joint takes to cross its play
 UNSEEN_RAD_S = 0.003  # velocities whose sign is open even where the filter is sure of them
 TIMING_S = 1e-4  # how well the delay of torques is known
@@ -57,19 +59,29 @@ class MotionFilter:
         model: parameters and friction.
         errors: what model.yaml states of the model's torques: the size of b by speed.
         torque_delay_s: from the torque that `update` gets to the motors [s].
+        lasting: b is only what of the errors lasts: for who averages over many of the filter's innovations.
 
     Attributes:
         x: (q, v, b, f), (3 n + 3,), SI.
         P: its covariance.
         J: of the tool, (3, n) [m].
         force_rate: how fast the force at the tool may change [N/sqrt(s)]; 0 while nothing touches the arm.
+        acceleration: by the last update, (n,) [rad/s^2].
+        friction: that the last update took off, (n,) [N m].
 
     Raises:
         DataError: the model states no deviations of its torques.
     """
 
     def __init__(
-        self, robot: Robot, arm: ArmModel, model: ControlModel, errors: TorqueDeviations | None, torque_delay_s: float
+        self,
+        robot: Robot,
+        arm: ArmModel,
+        model: ControlModel,
+        errors: TorqueDeviations | None,
+        torque_delay_s: float,
+        *,
+        lasting: bool = False,
     ) -> None:
         if errors is None:
             raise DataError(
@@ -79,13 +91,15 @@ class MotionFilter:
         n, given = robot.size, robot.nuisances
         self._kernel = load_kernels("motion", arm, lambda: generate(arm), [single_state, motion_terms])
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
+        self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
         self._law = np.array(whole_friction(robot, model.phi, model.friction).values)
         self._tool, self._delay_s = ToolForce(robot, arm.mdh), torque_delay_s
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
         self._play, self._jitter_s = math.radians(given.backlash_deg), given.stamp_jitter_s
         self._torque_noise = np.array(given.torque_noise_nm)
-        self._bounds, self._errors = np.array(errors.speeds_rad_s), read_only(errors.deviations_nm)
+        self._bounds = np.array(errors.speeds_rad_s)
+        self._errors = read_only(errors.lasting if lasting else errors.deviations_nm)
         self.x, self.P = np.zeros(3 * n + 3), np.zeros((3 * n + 3, 3 * n + 3))
         self.J, self.force_rate = np.zeros((3, n)), 0.0
         self._T, self._inverse, self._inertia = np.zeros_like(self.P), np.zeros((n, n)), np.zeros((n, n))
@@ -93,6 +107,7 @@ class MotionFilter:
         self._gains, self._found = np.zeros((n, 3 * n + 3)), np.ones((2, n))
         self._before, self._dt, self._updates = np.zeros(n), 0.0, 0
         self._unclear, self._width = np.ones(n), np.full(n, self._step)
+        self.acceleration, self.friction = np.zeros((2, n))
         self.reset(np.zeros(n))
 
     @property
@@ -101,6 +116,21 @@ class MotionFilter:
         n = len(self._load)
         return self.x[n : 2 * n]
 
+    @property
+    def slides(self) -> NDArray[np.bool_]:
+        """Joints whose direction of motion is known, (n,)."""
+        return self._unclear < SURE
+
+    def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
+        """What torques may be off by for long, (n,) [N m] each: by the model, and by friction of an open direction.
+
+        The second is that of a uniform distribution over the budget; the covariance P counts it for `TURN_S` at a time.
+        """
+        n = len(self._load)
+        own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]
+        own = np.where(self._unclear > 0.5, self._errors[-1], own)  # what a sticking joint leaves is in its budget
+        return own, self._terms[2] * np.sqrt(self._unclear / 3.0)
+
     def reset(self, q: FloatArray) -> None:
         """Start at rest at a measured posture, (n,) [rad]."""
         n = len(q)
@@ -108,6 +138,17 @@ class MotionFilter:
         self.x[:n], self._before = q, np.zeros(n)
         first = np.concatenate([np.full(n, FIRST[0]), np.full(n, FIRST[1]), self._errors[-1], np.zeros(3)])
         np.fill_diagonal(self.P, first**2)
+
+    def hold(self, parameters: FloatArray) -> None:
+        """From now on the last link holds a body with these parameters (10,) in the last modified DH frame, SI."""
+        self._links = self._unloaded + self._held @ parameters
+
+    def forget_errors(self) -> None:
+        """What the model leaves of torques is as unknown as at the start: it was learned of another body."""
+        n = len(self._load)
+        b = slice(2 * n, 3 * n)
+        self.x[b], self.P[b], self.P[:, b] = 0.0, 0.0, 0.0
+        self.P[b, b] = np.diag(self._errors[-1] ** 2)
 
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> None:
         """One state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] commanded meanwhile.
@@ -142,7 +183,7 @@ class MotionFilter:
         P[:n, :n] += self._jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
         noise = np.hypot(READING_RAD, self._jitter_s * v)
         measure(x, P, q, self._width, noise, self._gains, self._found)
-        self._dt = dt
+        self._dt, self.friction, self.acceleration = dt, lost, (v - speed) / dt
 
     def _add_noise(self, dt: float, open_: FloatArray, kick: FloatArray, own: FloatArray, renewed: float) -> None:
         n, P = len(open_), self.P

@@ -9,35 +9,24 @@ so it needs no acceleration either. Every joint counts by its deviation, so one 
 and friction leave of a torque lasts, it does not average out within `MEMORY_S`, while noise of the encoder is gone
 after 2 / K: samples add information by their share of these times, so that hundreds that say the same count as one.
 
-The estimate is a sum of point masses in a box about the tool, so at every step some body has it: its mass is not
-negative, its centre lies in the box, and its pseudo-inertia is positive semidefinite. The same box is what is known
-beforehand: a mass m has first moments about the tool of m b / sqrt(3) and inertia of m b^2, b being half a side. That
-grows with m, so it is the prior of the last round's m in a few rounds.
+The estimate is a body by `PointMasses`.
 """
 
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 from dynid.contact.error_bars import ErrorBars
-from dynid.contact.force import ToolForce
 from dynid.contact.observer import LONGEST_STEP_S, STEP_RAD, MomentumObserver
+from dynid.contact.point_masses import PointMasses
 from dynid.control.control_model import ControlModel
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.regressor import LinkMotion, link_columns, link_motions
-from dynid.model.standard import six
 from dynid.robot import FloatArray, Robot, read_only
 
 PERIOD_S = 0.01  # of the estimate: the observer's filter passes 10 Hz
 MEMORY_S = 1.0  # residuals nearer than this say the same, as in `identification.estimators.uncertainty`
-BOX_M = 0.1  # half a side of the box about the tool in which a payload lies
-GRID = (-1.0, 0.0, 1.0)
-STANDARD_GRAVITY = 9.80665
-ROUNDS, LEAST_KG = 4, 0.01  # the prior's m does not fall below this
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +47,15 @@ class HeldMass:
     centre_deviation_m: FloatArray
     parameters: FloatArray
 
+    @classmethod
+    def of(cls, bodies: PointMasses, found: FloatArray, covariance: FloatArray) -> "HeldMass":
+        """What `PointMasses.solve` found, (10 or more,), and its covariance."""
+        deviations, mass = np.sqrt(np.diag(covariance)), float(found[9])
+        centre = bodies.rotation @ (found[6:9] / mass) + bodies.origin if mass > 0.0 else bodies.tool
+        open_m = deviations[6:9] / mass if mass > 0.0 else np.full(3, np.inf)
+        body = read_only(np.array(found[:10]))
+        return cls(mass, float(deviations[9]), read_only(centre), read_only(open_m), body)
+
 
 class PayloadEstimator:
     """Weighs what the arm holds, a cycle at a time.
@@ -70,14 +68,7 @@ class PayloadEstimator:
 
     def __init__(self, robot: Robot, arm: ArmModel, observer: MomentumObserver, bars: ErrorBars) -> None:
         self._arm, self._observer, self._bars = arm, observer, bars
-        most = ToolForce(robot, arm.mdh).largest_n / STANDARD_GRAVITY
-        placement = arm.mdh.in_link[-1]
-        self._rotation, self._origin = placement[:3, :3], placement[:3, 3]
-        self._tool = np.array(robot.file.tool_m)
-        self._most_kg = most
-        self._to_tool = np.linalg.inv(_from_point(self._rotation.T @ (self._tool - self._origin)))
-        points = [self._rotation.T @ (self._tool + BOX_M * np.array(p) - self._origin) for p in product(GRID, repeat=3)]
-        self._masses = np.array([_point_mass(point) for point in points]).T
+        self._bodies = PointMasses(robot, arm)
         self.reset()
 
     def reset(self) -> None:
@@ -134,39 +125,11 @@ class PayloadEstimator:
 
     def estimate(self) -> HeldMass:
         """What all updates since the reset say."""
-        mass = self._most_kg
-        for _ in range(ROUNDS):
-            sizes = np.array([mass * BOX_M**2] * 6 + [mass * BOX_M / np.sqrt(3.0)] * 3 + [self._most_kg])
-            known = self._to_tool / sizes[:, None]
-            information = self._information + known.T @ known
-            root = np.linalg.cholesky(information)
-            weights, _ = nnls(root.T @ self._masses, solve_triangular(root, self._score, lower=True))
-            found = self._masses @ weights
-            mass = max(float(found[9]), LEAST_KG)
-        deviations = np.sqrt(np.diag(np.linalg.inv(information)))
-        mass = float(found[9])
-        centre = self._rotation @ (found[6:9] / mass) + self._origin if mass > 0.0 else self._tool
-        open_m = deviations[6:9] / mass if mass > 0.0 else np.full(3, np.inf)
-        return HeldMass(mass, float(deviations[9]), read_only(centre), read_only(open_m), read_only(found))
+        return HeldMass.of(self._bodies, *self._bodies.solve(self._information, self._score))
 
 
 def _last(motions: list[LinkMotion]) -> FloatArray:
     return link_columns(motions[-1])
-
-
-def _point_mass(place: FloatArray) -> FloatArray:
-    """Ten standard parameters of 1 kg at a place (3,) [m]."""
-    inertia = (place @ place) * np.eye(3) - np.outer(place, place)
-    return np.concatenate([six(inertia), place, [1.0]])
-
-
-def _from_point(place: FloatArray) -> FloatArray:
-    """Ten parameters about the origin per ten about a place (3,) [m], (10, 10), axes being parallel."""
-    out = np.eye(10)
-    for k, unit in enumerate(np.eye(3)):
-        out[:6, 6 + k] = six(2.0 * (place @ unit) * np.eye(3) - np.outer(place, unit) - np.outer(unit, place))
-    out[:, 9] = _point_mass(place)
-    return out
 
 
 def with_payload(arm: ArmModel, model: ControlModel, parameters: FloatArray) -> ControlModel:

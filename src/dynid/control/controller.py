@@ -68,7 +68,7 @@ class ControllerSettings(Strict):
 
     `inertia` is M_hat and `damping` D_hat: they realise the motion and are no identification result. Computed torque
     takes the two gains and the filter from here, too. `friction_share` is how much of the friction gravity compensation
-    takes off the hand that leads the arm.
+    takes off the hand that leads the arm. `sway_rad` and `sway_hz` say how an arm that is held sways, 0 rad not at all.
     """
 
     schema_version: Literal[1]
@@ -78,6 +78,8 @@ class ControllerSettings(Strict):
     damping_nm_s_rad: tuple[NonNegative, ...]
     pseudo_differentiation_s: Positive
     friction_share: float = Field(default=FRICTION_SHARE, ge=0.0, le=1.0)
+    sway_rad: NonNegative = 0.0
+    sway_hz: Positive = 2.5
 
     @model_validator(mode="after")
     def _bounded(self) -> "ControllerSettings":

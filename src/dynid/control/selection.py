@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import cached_property
 
-from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel, ModelGate
 from dynid.control.controller import ControllerSettings, TorqueLaw
 from dynid.control.dynamics_kernel import InverseDynamics, compile_single
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
+from dynid.control.sway import SwayingController
 from dynid.errors import ConfigurationError, SafetyError, UnknownNameError
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
@@ -33,7 +33,8 @@ class ControllerSelection:
         self.model: ControlModel | None = None
         self.friction_share = settings.friction_share
         law = FeedforwardPdLaw(settings)
-        self.controller = ArmController(law, settings.pseudo_differentiation_s, settings.size)
+        filter_s = settings.pseudo_differentiation_s
+        self.controller = SwayingController(law, filter_s, robot, settings.sway_rad, settings.sway_hz)
 
     @cached_property
     def gate(self) -> ModelGate:

@@ -5,6 +5,9 @@
 x are the prediction's derivatives by all that was estimated, friction's shape included, and C its covariance. s is the
 root mean square of what the model leaves of the torques it was identified from, of each axis by classes of speed:
 near standstill most of it is sticking, which no model predicts from motion alone.
+
+Most of s is gone a moment later. What lasts while a joint slides one way biases whoever averages, such as a scale: the
+parameters' part, and the residual's covariance with itself some tenths of a second later (`lasting_variance`).
 """
 
 from dataclasses import dataclass, replace
@@ -27,6 +30,32 @@ from dynid.robot import FloatArray
 
 CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # bounds of speed, in units of that below which joints may stick
 FEWEST = 30  # samples of a class; else all of the axis count
+LASTING_S = (0.2, 0.6)  # apart: the low-pass has forgotten by then, and a joint often still slides the same way
+SLIDES = 2  # the first class whose joints do not stick between two samples
+
+
+def lasting_variance(
+    time: FloatArray, residual: FloatArray, dq: FloatArray, slides: NDArray[np.bool_], interval_s: float
+) -> FloatArray:
+    """Mean product (n,) [N^2 m^2] of residuals `LASTING_S` apart, of joints that slide the same way at both times.
+
+    Args:
+        time: (N,) [s], rising within a recording.
+        residual, dq: (N, n) [N m, rad/s].
+        slides: whether a joint slides, (N, n).
+        interval_s: from sample to sample [s].
+
+    Returns:
+        At least 0; 0 where fewer than `FEWEST` pairs were seen.
+    """
+    total, count = np.zeros((2, residual.shape[1]))
+    for lag in range(max(1, round(LASTING_S[0] / interval_s)), round(LASTING_S[1] / interval_s) + 1):
+        apart = time[lag:] - time[:-lag]
+        near = (apart > 0.0) & (apart < 1.5 * lag * interval_s)  # else they are of two recordings
+        pairs = slides[lag:] & slides[:-lag] & (dq[lag:] * dq[:-lag] > 0.0) & near[:, None]
+        total += (residual[lag:] * residual[:-lag] * pairs).sum(axis=0)
+        count += pairs.sum(axis=0)
+    return np.where(count >= FEWEST, np.maximum(total, 0.0) / np.maximum(count, 1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +83,14 @@ class TorqueBands:
         return regression.whole_spread(regression.solve())
 
     @cached_property
+    def _residual(self) -> FloatArray:
+        """(N, n) [N m]."""
+        return self.samples.tau - predicted_torques(self.model, self.samples, self.base, self.friction)
+
+    @cached_property
     def _left(self) -> FloatArray:
         """Root mean square of the residual by class and axis, (classes, n) [N m]."""
-        residual = self.samples.tau - predicted_torques(self.model, self.samples, self.base, self.friction)
-        classes = self._class_of(self.samples)
+        residual, classes = self._residual, self._class_of(self.samples)
         found = np.tile(np.sqrt(np.mean(residual**2, axis=0)), (len(CLASSES) + 1, 1))
         for k in range(len(found)):
             for axis in range(residual.shape[1]):
@@ -71,15 +104,16 @@ class TorqueBands:
 
     def table(self) -> TorqueDeviations:
         """What model.yaml states: root mean squares of the deviations over the samples of each class of speed."""
-        squares, classes = self.deviations(self.model, self.samples) ** 2, self._class_of(self.samples)
-        found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
-        for k, axis in np.ndindex(found.shape):
-            own = squares[classes[:, axis] == k, axis]
-            found[k, axis] = own.mean() if len(own) >= FEWEST else found[k, axis]
+        classes, left = self._class_of(self.samples), np.take_along_axis(self._left, self._class_of(self.samples), 0)
+        own = self._own(self.model, self.samples)
+        kept = lasting_variance(
+            self.samples.time, self._residual, self.samples.dq, classes >= SLIDES, self.samples.settings.interval_s
+        )
         slow = max(self.coulomb.slow_rad_s, 1e-3)
         return TorqueDeviations(
             speeds_rad_s=tuple(slow * bound for bound in CLASSES),
-            deviations_nm=tuple(tuple(row) for row in np.sqrt(found).tolist()),
+            deviations_nm=_by_class(own + left**2, classes),
+            lasting_nm=_by_class(own + kept, classes),
         )
 
     def beside(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
@@ -88,11 +122,24 @@ class TorqueBands:
 
     def deviations(self, model: ArmModel, samples: Samples) -> FloatArray:
         """Standard deviations of torques that the model predicts for samples of an arm with its mount, (N, n) [N m]."""
+        left = np.take_along_axis(self._left, self._class_of(samples), axis=0)
+        return np.asarray(np.sqrt(self._own(model, samples) + left**2))
+
+    def _own(self, model: ArmModel, samples: Samples) -> FloatArray:
+        """Variances (N, n) [N^2 m^2] of predicted torques by the parameters' covariance."""
         rows = self.estimate.regression
         if samples is not self.samples or model is not self.model:
             known = None if rows.beside is None else rows.beside.fit.known
             rows = Regression.stack(model, samples, self.coulomb, known)
         x = rows.W.reshape(len(samples), model.axes, -1) if rows.beside is None else rows.beside.judged_columns()
         own = np.einsum("knp,pq,knq->kn", x, self._covariance, x, optimize=True)
-        left = np.take_along_axis(self._left, self._class_of(samples), axis=0)
-        return np.asarray(np.sqrt(np.maximum(own, 0.0) + left**2))
+        return np.asarray(np.maximum(own, 0.0))
+
+
+def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[float, ...], ...]:
+    """Root mean squares by class and axis of squares (N, n); of all samples where a class has too few."""
+    found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
+    for k, axis in np.ndindex(found.shape):
+        own = squares[classes[:, axis] == k, axis]
+        found[k, axis] = own.mean() if len(own) >= FEWEST else found[k, axis]
+    return tuple(tuple(row) for row in np.sqrt(found).tolist())

@@ -12,7 +12,7 @@ from dynid.model.friction import FB, SYMBOLS, TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import StandardFile, from_file
 from dynid.resources import load_validated, write_whole, yaml_text
-from dynid.robot import NonNegative, Positive, Strict
+from dynid.robot import FloatArray, NonNegative, Positive, Strict
 from dynid.verdict import Check, Verdict
 
 
@@ -96,10 +96,17 @@ class TorqueDeviations(Strict):
 
     speeds_rad_s: bounds of the classes, one fewer than classes.
     deviations_nm: root mean squares of the deviations [N m], a row of all axes per class.
+    lasting_nm: the part of them that lasts while a joint slides one way, alike; () where nobody stated it.
     """
 
     speeds_rad_s: tuple[Positive, ...]
     deviations_nm: tuple[tuple[NonNegative, ...], ...]
+    lasting_nm: tuple[tuple[NonNegative, ...], ...] = ()
+
+    @property
+    def lasting(self) -> FloatArray:
+        """(classes, n) [N m]: what lasts, or all of it where that is not stated."""
+        return np.array(self.lasting_nm or self.deviations_nm)
 
 
 class ModelFile(Strict):

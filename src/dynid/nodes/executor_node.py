@@ -31,6 +31,7 @@ from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
+from dynid.control.sway import MOST_RAD, swaying
 from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.model_file import load_model
@@ -49,6 +50,7 @@ from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name
 
 STALE_STATE_S = 0.2
+SWAY = ("sway_rad", "sway_hz")
 POLL_S = 0.02  # how soon the outcome of a check is looked at where no states arrive
 
 
@@ -122,6 +124,7 @@ class ExecutorNode(Node):
         declare(
             self, "friction_share", share, "how much of the friction gravity_compensation takes off the hand, 0 to 1"
         )
+        self._declare_sway()
         declare_model(self, self._selection.arm_model)
         self._payload = PayloadOnModel(self, self.robot)
         path, name = string(self, "model_file"), string(self, "controller")
@@ -132,6 +135,12 @@ class ExecutorNode(Node):
         self._payload.keep()
         check_parameters(self, self._on_set)
 
+    def _declare_sway(self) -> None:
+        settings = self._selection.settings
+        text = f"amplitude by which a held arm sways, so that it feels [rad]; 0: it stands, at most {MOST_RAD}"
+        amplitude = declare(self, SWAY[0], settings.sway_rad, text)
+        self._selection.controller.sway(amplitude, declare(self, SWAY[1], settings.sway_hz, "how often it sways [Hz]"))
+
     def _read_model(self, path: str) -> ControlModel:
         return from_model_file(load_model(Path(path)), self._selection.arm_model)
 
@@ -139,6 +148,8 @@ class ExecutorNode(Node):
         """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
         given = {one.name: one.value for one in parameters}
         tolerance = self._tolerance(given.get("path_tolerance_rad"))
+        sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
+        swaying(*sway)  # refuses what is too far or too fast
         model = from_parameters(parameters, self._selection.arm_model)
         if given.get("model_file"):
             if model is not None:
@@ -150,6 +161,7 @@ class ExecutorNode(Node):
             self._exchange(None if name is None else str(name), model, share, gated=held)
         self._payload.keep()
         self._motion.tolerance = tolerance
+        self._selection.controller.sway(*sway)
         self._report.series = str(given.get("series", self._report.series))
 
     def _tolerance(self, given: Sequence[float] | None) -> FloatArray:

@@ -100,9 +100,9 @@ class ExternalTorqueNode(SensingNode):
         self.get_logger().info(f"contact, first felt by {self._joint}")
 
     def _report(self) -> None:
-        touched = bool(self._sense.touched.any())
+        contact = self._sense.contact
         values = {
-            "contact": str(touched),
+            "contact": str(contact),
             "contacts": str(self._contacts),
             "last_felt_by": self._joint,
             "policy": string(self, "policy"),
@@ -111,7 +111,7 @@ class ExternalTorqueNode(SensingNode):
         status = DiagnosticStatus(
             "external_torque",
             2 if self._trouble else 0,
-            self._trouble or ("contact" if touched else "free"),
+            self._trouble or ("contact" if contact else "free"),
             "",
             values,
         )

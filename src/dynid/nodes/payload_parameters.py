@@ -12,7 +12,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from dynid.contact.force import ToolForce
-from dynid.contact.payload import STANDARD_GRAVITY, with_payload
+from dynid.contact.payload import with_payload
+from dynid.contact.point_masses import STANDARD_GRAVITY
 from dynid.control.control_model import ControlModel
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel

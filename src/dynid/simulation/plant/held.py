@@ -13,10 +13,12 @@ SIDE_M = 0.04
 OF_BODIES = ("body_mass", "body_inertia", "body_ipos", "body_iquat")  # of a MuJoCo model
 
 
-def holding(robot: Robot, mass_kg: float, offset_m: FloatArray | None = None) -> StandardFile:
-    """Standard parameters of the simulated arm that holds a cube, its centre off the tool by (3,) [m]."""
+def holding(
+    robot: Robot, mass_kg: float, offset_m: FloatArray | None = None, arm: StandardFile | None = None
+) -> StandardFile:
+    """Standard parameters of an arm, by default the simulated one, that holds a cube, off the tool by (3,) [m]."""
     mdh = ArmModel.of(robot).mdh
-    own = from_file(plant_standard(robot), mdh)
+    own = from_file(arm or plant_standard(robot), mdh)
     centre = np.array(robot.file.tool_m) + (np.zeros(3) if offset_m is None else offset_m)
     cube = LinkInertia(mass_kg, centre, mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
     values = np.array(own.values)

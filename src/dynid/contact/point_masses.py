@@ -1,0 +1,93 @@
+"""Bodies that a hand may hold: sums of point masses in a box about the tool, and what is known of them beforehand.
+
+Every sum of point masses is a body: its mass is not negative, its centre lies in the box, and its pseudo-inertia is
+positive semidefinite. The same box is the prior: a mass m has first moments about the tool of m b / sqrt(3) and inertia
+of m b^2, b being half a side. That grows with m, so it is the prior of the last round's m in a few rounds.
+"""
+
+from itertools import product
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from dynid.contact.force import ToolForce
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import six
+from dynid.robot import FloatArray, Robot
+
+BOX_M = 0.1
+GRID = (-1.0, 0.0, 1.0)
+STANDARD_GRAVITY = 9.80665
+ROUNDS, LEAST_KG = 4, 0.01  # the prior's m does not fall below this
+BODY = 10  # standard parameters
+
+
+class PointMasses:
+    """Least squares over the bodies in one arm's hand.
+
+    Args:
+        robot: its tool, and what its drives lift.
+        arm: its geometry.
+        box_m: half a side of the box about the tool in which a body lies [m].
+
+    Attributes:
+        tool: in the last URDF link frame, (3,) [m].
+        rotation, origin: of the last modified DH frame in that link, (3, 3) and (3,) [m].
+    """
+
+    def __init__(self, robot: Robot, arm: ArmModel, box_m: float = BOX_M) -> None:
+        placement = arm.mdh.in_link[-1]
+        self.rotation, self.origin = placement[:3, :3], placement[:3, 3]
+        self.tool, self._box_m = np.array(robot.file.tool_m), box_m
+        self._most_kg = ToolForce(robot, arm.mdh).largest_n / STANDARD_GRAVITY
+        self._to_tool = np.linalg.inv(_from_point(self.rotation.T @ (self.tool - self.origin)))
+        points = [self.rotation.T @ (self.tool + box_m * np.array(p) - self.origin) for p in product(GRID, repeat=3)]
+        self._masses = np.array([point_mass(point) for point in points]).T
+
+    def solve(self, information: FloatArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The most likely body, and further unknowns beside it.
+
+        Args:
+            information: of ten standard parameters in the last modified DH frame and of k further unknowns, whose own
+                prior it holds, (10 + k, 10 + k), SI.
+            score: information times the unconstrained solution, (10 + k,).
+
+        Returns:
+            The unknowns, (10 + k,), and their covariance as if nothing but the prior constrained them.
+        """
+        others = len(score) - BODY
+        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # what may be negative is a difference of two that may not
+        shapes = np.block(
+            [
+                [self._masses, np.zeros((BODY, 2 * others))],
+                [np.zeros((others, self._masses.shape[1])), signed.reshape(others, 2 * others)],
+            ]
+        )
+        mass = self._most_kg
+        for _ in range(ROUNDS):
+            moment = mass * self._box_m / np.sqrt(3.0)
+            sizes = np.array([mass * self._box_m**2] * 6 + [moment] * 3 + [self._most_kg])
+            known = self._to_tool / sizes[:, None]
+            whole = information.copy()
+            whole[:BODY, :BODY] += known.T @ known
+            root = np.linalg.cholesky(whole)
+            weights, _ = nnls(root.T @ shapes, solve_triangular(root, score, lower=True))
+            found = shapes @ weights
+            mass = max(float(found[9]), LEAST_KG)
+        return found, np.asarray(np.linalg.inv(whole), dtype=np.float64)
+
+
+def point_mass(place: FloatArray) -> FloatArray:
+    """Ten standard parameters of 1 kg at a place (3,) [m]."""
+    inertia = (place @ place) * np.eye(3) - np.outer(place, place)
+    return np.concatenate([six(inertia), place, [1.0]])
+
+
+def _from_point(place: FloatArray) -> FloatArray:
+    """Ten parameters about the origin per ten about a place (3,) [m], (10, 10), axes being parallel."""
+    out = np.eye(BODY)
+    for k, unit in enumerate(np.eye(3)):
+        out[:6, 6 + k] = six(2.0 * (place @ unit) * np.eye(3) - np.outer(place, unit) - np.outer(unit, place))
+    out[:, 9] = point_mass(place)
+    return out

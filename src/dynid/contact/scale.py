@@ -1,0 +1,151 @@
+"""What an arm holds, weighed by what it does to encoders: least squares on the innovations of `MotionFilter`.
+
+A body with the ten parameters d in the last link takes torques Y_L(q, v, a) d that a model of the arm alone does not
+know. Their signatures in the filter's innovations are those of unknown torques B(t) c with B = -Y_L and c = d (see
+`dynid.contact.innovations`). Innovations are white, so least squares on them weigh every instant by what it says: a
+joint that slides much, one that turns or sticks nearly nothing. What a model's torques are off by for long
+(`lasting_nm` of model.yaml) is part of the filter's state, so it counts once and not in every cycle.
+
+Gears that are colder or warmer than those that were identified rub by a share more or less, which a weight is easily
+mistaken for. That share is one more unknown beside the body; what is known of it stays when another body is weighed.
+
+The estimate is a body by `PointMasses`. It enters the filter's model as it becomes known, for signatures are linear:
+from then on the unknowns are what the body still differs from it.
+"""
+
+import numpy as np
+
+from dynid.contact.motion_filter import MotionFilter
+from dynid.contact.observer import LONGEST_STEP_S
+from dynid.contact.payload import HeldMass
+from dynid.contact.point_masses import BODY, PointMasses
+from dynid.control.control_model import ControlModel
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import TorqueDeviations
+from dynid.model.regressor import link_columns, link_motions
+from dynid.robot import FloatArray, Robot
+
+SHARE = 0.1  # deviation of the share by which friction differs from the identified: gears are cold or warm
+COLUMNS_EVERY = 10  # cycles: Y_L changes with the posture
+ACCELERATION_S = 0.02  # over which accelerations are averaged
+FOLD_EVERY, FOLD_FROM = 50, 100  # cycles between two changes of the filter's model, and before the first
+SETTLING_S = 0.1  # a filter that started at rest has found the arm's motion by then
+
+
+class Scale:
+    """Weighs what an arm holds, a cycle at a time.
+
+    Args:
+        robot, arm: the arm, as it is mounted.
+        model: of the arm without the body.
+        errors: what model.yaml states of the model's torques.
+        torque_delay_s: from the torque that `update` gets to the motors [s].
+
+    Attributes:
+        motion: the filter.
+
+    Raises:
+        DataError: the model states no deviations of its torques.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        arm: ArmModel,
+        model: ControlModel,
+        errors: TorqueDeviations | None,
+        torque_delay_s: float = 0.0,
+    ) -> None:
+        self.motion = MotionFilter(robot, arm, model, errors, torque_delay_s, lasting=True)
+        self._arm, self._bodies, n = arm, PointMasses(robot, arm), robot.size
+        self._torques, self._acceleration = np.zeros((n, BODY + 1)), np.zeros(arm.chain_size)
+        self._last_ns: int | None = None
+        self._began_ns = 0
+        self._information, self._score = np.zeros((BODY + 1, BODY + 1)), np.zeros(BODY + 1)
+        self._information[BODY, BODY] = 1.0 / SHARE**2
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the body, not what friction is like: something was picked up or put down."""
+        self._signatures = np.zeros((len(self.motion.x), BODY + 1))
+        beside = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
+        self._information[BODY:, BODY:] -= beside @ self._information[:BODY, BODY:]
+        self._score[BODY:] -= beside @ self._score[:BODY]
+        self._information[:BODY], self._information[:, :BODY], self._score[:BODY] = 0.0, 0.0, 0.0
+        self._known, self._cycles, self._squares = np.zeros(BODY + 1), 0, np.zeros(2)
+        self.motion.hold(self._known[:BODY])
+        self.motion.forget_errors()
+
+    def forget(self, kept: float) -> None:
+        """Let what was seen so far count less, by a share from 0 to 1; what is known of friction stays."""
+        prior = np.zeros_like(self._information)
+        prior[BODY, BODY] = 1.0 / SHARE**2
+        self._information = prior + kept * (self._information - prior)
+        self._score *= kept
+
+    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> None:
+        """One state: stamp [ns], readings q (n,) [rad], and the torques (n,) [N m] commanded since the last one."""
+        dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
+        first = self._last_ns is None or dt > LONGEST_STEP_S
+        if not first and dt <= 0.0:
+            return
+        self._last_ns = stamp_ns
+        if first:
+            self.motion.reset(q)
+            self._signatures[:], self._began_ns = 0.0, stamp_ns
+            return
+        self.motion.update(dt, q, tau)
+        self._acceleration += min(dt / ACCELERATION_S, 1.0) * (
+            self.motion.acceleration[: len(self._acceleration)] - self._acceleration
+        )
+        if (stamp_ns - self._began_ns) * 1e-9 < SETTLING_S:
+            return
+        if self._cycles % COLUMNS_EVERY == 0:
+            self._torques[: self._arm.chain_size, :BODY] = -self._columns()
+        self._cycles += 1
+        self._torques[:, BODY] = -self.motion.friction
+        self._signatures, out = self.motion.carry(self._signatures, self._torques)
+        seen, innovations = out[:, :-1], out[:, -1]
+        self._information += seen.T @ seen
+        self._score += seen.T @ innovations
+        slides = self.motion.slides
+        self._squares += np.array([float(innovations @ (innovations * slides)), float(slides.sum())])
+        if self._cycles % FOLD_EVERY == 0 and self._cycles >= FOLD_FROM:
+            self._fold()
+
+    def _columns(self) -> FloatArray:
+        """Y_L, (c, 10)."""
+        c, x = self._arm.chain_size, self.motion.x
+        rows = link_motions(
+            self._arm.mdh, x[None, :c], self.motion.velocity[None, :c], self._acceleration[None], self._arm.gravity
+        )
+        return np.asarray(link_columns(rows[-1])[0])
+
+    def _solved(self) -> tuple[FloatArray, FloatArray]:
+        """All unknowns, and their covariance; the score is that of what they differ from the known ones.
+
+        Innovations have a mean square of 1 where filter and model are right. Where they have more the covariance grows
+        with it: such an arm is not the one that was identified.
+        """
+        found, covariance = self._bodies.solve(self._information, self._score + self._information @ self._known)
+        return found, covariance * max(1.0, self.misfit**2)
+
+    @property
+    def misfit(self) -> float:
+        """Root mean square of the innovations of sliding joints since the reset, in their deviations."""
+        squares, count = self._squares
+        return float(np.sqrt(squares / count)) if count else 1.0
+
+    def _fold(self) -> None:
+        """The body as it is known now becomes part of the filter's model."""
+        found, _ = self._solved()
+        change = found - self._known
+        change[BODY:] = 0.0
+        self.motion.x += self._signatures @ change
+        self._score -= self._information @ change
+        self._known = self._known + change
+        self.motion.hold(self._known[:BODY])
+
+    def estimate(self) -> HeldMass:
+        """What all updates since the reset say."""
+        return HeldMass.of(self._bodies, *self._solved())
