@@ -23,7 +23,7 @@ from dynid.verdict import Check
 
 pytestmark = pytest.mark.timeout(900)
 
-# Half as long as what the demo takes by itself, which test_pipeline.py judges in lock-step and test_chain_ends.py begins.
+# Shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
 MOTIONS = ("V02", "demo_validation")
 
 
