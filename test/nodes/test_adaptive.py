@@ -35,6 +35,7 @@ ROBOT = load_robot("crane_x7")
 REST = np.array(ROBOT.rest_posture)
 QUICK = AdaptiveSettings(draws=20, iterations=20, longest_s=6.0, first_look_s=6.0)
 TABLE, CLOSE_RAD = scene_of(ROBOT), 0.15
+RATE_HZ = 500  # half of the messages, and of the time that they take
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -46,7 +47,7 @@ def domain() -> None:
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     logs = tmp_path_factory.mktemp("chain") / "logs"
-    with Chain(ROBOT, ChainOptions("crane_x7", identification=False), logs) as running:
+    with Chain(ROBOT, ChainOptions("crane_x7", identification=False, rate_hz=RATE_HZ), logs) as running:
         running.bring_up()
         yield running
 
