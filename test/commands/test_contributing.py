@@ -60,6 +60,7 @@ def identify(tree: Path, *arguments: object) -> dict[str, object]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_an_estimator_takes_two_places_and_a_check_one(tree: Path, write_run) -> None:
     run = write_run(load_robot("planar_3r"), "fit.csv")
     estimators = "src/dynid/identification/estimators"

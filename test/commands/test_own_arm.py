@@ -52,14 +52,8 @@ def accepted(arm: Path, work: Path) -> dict[str, Any]:
     return dynid("identify", bags[0], "--validate", bags[1], "--robot", arm, "--out", work / "model")
 
 
-@pytest.mark.parametrize(
-    ("seed", "prismatic", "odd"),
-    [
-        (1, False, False),
-        pytest.param(4, True, True, marks=pytest.mark.slow),
-        pytest.param(10, False, False, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "prismatic", "odd"), [(1, False, False), (4, True, True), (10, False, False)])
 def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path, seed: int, prismatic: bool, odd: bool) -> None:
     arm, said = drafted(tmp_path, random_arm(seed, prismatic, odd), *(("--tip", "tool") if odd else ()))
     assert said["motions"] == "drafted" and 5 <= len(said["chain"]) <= 7

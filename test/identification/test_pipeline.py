@@ -131,6 +131,7 @@ def test_with_all_nuisances_the_model_is_accepted(usual: Identification) -> None
     assert usual.audit.lambda_min >= 1e-4
 
 
+@pytest.mark.slow
 def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identification, bags: Bags) -> None:
     """Friction by published figures, all nuisances on: gravity and rotors are the plant's; the model is accepted."""
     assert rubbing.verdict.accepted, [check.sentence() for check in rubbing.verdict.failed]
@@ -146,6 +147,7 @@ def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identificatio
     assert not found.verdict.accepted  # Coulomb and viscous friction alone: the case that is refused
 
 
+@pytest.mark.slow
 def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: Bags) -> None:
     """Friction has rows of its own beside the samples there, which an error per axis must leave out."""
     own = settings()
@@ -157,6 +159,7 @@ def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: B
     assert (found.residual_sigma > 0).all() and found.errors.moving < 0.15
 
 
+@pytest.mark.slow
 def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Identification) -> None:
     for found, wanted in ((usual, "Coulomb-viscous"), (rubbing, "directional")):
         block = found.model_file().friction_law
@@ -186,6 +189,7 @@ def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: I
     np.testing.assert_allclose(losses, usual.friction["fb"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_both_currents_are_compared(bags: Bags, usual: Identification) -> None:
     (check,) = [one for one in usual.verdict.checks if one.id == "torque_source"]
     assert check.name == "parameters from goal instead of present current"
