@@ -37,22 +37,39 @@ CHAIN = [TEST / "test_chain.py", TEST / "test_chain_ends.py"]
 # Commands that come too late are taken for none, so what sends them to a node must have a processor.
 ALONE = [TEST / "nodes" / "test_hardware_node.py"]
 RERUNS = 2
-# Files that take longest come first, so that two processes end at nearly the same time; each takes whole files.
+# Files that take longest come first, so that two processes end at nearly the same time; each takes whole files, and
+# `./run` has pytest-xdist keep their order (by itself it begins with those of most tests).
 LONGEST = [
     TEST / name
     for name in (
+        "test_chain.py",
+        "nodes/test_adaptive.py",
+        "test_chain_ends.py",
+        "nodes/test_executor_node.py",
+        "nodes/test_collect.py",
+        "nodes/test_recorder_node.py",
+        "benchmarks/test_campaign.py",
         "test_docs.py",
         "commands/test_own_arm.py",
-        "benchmarks/test_campaign.py",
-        "test_friction_term.py",
-        "identification/test_pipeline.py",
         "benchmarks/test_faults.py",
-        "test_front_door.py",
         "benchmarks/excitation/test_optimised.py",
-        "identification/test_log_spread.py",
-        "benchmarks/test_logs.py",
+        "identification/test_pipeline.py",
         "adaptive/test_session.py",
         "test_lint.py",
+        "identification/test_log_spread.py",
+        "identification/test_verdict_fooled.py",
+        "adaptive/test_after.py",
+        "benchmarks/test_joint_level.py",
+        "benchmarks/test_joint_id.py",
+        "benchmarks/test_control.py",
+        "benchmarks/test_logs.py",
+        "test_front_door.py",
+        "control/test_bilateral.py",
+        "commands/test_campaign.py",
+        "benchmarks/test_pipeline.py",
+        "benchmarks/elastic/test_study.py",
+        "benchmarks/test_clie_steps.py",
+        "hardware/test_late_replies.py",
     )
 ]
 
@@ -78,6 +95,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.alone)
         if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_core() -> Iterator[None]:
+    """Work that would be spread over all cores is done where it is: each of two processes here has a core, and a new
+    one takes two seconds before it begins. What is asked for by a number of processes starts them."""
+    from dynid import parallel
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "cores", lambda: 1)
+        yield
 
 
 @pytest.fixture(scope="session")

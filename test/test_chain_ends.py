@@ -21,6 +21,7 @@ from dynid.recording.bag_reader import read_bag
 from dynid.recording.recording import load_recording
 
 pytestmark = pytest.mark.timeout(900)
+RATE_HZ = "500"  # where the rate is no question: half of the messages, and of the time that they take
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def in_motion(demo: Demo) -> bool:
 
 def moving(start: Callable[..., Demo], *arguments: str) -> Demo:
     """A demo that has come to its first motion."""
-    demo = start(*arguments)
+    demo = start("--rate", RATE_HZ, *arguments)
     demo.wait_for(partial(in_motion, demo), "the motion")
     return demo
 
@@ -119,7 +120,7 @@ def test_a_simulated_arm_waits_for_its_host(start: Callable[..., Demo]) -> None:
     began = demo.recorded(MOTIONS[0])
     stand_still(demo)
     stood = demo.recorded(MOTIONS[0])
-    demo.wait_for(lambda: demo.recorded(MOTIONS[0]) > stood + 1500, "more states")
+    demo.wait_for(lambda: demo.recorded(MOTIONS[0]) > stood + 1000, "more states")
     recorded = demo.recorded(MOTIONS[0])
     demo.process.send_signal(signal.SIGINT)
     assert_interrupted_in_motion(demo)
@@ -170,7 +171,7 @@ def test_interrupted_during_the_identification(start: Callable[..., Demo], tmp_p
     short = {"schema_version": 1, "name": "short", "joint_names": [ROBOT.joint_names[6]], "points": points}
     (tmp_path / "short.yaml").write_text(json.dumps(short), encoding="utf-8")
     motions = ("--identification", "V01", "--validation", tmp_path / "short.yaml")
-    demo = start(*map(str, motions), "--without", "coulomb", "--seed", "3", "--no-gain")
+    demo = start(*map(str, motions), "--without", "coulomb", "--seed", "3", "--no-gain", "--rate", RATE_HZ)
     demo.wait_for(lambda: "short: done" in demo.text, "the end of both motions")
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text

@@ -88,6 +88,7 @@ def workplace(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_first_five_minutes(workplace: Path) -> None:
     lines = own_lines((ROOT / "docs/start.md").read_text(encoding="utf-8"))
     assert len(lines) == 8
@@ -96,6 +97,7 @@ def test_the_first_five_minutes(workplace: Path) -> None:
     assert sorted(told) == sorted(path.name for path in (workplace / "runs/model").iterdir())
 
 
+@pytest.mark.slow
 def test_your_own_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prepare("your_robot.md", tmp_path)
@@ -140,6 +142,7 @@ def example(name: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_identify_from_python(workplace: Path, tmp_path: Path) -> None:
     bags = workplace / "runs/bags"
     text = example("identify.py", tmp_path / "model", bags / "demo_identification", "--validate", bags / "V01")
@@ -148,12 +151,14 @@ def test_identify_from_python(workplace: Path, tmp_path: Path) -> None:
     assert yaml.safe_load(made)["parameters"] == yaml.safe_load(shown)["parameters"]
 
 
+@pytest.mark.slow
 def test_gravity_compensation_carries_the_arm(workplace: Path) -> None:
     text = example("gravity_compensation.py", workplace / "runs/model_smooth/model.yaml")
     without, own = (float(one) for one in re.findall(r"moved ([\d.]+) deg", text))
     assert without > 30.0 and own < 5.0
 
 
+@pytest.mark.slow
 def test_plot_a_bag(workplace: Path, tmp_path: Path) -> None:
     text = example("plot_bag.py", workplace / "runs/bags/V01", tmp_path / "bag.png")
     assert "samples of 8 joints" in text and (tmp_path / "bag.png").stat().st_size > 10_000
@@ -188,6 +193,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_dead_link(tree: Path) -> None:
     done = build(tree / "mkdocs.yml", tree / "site")
     assert done.returncode == 0, done.stderr
@@ -205,6 +211,7 @@ def test_the_site_builds_without_a_dead_link(tree: Path) -> None:
     assert not [one for one in loaded if one.endswith((".js", ".css")) or "font" in one]
 
 
+@pytest.mark.slow
 def test_a_dead_link_is_found(tree: Path) -> None:
     page = tree / "docs/start.md"
     page.write_text(page.read_text(encoding="utf-8") + "\nSee [nothing](nowhere.md).\n", encoding="utf-8")

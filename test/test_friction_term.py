@@ -77,6 +77,7 @@ def test_a_table_that_differs_is_seen(old: str, new: str) -> None:
     assert rows(page) != [(term.prefix, term.symbol, term.unit) for term in TERMS]
 
 
+@pytest.mark.slow
 def test_the_worked_example_adds_a_term_in_one_file_and_one_row(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src/dynid", tmp_path / "dynid", ignore=shutil.ignore_patterns("__pycache__"))
     (diff,), (row,) = blocks("diff"), blocks("text")

@@ -124,6 +124,7 @@ def test_what_else_cannot_be_used(tmp_path: Path) -> None:
 # -- how often recordings are read -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One read and one preprocessing each, the other current and the report included."""
     done = CliRunner().invoke(app, ["simulate", "PA01", "V01", "--out", str(tmp_path / "bags")], catch_exceptions=False)
@@ -147,6 +148,7 @@ def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypa
 # -- notebook --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_cell_by_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = json.loads((ROOT / "examples" / "identify.ipynb").read_text(encoding="utf-8"))
     assert content["nbformat"] == 4 and content["nbformat_minor"] >= 5

@@ -128,6 +128,7 @@ def test_steps_that_are_too_long_are_halved() -> None:
     assert content["springs"]["KS102"]["value"] == pytest.approx(1e4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_refinement_by_simulation_mends_a_wrong_model() -> None:
     """Masses, inertias and viscous friction are wrong; the spring and Coulomb friction, which stay, are right."""
     springs, true = log_arm(ROBOT), nominal_with_friction()

@@ -26,6 +26,8 @@ from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.plant.nuisances import DELAY, NUISANCES
 from dynid.trajectory.families import load_excitation
 
+pytestmark = pytest.mark.slow  # its kernels take a quarter of a minute to compile
+
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")
 PHI = nominal("crane_x7")
@@ -113,7 +115,6 @@ def test_deviations_tell_the_scatter_of_noise() -> None:
     np.testing.assert_allclose(found.rmse, 0.02, rtol=0.15)
 
 
-@pytest.mark.slow
 def test_an_independent_optimiser_finds_no_lower_cost(rubbing: ClosedLoopData) -> None:
     start = start_near(PHI, rubbing)
     found = refine(MODEL, SETTINGS, rubbing, start, ClieOptions(eps=0.0))

@@ -17,6 +17,8 @@ from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.families import load_excitation
 
+pytestmark = pytest.mark.slow  # its kernels take a quarter of a minute to compile
+
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")
 PHI = nominal("crane_x7")

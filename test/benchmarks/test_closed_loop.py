@@ -24,6 +24,8 @@ from dynid.simulation.plant.nuisances import DELAY, NUISANCES
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import Trajectory, through
 
+pytestmark = pytest.mark.slow  # its kernels take a quarter of a minute to compile
+
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")
 PHI = nominal("crane_x7")
@@ -109,7 +111,6 @@ def pendulum_with_hand() -> tuple[ArmModel, BaseParameters, ControllerSettings]:
     return model, BaseParameters(model.names, np.array(values)), settings
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("late", "loaded"), [(0, False), (1, True), (2, False)])
 def test_any_chain_moves_as_a_plain_loop_around_the_reference_model(late: int, loaded: bool) -> None:
     model, phi, settings = pendulum_with_hand()
@@ -136,7 +137,6 @@ def test_any_chain_moves_as_a_plain_loop_around_the_reference_model(late: int, l
     np.testing.assert_allclose(found.tau, expected[[100, 200]], atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.slow
 def test_the_loop_is_that_of_the_simulated_arm_with_its_delay() -> None:
     """MuJoCo behind the servo emulation, in lock-step: another plant, another law, another integrator."""
     motion = short_motion()

@@ -46,6 +46,12 @@ def bag(tmp_path_factory):
     return joint, folder
 
 
+@pytest.fixture(scope="module")
+def usual(bag):
+    """What is identified of that bag."""
+    return identify_joint(excited_joints(load_recording(bag[1], ROBOT)), ROBOT, SETTINGS)
+
+
 def truth(joint):
     """Inertia and damping of the simulated arm's joint at the rest posture, and its response with 1.5 ms."""
     model = ArmModel.of(ROBOT)
@@ -56,11 +62,10 @@ def truth(joint):
 
 
 @pytest.mark.slow
-def test_a_known_joint_of_the_simulated_arm_is_recovered_with_all_nuisances_on(bag):
+def test_a_known_joint_of_the_simulated_arm_is_recovered_with_all_nuisances_on(bag, usual):
     joint, folder = bag
-    excited = excited_joints(load_recording(folder, ROBOT))
-    assert [one.joint for one in excited] == [joint]
-    found = identify_joint(excited, ROBOT, SETTINGS)
+    assert [one.joint for one in excited_joints(load_recording(folder, ROBOT))] == [joint]
+    found = usual
     inertia, damping, response = truth(joint)
     fit = found.first_order
     assert fit.gain.value == pytest.approx(1.0 / damping, rel=0.05)
@@ -232,9 +237,8 @@ def test_too_little_for_the_fourth_order_model_is_said_and_eq_1_stays(bag):
 
 
 @pytest.mark.slow
-def test_realization_parameters_are_written_and_nothing_is_overwritten(bag, tmp_path):
-    joint, folder = bag
-    found = identify_joint(excited_joints(load_recording(folder, ROBOT)), ROBOT, SETTINGS)
+def test_realization_parameters_are_written_and_nothing_is_overwritten(bag, usual, tmp_path):
+    (joint, folder), found = bag, usual
     path = tmp_path / "controller.yaml"
     write_controller(path, [found], SETTINGS)
     written = load_controller(ROBOT, path)

@@ -41,6 +41,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return recorded(tmp_path_factory.mktemp("usual"))
 
 
+@pytest.mark.slow
 def test_it_is_read_from_the_stamps(usual: Recording, tmp_path: Path) -> None:
     assert usual.hardware.torque_constants_nm_per_a == tuple(ROBOT.torque_constants)
     assert delay_cycles(usual, ROBOT, SETTINGS.goal_delay(ROBOT)) == 1

@@ -16,6 +16,8 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 
+pytestmark = pytest.mark.slow  # its kernels take a quarter of a minute to compile
+
 ROBOT = load_robot("crane_x7")
 MODEL, PHI, SETTINGS = arm("crane_x7"), nominal("crane_x7"), load_controller(ROBOT)
 EXCITATION = load_excitation(ROBOT)

@@ -31,6 +31,12 @@ def motion(robot: Robot, seconds: float, rate_hz: float, seed: int) -> tuple[Flo
 
 
 @pytest.fixture
+def without_motions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`robot new` drafts no motions: that takes its time, and kernels of its own for every arm."""
+    monkeypatch.setattr("dynid.control.motion_draft.write_motions", lambda *_: None)
+
+
+@pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
     """Write a CSV and its mapping (`mapping.yaml` beside it): torques of the robot's nominal parameters."""
 

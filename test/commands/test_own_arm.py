@@ -52,14 +52,8 @@ def accepted(arm: Path, work: Path) -> dict[str, Any]:
     return dynid("identify", bags[0], "--validate", bags[1], "--robot", arm, "--out", work / "model")
 
 
-@pytest.mark.parametrize(
-    ("seed", "prismatic", "odd"),
-    [
-        (1, False, False),
-        pytest.param(4, True, True, marks=pytest.mark.slow),
-        pytest.param(10, False, False, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "prismatic", "odd"), [(1, False, False), (4, True, True), (10, False, False)])
 def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path, seed: int, prismatic: bool, odd: bool) -> None:
     arm, said = drafted(tmp_path, random_arm(seed, prismatic, odd), *(("--tip", "tool") if odd else ()))
     assert said["motions"] == "drafted" and 5 <= len(said["chain"]) <= 7
@@ -128,6 +122,7 @@ def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
     assert not any("placeholder" in question for question in plain["questions"].values())
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_servos_that_are_all_the_same_are_believed(tmp_path: Path) -> None:
     """Those of a wrist are far stronger than it needs; and a gripper's limit says nothing of its fingers' masses."""
     urdf = Path(__file__).parents[2] / "urdf" / "aloha_class" / "aloha_class.urdf"
@@ -140,6 +135,7 @@ def test_servos_that_are_all_the_same_are_believed(tmp_path: Path) -> None:
     assert set(limits) == {strongest} and not any("placeholder" in one for one in said["questions"].values())
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
     text = re.sub(r'effort="[^"]*" velocity="[^"]*"', 'effort="0" velocity="0"', random_arm(1), count=1)
     _, said = drafted(tmp_path, text)
@@ -150,6 +146,7 @@ def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
     assert "that slow" in said["questions"]["joints.joint_0.velocity_limit_rad_s"]
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
     text, found = random_arm(1), []
     for name, share in (("larger", 10.0), ("large", 1.0), ("small", 0.01), ("tiny", 1e-4)):
@@ -161,6 +158,7 @@ def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
     assert found == [1e-4, pytest.approx(8.9e-5, rel=0.1), pytest.approx(0.01 * found[1], rel=0.2), 1e-6]
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
     text, found = random_arm(4, odd=True), {}
     for name, options in (("out", ()), ("named", ("--decoupled", "finger")), ("tip", ("--tip", "left"))):
@@ -172,6 +170,7 @@ def test_fingers_are_left_out_unless_they_are_named(tmp_path: Path) -> None:
     assert found["named"]["chain"] == found["out"]["chain"] == found["tip"]["chain"][:-1]
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
     slide = '<axis xyz="0 0 1"/><limit lower="0" upper="0.08" effort="50" velocity="0.3"/>'
     body = '<inertial><mass value="0.3"/><inertia ixx="1e-3" ixy="0" ixz="0" iyy="1e-3" iyz="0" izz="1e-3"/></inertial>'
@@ -197,6 +196,7 @@ def test_a_urdf_without_masses_says_what_is_missing(tmp_path: Path) -> None:
         dynid("simulate", MOTIONS[0], "--robot", arm, "--out", tmp_path / "runs")
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_angles_that_are_exact_but_for_their_last_digit_are(tmp_path: Path) -> None:
     """Axes parallel but for 4e-6 rad put frames kilometres away, and standard parameters with them."""
     exact = random_arm(1)

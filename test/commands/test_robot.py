@@ -90,6 +90,7 @@ def test_check_in_words() -> None:
     assert "MXR1" in text and "MX1 + 0.3 M2 + 0.3 M3" in text
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_a_gripper_behind_the_arm_is_decoupled(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM, *FINGERS)
     _, text = run("new", "one", "--urdf", str(path), "--out", str(tmp_path / "one"))
@@ -103,6 +104,7 @@ def test_a_gripper_behind_the_arm_is_decoupled(tmp_path: Path) -> None:
     assert (load_robot(tmp_path / "three").chain_size, load_robot(tmp_path / "three").size) == (3, 5)
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_one_of_two_arms_is_chosen_by_its_tip(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM, joint("x", "a", "e"), joint("y", "e", "f"))
     with pytest.raises(ConfigurationError, match=r"joints 1, x branch off a: .* --tip: d, f"):
@@ -184,6 +186,7 @@ def test_loops_missing_files_and_existing_folders_are_refused(tmp_path: Path) ->
         run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path))
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_kinds_of_joints_must_be_the_urdfs(tmp_path: Path) -> None:
     run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "arm"))
     file = tmp_path / "arm" / "robot.yaml"
@@ -193,6 +196,7 @@ def test_kinds_of_joints_must_be_the_urdfs(tmp_path: Path) -> None:
         checked(tmp_path / "arm")
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_the_draft_has_the_urdfs_inertials_and_an_offset(tmp_path: Path) -> None:
     run("new", "arm", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "arm"))
     robot = load_robot(tmp_path / "arm")
@@ -208,6 +212,7 @@ def test_the_draft_has_the_urdfs_inertials_and_an_offset(tmp_path: Path) -> None
     assert checked(tmp_path / "arm")[1]["uses"]["standard parameters close to CAD values"] == "ready"
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_masses_are_bounded_by_the_stated_mass_or_it_is_asked_for(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM, mass=2.0)
     run("new", "asked", "--urdf", str(path), "--out", str(tmp_path / "asked"))
@@ -225,6 +230,7 @@ def test_masses_are_bounded_by_the_stated_mass_or_it_is_asked_for(tmp_path: Path
     assert [link.mass for link in limits.links] == [pytest.approx((0.0045, 4.5))] * 3
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_a_sliding_joint_has_its_speed_in_its_own_unit(tmp_path: Path) -> None:
     slow = joint("1", "a", "b", "prismatic", '<limit lower="0" upper="0.4" effort="50" velocity="0.05"/>')
     still = joint("2", "b", "c", "prismatic", '<limit lower="0" upper="0.4" effort="50" velocity="0"/>')
@@ -237,6 +243,7 @@ def test_a_sliding_joint_has_its_speed_in_its_own_unit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(robot.velocity_limits, [0.05, 0.25, 2.0])
 
 
+@pytest.mark.usefixtures("without_motions")
 def test_the_chain_stops_at_its_tip(tmp_path: Path) -> None:
     """Nothing beyond moves, neither a branch at the gripper nor the rest of the arm, but what is named."""
     branch = (FINGERS[0], joint("right", "d", "f", "prismatic"))

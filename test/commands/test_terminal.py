@@ -29,6 +29,7 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
+@pytest.mark.slow
 def test_results_and_progress_do_not_mix_and_pipes_have_no_colour() -> None:
     done = process(*AUDIT)
     assert done.returncode == 0 and "positive definite" in done.stdout

@@ -85,6 +85,7 @@ def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
     assert np.median(errors[(times > FROM_S + 0.1) & (times < TO_S)]) < 2.5
 
 
+@pytest.mark.slow
 def test_feel_finds_the_contact_of_a_bag(tmp_path: Path) -> None:
     arm, duration, phases = moved(touch, lambda arm, tau: None)
     run = arm.recorded("there", duration, phases)

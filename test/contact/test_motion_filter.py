@@ -65,6 +65,7 @@ def followed(force: FloatArray | None, from_s: float, seed: int) -> tuple[list[f
     return found, np.array(errors), motion
 
 
+@pytest.mark.slow
 def test_without_a_force_no_test_alarms_and_velocities_are_known_better_than_an_encoder_step_a_cycle() -> None:
     statistics, errors, _ = followed(None, 0.0, 11)
     bound = chi2.isf(FALSE_ALARMS_1_S * 1e-3, 3)

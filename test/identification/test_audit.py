@@ -105,6 +105,7 @@ def test_a_planar_arm_against_its_closed_form() -> None:
     assert result.pose[1] == pytest.approx(q2[np.argmin(expected)], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_richer_structure_is_audited_too() -> None:
     structure = Structure(products_of_inertia=True, coulomb_friction=True)
     model = ArmModel.of(ROBOT, structure=structure)

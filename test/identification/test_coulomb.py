@@ -47,6 +47,7 @@ def test_it_is_recovered_beside_the_parameters(method: str) -> None:
     assert np.abs(ignored.base.values - TRUTH.values).max() > 0.01  # it hid in them
 
 
+@pytest.mark.slow
 def test_deviations_are_honest() -> None:
     rng = np.random.default_rng(5)
     scores = []

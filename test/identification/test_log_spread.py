@@ -67,12 +67,14 @@ def same(one: LogModel, other: LogModel) -> bool:
     return one.fit.rounds == other.fit.rounds and all(np.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_result_of_one(folder: Path, alone: LogModel) -> None:
     with process_map(2) as spread:
         logs = find_logs(folder, ROBOT, Units(), CsvMapping.model_validate(MAPPING), spread)
         assert same(identify_logs(ROBOT, logs, mapper=spread), alone)
 
 
+@pytest.mark.slow
 def test_a_local_dask_cluster_gives_the_result_of_one(logs: list[FoundLog], alone: LogModel) -> None:
     pytest.importorskip("distributed")
     with spread_over(2, "local") as spread:
@@ -117,6 +119,7 @@ def test_an_interrupted_run_continues_where_it_was(tmp_path: Path, logs: list[Fo
     assert third.count == 0
 
 
+@pytest.mark.slow
 def test_work_on_other_logs_or_by_another_model_is_not_taken_up(tmp_path: Path, logs: list[FoundLog]) -> None:
     work = tmp_path / "work"
     identify_logs(ROBOT, logs, mapper=kept(map, work))
@@ -212,6 +215,7 @@ def test_progress_is_said_four_times_a_round() -> None:
     assert said == [f"round 1: {k} of 8 pieces" for k in (2, 4, 6, 8)]
 
 
+@pytest.mark.slow
 def test_the_command_spreads_and_keeps(tmp_path: Path, folder: Path, alone: LogModel) -> None:
     mapping, work = tmp_path / "mapping.yaml", tmp_path / "work"
     mapping.write_text(yaml.safe_dump(MAPPING), encoding="utf-8")

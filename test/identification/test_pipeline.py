@@ -65,6 +65,13 @@ def settings(**acceptance: float) -> IdentificationSettings:
     return loaded.model_copy(update={"acceptance": limits})
 
 
+def plain(**acceptance: float) -> IdentificationSettings:
+    """With viscous and Coulomb friction: to choose a structure takes most of a fit's time, and is no question there."""
+    chosen = settings(**acceptance)
+    friction = chosen.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
+    return chosen.model_copy(update={"coulomb_friction": friction})
+
+
 class Bags(dict[str, Path]):
     """Bags by name, each made when a test first asks for it."""
 
@@ -124,6 +131,7 @@ def test_with_all_nuisances_the_model_is_accepted(usual: Identification) -> None
     assert usual.audit.lambda_min >= 1e-4
 
 
+@pytest.mark.slow
 def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identification, bags: Bags) -> None:
     """Friction by published figures, all nuisances on: gravity and rotors are the plant's; the model is accepted."""
     assert rubbing.verdict.accepted, [check.sentence() for check in rubbing.verdict.failed]
@@ -134,14 +142,12 @@ def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identificatio
     assert rubbing.friction is not None and rubbing.friction.depends_on_load
     held_out = rubbing.validations[0].errors
     assert held_out.moving < 0.08 and held_out.relative > 2 * held_out.moving  # the rest are joints that stick
-    chosen = load_identification(ROBOT)
-    plain = chosen.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
-    changed = settings().model_copy(update={"coulomb_friction": plain})
-    found = identify(ROBOT, [bags["rubbing"]], validation=[bags["rubbing_validation"]], settings=changed)
+    found = identify(ROBOT, [bags["rubbing"]], validation=[bags["rubbing_validation"]], settings=plain())
     assert held_out.moving < 0.5 * found.validations[0].errors.moving
     assert not found.verdict.accepted  # Coulomb and viscous friction alone: the case that is refused
 
 
+@pytest.mark.slow
 def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: Bags) -> None:
     """Friction has rows of its own beside the samples there, which an error per axis must leave out."""
     own = settings()
@@ -153,6 +159,7 @@ def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: B
     assert (found.residual_sigma > 0).all() and found.errors.moving < 0.15
 
 
+@pytest.mark.slow
 def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Identification) -> None:
     for found, wanted in ((usual, "Coulomb-viscous"), (rubbing, "directional")):
         block = found.model_file().friction_law
@@ -182,13 +189,14 @@ def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: I
     np.testing.assert_allclose(losses, usual.friction["fb"], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_both_currents_are_compared(bags: Bags, usual: Identification) -> None:
     (check,) = [one for one in usual.verdict.checks if one.id == "torque_source"]
     assert check.name == "parameters from goal instead of present current"
     assert 0.0 < check.value < 0.01 and check.passed
     recording = load_recording(bags["usual"], ROBOT)
     assert recording.applied is not None
-    chosen = load_identification(ROBOT)
+    chosen = plain()
     applied, half = recording.applied, len(recording.applied.time) // 2
     wrong_unit = replace(recording, applied=TorqueSeries(applied.time, 1.2 * applied.tau))
     cut = replace(recording, applied=TorqueSeries(applied.time[:half], applied.tau[:half]))
@@ -202,7 +210,7 @@ def test_both_currents_are_compared(bags: Bags, usual: Identification) -> None:
 
 
 def test_friction_that_is_ignored_costs_accuracy(bags: Bags, usual: Identification) -> None:
-    chosen = load_identification(ROBOT)
+    chosen = settings()
     ignored = chosen.coulomb_friction.model_copy(update={"treatment": "ignored"})
     found = identify(
         ROBOT,
@@ -220,7 +228,7 @@ def test_without_coulomb_friction_three_percent_are_left(bags: Bags) -> None:
         ROBOT,
         [bags["no_coulomb"]],
         validation=[bags["no_coulomb_validation"]],
-        settings=settings(relative_torque_error=0.03),
+        settings=plain(relative_torque_error=0.03),
     )
     assert found.verdict.accepted, [check.sentence() for check in found.verdict.failed]
 
@@ -248,7 +256,7 @@ def test_the_true_model_is_far_from_the_one_with_friction(usual: Identification,
 @pytest.mark.slow
 def test_the_mount_comes_from_the_bag(bags: Bags, quiet: Identification) -> None:
     """A hanging arm's motion is predicted by the model of the standing one: gravity is the recording's."""
-    found = identify(ROBOT, [bags["hanging"]], settings=settings())
+    found = identify(ROBOT, [bags["hanging"]], settings=plain())
     assert found.mount == "hanging" and found.model.gravity[2] == pytest.approx(9.80665)
     expected = truth("hanging")
     np.testing.assert_allclose(expected, truth(), atol=1e-12)
@@ -260,7 +268,7 @@ def test_the_mount_comes_from_the_bag(bags: Bags, quiet: Identification) -> None
 
 
 def test_too_large_an_error_is_rejected_by_name(bags: Bags) -> None:
-    strict = settings(relative_torque_error=0.005)
+    strict = plain(relative_torque_error=0.005)
     found = identify(ROBOT, [bags["usual"]], validation=[bags["usual_validation"]], settings=strict)
     assert not found.verdict.accepted
     assert {check.name for check in found.verdict.failed} == {
@@ -273,13 +281,13 @@ def test_too_large_an_error_is_rejected_by_name(bags: Bags) -> None:
 
 
 def test_a_motion_that_does_not_show_all_parameters_is_rejected(bags: Bags) -> None:
-    found = identify(ROBOT, [bags["usual"]], settings=settings(condition_number=5.0))
+    found = identify(ROBOT, [bags["usual"]], settings=plain(condition_number=5.0))
     assert [check.name for check in found.verdict.failed] == ["condition number of the regressor"]
 
 
 def test_a_bag_that_was_identified_from_is_no_held_out_bag(bags: Bags) -> None:
     with pytest.raises(DataError, match="identified from"):
-        identify(ROBOT, [bags["usual"]], validation=[bags["usual"]])
+        identify(ROBOT, [bags["usual"]], validation=[bags["usual"]], settings=plain())
 
 
 # -- results ---------------------------------------------------------------------------------------------------
@@ -372,7 +380,7 @@ def test_an_unknown_estimator_is_refused(bags: Bags) -> None:
 
 @pytest.mark.slow
 def test_two_bags_give_more_samples_than_one(bags: Bags, quiet: Identification) -> None:
-    both = identify(ROBOT, [bags["quiet"], bags["quiet_validation"]], settings=settings())
+    both = identify(ROBOT, [bags["quiet"], bags["quiet_validation"]], settings=plain())
     assert both.fit.relative < 0.005 and len(both.sources) == 2
     assert both.estimate.base.standard_deviations is not None
     expected = truth()

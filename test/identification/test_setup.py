@@ -71,6 +71,7 @@ def test_of_a_faultless_set_up_nothing_differs() -> None:
     assert all("as given" in one.sentence for one in estimates.values())
 
 
+@pytest.mark.slow
 def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it_is_mended() -> None:
     """The parameters are those of the nominal arm; without the estimate they are not."""
     data, judge = shifted(1), shifted(1, seed=5, name="other")

@@ -82,6 +82,7 @@ def judged(robot: Robot, structure: str, signs: FloatArray, order: list[int], si
         assert str(error) and "\n" not in str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     flags=st.fixed_dictionaries({name: st.booleans() for name in FLAGS}),

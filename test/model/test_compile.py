@@ -74,6 +74,7 @@ def full_arm() -> tuple[ArmModel, BaseParameters]:
     return model, BaseParameters(model.names, heavy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", [crane, skewed_arm, full_arm])
 def test_dynamics_are_the_reference_models(arm: object) -> None:
     model, phi = arm()  # type: ignore[operator]

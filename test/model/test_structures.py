@@ -165,6 +165,7 @@ def test_friction_terms_have_their_shapes() -> None:
     np.testing.assert_allclose(W[1], [[1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]], atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", ["rrr", "prp"])
 def test_kernels_are_the_reference_model(kinds: str) -> None:
     model = coupled_arm(kinds)

@@ -35,6 +35,7 @@ ROBOT = load_robot("crane_x7")
 REST = np.array(ROBOT.rest_posture)
 QUICK = AdaptiveSettings(draws=20, iterations=20, longest_s=6.0, first_look_s=6.0)
 TABLE, CLOSE_RAD = scene_of(ROBOT), 0.15
+RATE_HZ = 500  # half of the messages, and of the time that they take
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -46,7 +47,7 @@ def domain() -> None:
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     logs = tmp_path_factory.mktemp("chain") / "logs"
-    with Chain(ROBOT, ChainOptions("crane_x7", identification=False), logs) as running:
+    with Chain(ROBOT, ChainOptions("crane_x7", identification=False, rate_hz=RATE_HZ), logs) as running:
         running.bring_up()
         yield running
 
@@ -138,20 +139,20 @@ def test_what_leaves_its_tube_or_overloads_a_servo_stops_and_what_the_executor_r
     np.testing.assert_allclose(arm.at, REST, atol=CLOSE_RAD)
     wide, never = np.full(ROBOT.size, 0.3), np.full(ROBOT.size, np.inf)
     target = arm.at + 0.5 * np.eye(ROBOT.size)[6]
-    there = rest_to_rest("there", ROBOT.joint_names, arm.at, target, 3.0)
+    there = rest_to_rest("there", ROBOT.joint_names, arm.at, target, 2.0)
     for tube, load in ((np.full(ROBOT.size, 1e-3), never), (wide, np.full(ROBOT.size, -1.0))):
         start = arm.at.copy()
-        motion = rest_to_rest("there", ROBOT.joint_names, start, target, 3.0)
+        motion = rest_to_rest("there", ROBOT.joint_names, start, target, 2.0)
         moved = arm.moved_s
         arm.begin(motion, feed, tube, load)
         errors = arm.finish()
-        assert 0.0 <= arm.along_s < 3.0 and arm.moved_s == moved + arm.along_s
+        assert 0.0 <= arm.along_s < 2.0 and arm.moved_s == moved + arm.along_s
         assert (load[0] < 0.0) == stream.overloaded and (errors > tube).any() != stream.overloaded
         reference = motion.sample_all(np.array([arm.along_s]))[0][0]
         np.testing.assert_allclose(arm.at, reference, atol=CLOSE_RAD)
         arm.back(motion, arm.along_s, feed)
         np.testing.assert_allclose(arm.at, start, atol=CLOSE_RAD)
-    arm.begin(rest_to_rest("there", ROBOT.joint_names, arm.at, target, 3.0), feed, wide, never)
+    arm.begin(rest_to_rest("there", ROBOT.joint_names, arm.at, target, 2.0), feed, wide, never)
     arm.finish()
     np.testing.assert_array_equal(arm.at, there.end)
     beyond = rest_to_rest("beyond", ROBOT.joint_names, arm.at, arm.at + 2.5 * np.eye(ROBOT.size)[1], 3.0)
@@ -179,7 +180,7 @@ def test_what_others_stop_or_switch_off_is_not_moved_again(chain: Chain, feed: F
         with ArmStream(ROBOT) as stream:
             arm = CommandedArm(ROBOT, chain.supervisor, stream)
             arm.to_start(feed)
-            away = rest_to_rest("away", ROBOT.joint_names, arm.at, arm.at + 0.5 * np.eye(ROBOT.size)[6], 3.0)
+            away = rest_to_rest("away", ROBOT.joint_names, arm.at, arm.at + 0.5 * np.eye(ROBOT.size)[6], 2.0)
             if ends == "tube":
                 with pytest.raises(
                     SafetyError, match=r"the motion 'away' was stopped: .* was .* rad off its reference"

@@ -123,6 +123,7 @@ def test_headings_and_tables_for_those_who_do_not_see(page: Any) -> None:
     assert page.locator("select:not(label select), input:not(label input)").count() == 0
 
 
+@pytest.mark.slow
 def test_a_comparison_draws_both_predictions(browser: Any, planar_result: Path, tmp_path: Path) -> None:
     first = open_result(planar_result)
     write_report(first, tmp_path / "both.html", [first])

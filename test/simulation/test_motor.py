@@ -143,6 +143,7 @@ def drive(robot: Robot, guard: SafetyGuard, current_a: float, seconds: float) ->
     return chain, peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("current_a", [0.941, 2.3])
 def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None:
     guard = SafetyGuard(robot, load_safety(robot).model_copy(update={"overload_limits": True}))
@@ -152,6 +153,7 @@ def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None
     assert not any(servo.get(table.HARDWARE_ERROR_STATUS) for servo in chain.servos.values())
 
 
+@pytest.mark.slow
 def test_without_the_guard_it_would_have(robot: Robot) -> None:
     guard = SafetyGuard(robot)
     chain, _ = drive(robot, guard, 0.941, 7.0)
