@@ -7,7 +7,7 @@ false alarm is at most the sum of theirs (Bonferroni).
 """
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from dynid.contact.innovations import gather
 from dynid.contact.motion_filter import MotionFilter
@@ -17,7 +17,7 @@ CYCLE_S = 0.001
 FALSE_ALARMS_1_S = 0.1 / 3600.0  # one in ten hours of tests whose errors are as stated
 YOUNGEST = 3  # cycles
 FORCE_RATE = 5.0  # how fast the force of a contact changes [N/sqrt(s)]
-NONE = float(chi2.isf(0.01, 3))  # what forces that are none exceed once in a hundred times
+NONE = float(chdtri(3, 0.01))  # what forces that are none exceed once in a hundred times
 LEFT_S = 0.15  # after so long without a difference it is gone
 
 
@@ -37,7 +37,7 @@ class OnsetTests:
     def __init__(self, motion: MotionFilter, largest_n: float) -> None:
         self._motion, self._prior, self.statistic = motion, np.eye(3) / largest_n**2, 0.0
         self.contact, self._quiet_s = False, 0.0
-        self.bound = float(chi2.isf(FALSE_ALARMS_1_S * CYCLE_S / HYPOTHESES, 3))
+        self.bound = float(chdtri(3, FALSE_ALARMS_1_S * CYCLE_S / HYPOTHESES))
         self.reset()
 
     def reset(self) -> None:
