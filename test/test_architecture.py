@@ -191,6 +191,14 @@ def test_commands_load_what_they_run_and_no_more() -> None:
     assert "dynid.commands.identify" in loaded and not heavy & loaded
 
 
+def test_nothing_loads_a_large_library_for_a_line_of_it() -> None:
+    """Each takes a quarter of a second at every start: `scipy.special` has the distributions, Clarabel the programs."""
+    large = {"cvxpy", "scipy.stats", "scipy.signal"}
+    for path in files():
+        loaded = {name for name in imports(path.read_text(encoding="utf-8")) if name in large}
+        assert not loaded, f"{path} imports {', '.join(loaded)}"
+
+
 def test_no_robot_is_named_in_the_code() -> None:
     """A robot is data: only the default of an option or parameter, and texts, may name one."""
     robots = {path.parent.name for path in (ROOT / "config").glob("*/robot.yaml")}
