@@ -1,6 +1,7 @@
 """Every check by itself: what it looks at, on which side of which limit it passes, and its words."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +91,7 @@ class Conditioned(NamedTuple):
     """An estimate as far as the rules look at it."""
 
     condition_number: float
-    regression: Any = None
+    regression: Any = SimpleNamespace(other=None)
 
 
 class Sampled(NamedTuple):
@@ -98,7 +99,6 @@ class Sampled(NamedTuple):
 
     joint_names: tuple[str, ...] = ("a", "b")
     torque_limits: Any = None
-    other_tau: Any = None
 
 
 TAU = np.random.default_rng(3).normal(0.0, 1.0, (400, 2)) * [10.0, 0.5]
@@ -168,9 +168,9 @@ def test_a_refinement_and_a_diagnosis_are_judged_where_there_is_one() -> None:
 def test_the_other_current_must_say_the_same() -> None:
     robot = load_robot("planar_3r")
     own = recorded(robot, seconds=8.0, coulomb=0.0).samples(load_identification(robot))
-    regression = Regression.of(arm("planar_3r"), own, CoulombSettings(treatment="ignored"))
     for share, expected in ((0.045, True), (0.055, False), (-0.055, False)):
         samples = replace(own, other_tau=(1.0 + share) * own.tau)
+        regression = Regression.of(arm("planar_3r"), samples, CoulombSettings(treatment="ignored"))
         found = fitted(samples=samples, estimate=Conditioned(10.0, regression), fit=torque_errors(own.tau, own.tau))
         (check,) = [one for one in judge(FITTED, [found], SETTINGS).checks if one.id == "torque_source"]
         assert check.value == pytest.approx(abs(share), rel=0.01) and check.passed == expected
@@ -185,7 +185,6 @@ def test_a_droop_that_is_known_of_the_servos_does_not_count() -> None:
         load_identification(load_robot("planar_3r"))
     )
     model, known = arm("planar_3r"), np.full(3, 2.0)
-    estimate = Conditioned(10.0, Regression.of(model, own, CoulombSettings(treatment="ignored")))
     for droop, scale, allowed, expected in (
         (2.0, 1.0, None, False),
         (2.0, 1.0, known, True),
@@ -194,6 +193,7 @@ def test_a_droop_that_is_known_of_the_servos_does_not_count() -> None:
         (5.0, 1.0, known, False),
     ):
         samples = replace(own, other_tau=scale * own.tau + droop * own.dq)
+        estimate = Conditioned(10.0, Regression.of(model, samples, CoulombSettings(treatment="ignored")))
         fit = torque_errors(own.tau, own.tau)
         found = fitted(model=model, samples=samples, estimate=estimate, fit=fit, droop=allowed)
         assert ("torque_source" not in [one.id for one in judge(FITTED, [found], SETTINGS).failed]) == expected
@@ -207,14 +207,13 @@ def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current
     own = recorded(robot, seconds=8.0, coulomb=0.3, noise=0.0).samples(load_identification(robot))
     settings = SETTINGS.model_copy(update={"coulomb_friction": CoulombSettings(structure="Coulomb-viscous")})
     model = ArmModel.of(robot)
-    regression = Regression.of(model, own, settings.coulomb_friction)
-    assert regression.beside is not None
     rubbed = recorded(robot, seconds=8.0, coulomb=0.9, noise=0.0).samples(load_identification(robot))
     for share, other, least, most in ((1.0, rubbed, 0.0, 0.01), (1.1, own, 0.05, 0.11)):
         fine = tuple(replace(a, other_raw=share * b.raw) for a, b in zip(own.fine, other.fine, strict=True))
         samples = replace(own, other_tau=share * other.tau, fine=fine)
-        estimate = Conditioned(10.0, regression)
-        found = fitted(model=model, settings=settings, samples=samples, estimate=estimate)
+        regression = Regression.of(model, samples, settings.coulomb_friction)
+        assert regression.beside is not None
+        found = fitted(model=model, settings=settings, samples=samples, estimate=Conditioned(10.0, regression))
         value, _ = checks.torque_source_difference(found)  # type: ignore[misc]
         assert least <= value <= most
 

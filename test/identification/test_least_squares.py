@@ -1,5 +1,7 @@
 """Least squares: known truths are recovered, deviations are honest, and a poor motion is refused by name."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from arms import RECORD, arm, nominal
@@ -124,9 +126,15 @@ def test_other_torques_at_the_same_states_are_those_of_a_regression_of_their_own
     other[3, 2] = other[-5:, :] = np.nan  # the other current's record is shorter and has a gap
     there = np.isfinite(other).all(axis=1)
     own = Regression.of(MODEL, samples_of(Q[there], DQ[there], DDQ[there], other[there]))
-    again = Regression.of(MODEL, samples_of(Q, DQ, DDQ, TAU)).with_torques(other)
+    both = Regression.of(MODEL, replace(samples_of(Q, DQ, DDQ, TAU), other_tau=other))
+    again = both.of_other_current()
     np.testing.assert_allclose(again.solve().phi, own.solve().phi, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(again.torques, own.torques)
+    np.testing.assert_array_equal(again.torques[there], own.torques)
+    assert (
+        again.trusted.reshape(-1, MODEL.axes)[there].all() and not again.trusted.reshape(-1, MODEL.axes)[~there].any()
+    )
+    with pytest.raises(DataError, match="record the other one"):
+        again.of_other_current()
 
 
 def test_a_barely_moving_joint_shows_in_the_conditioning() -> None:

@@ -21,7 +21,6 @@ from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.sample_sets import of_other_current
 from dynid.identification.data.signals import DataQuality
 from dynid.identification.diagnosis.diagnosis import Diagnosis
 from dynid.identification.estimators.estimate import Estimate
@@ -190,14 +189,10 @@ def torque_source_difference(found: Fitted) -> Measured:
     current loop does not follow its goal, or one of the two has another unit, sign or delay, their parameters differ.
     A droop with speed, as far as it is known of these servos, differs in viscous friction alone, and does not count.
     """
-    regression, samples = found.estimate.regression, found.samples
-    if samples.other_tau is None:
+    regression = found.estimate.regression
+    if regression.other is None:
         return None
-    if regression.beside is None:  # the regressor does not depend on torques
-        again = regression.with_torques(samples.other_tau)
-    else:
-        known, other = regression.beside.fit.known, of_other_current(samples)
-        again = Regression.stack(found.model, other, found.settings.coulomb_friction, known)
+    again = regression.of_other_current()
     change, detail = again.solve().phi - regression.solve().phi, "relative difference in torque"
     if found.droop is not None:
         sign = 1.0 if found.other_source == "goal" else -1.0

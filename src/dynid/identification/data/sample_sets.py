@@ -35,19 +35,6 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
     return replace(samples, **kept, fine=chosen(samples.fine, which), other_tau=other)
 
 
-def of_other_current(samples: Samples) -> Samples:
-    """The samples with the torques of the current that was not chosen, where its record reaches.
-
-    Raises:
-        DataError: it was not recorded.
-    """
-    if samples.other_tau is None:
-        raise DataError("the samples hold the torques of one current only: record the other one, too")
-    fine = tuple(replace(one, raw=one.raw if one.other_raw is None else one.other_raw) for one in samples.fine)
-    other = replace(samples, tau=samples.other_tau, fine=fine)
-    return part(other, np.asarray(np.isfinite(samples.other_tau).all(axis=1)))
-
-
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
     """The first part of one recording to fit, and the last `share` of its time to judge.
 

@@ -35,7 +35,7 @@ from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import KEQ, KM, TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters
-from dynid.robot import FloatArray
+from dynid.robot import FloatArray, read_only
 
 DRIFT_UNIT_S = 60.0
 STICK_PERIODS = 0.5  # of the states' cut-off frequency, over which their filter smears a standstill
@@ -75,9 +75,13 @@ class _Stretch:
     ) -> None:
         self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, _by_axes(states.ripple)
         self.slides, self.step_s = slides, step_s if is_series else None
+        self._known_directions: dict[float, FloatArray] = {}
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
+        other = raw if states.other_raw is None else states.other_raw
+        self.other_target = low_pass(other * slides)
+        self.other_left_out = low_pass(other) - self.other_target
         W = model.regressor(states.q, states.dq, states.ddq)
         G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
         G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
@@ -91,8 +95,12 @@ class _Stretch:
         rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
         self.rubs = rubs[self.parameters]
 
-    def _directions(self, law: FrictionLaw, dq: FloatArray) -> FloatArray:
-        return law.directions(dq) if self.step_s is None else law.directions_in_time(dq, self.step_s)
+    def _directions(self, law: FrictionLaw) -> FloatArray:
+        """Directions of motion (M, n); of all laws with the same transition they are the same."""
+        if law.transition_rad_s not in self._known_directions:
+            found = law.directions(self.dq) if self.step_s is None else law.directions_in_time(self.dq, self.step_s)
+            self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
+        return self._known_directions[law.transition_rad_s]
 
     def linearise(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
@@ -103,7 +111,7 @@ class _Stretch:
         # friction among the base parameters changes in the course of time like that beside them
         wanted = links + (drift * self.minutes)[:, None] * rubbing
         tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
-        shape = self._directions(law, dq), law.fadings(dq)
+        shape = self._directions(law), law.fadings(dq)
         settle(law.values, *shape, warmth, dq, te, wanted, self.ripple, tm)
         gain, by_load = np.empty_like(dq), np.zeros_like(dq)
         gradient = np.zeros((*dq.shape, len(TERMS)))
@@ -212,6 +220,7 @@ class GearRows:
             every = np.arange(len(samples))
             ripple = np.zeros((len(samples), 1, model.axes))
             plain = FineStates(samples.q, samples.dq, samples.ddq, np.zeros((0, 6)), every, samples.tau, ripple)
+            plain = replace(plain, other_raw=samples.other_tau)
             same: Callable[[FloatArray], FloatArray] = lambda values: values  # noqa: E731
             everywhere = np.ones_like(samples.dq)
             self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere, False)]
@@ -251,6 +260,15 @@ class GearRows:
     def target(self) -> FloatArray:
         """Torques of sliding states, as the fit sees them, (N, n) [N m]."""
         return np.concatenate([one.target for one in self._stretches])
+
+    @cached_property
+    def by_other_current(self) -> tuple[FloatArray, FloatArray]:
+        """What torques of the current that was not chosen are more than those that were fitted, (N, n) each [N m].
+
+        Of sliding states, and of those that are cut out; nothing where there is no other current.
+        """
+        sliding = [one.other_target - one.target for one in self._stretches]
+        return np.concatenate(sliding), np.concatenate([one.other_left_out - one.left_out for one in self._stretches])
 
     @cached_property
     def standing(self) -> tuple[FloatArray, FloatArray]:

@@ -42,6 +42,7 @@ class Regression:
     torques are no linear function of it, W, C and tau are those of their linearisation, and `measured` (N, n) are the
     torques themselves; rows of standing states follow those of sliding ones. `trust` weighs the rows. Samples are
     `interval_s` apart; `moving` (N, n) says which axes were faster than the settings' limit, and dq (N, n) how fast.
+    `other` is tau of the current that was not chosen, NaN where its record does not reach.
     """
 
     names: tuple[str, ...]
@@ -54,6 +55,7 @@ class Regression:
     moving: NDArray[np.bool_] | None = None
     measured: FloatArray | None = None
     dq: FloatArray | None = None
+    other: FloatArray | None = None
 
     @classmethod
     def of(
@@ -90,7 +92,9 @@ class Regression:
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             return cls._with_friction(model, samples, coulomb, known)
         W = samples.seen(model.regressor).reshape(-1, len(model.names))
-        regression = cls(model.names, model.axes, W, samples.tau.ravel(), samples.settings.interval_s, dq=samples.dq)
+        other = None if samples.other_tau is None else samples.other_tau.ravel()
+        interval = samples.settings.interval_s
+        regression = cls(model.names, model.axes, W, samples.tau.ravel(), interval, dq=samples.dq, other=other)
         if coulomb is not None:
             at_speed = np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s)
             regression = replace(regression, moving=at_speed)
@@ -125,13 +129,20 @@ class Regression:
         if known is None and fit.structure.terms:
             beside = beside.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
+        more = [rows.by_other_current[0]]
         # nothing sticks without friction: then no state is worse than another
         if not fit.structure.terms and (trust >= 1.0).sum() > len(lower):
             W, tau, weight = [beside.judged.columns], [beside.judged.target], [np.ones_like(trust)]
+            more = [np.zeros_like(samples.tau) if samples.other_tau is None else samples.other_tau - samples.tau]
         elif samples.fine:
             ratio = fitter.sigma(rows.target - fit.rows.tau) / fitter.standing_sigma(fit.point.phi)
             W, tau = [*W, rows.standing[0]], [*tau, rows.standing[1]]
             weight.append(np.tile(np.minimum(ratio, 1.0), (len(trust), 1)))
+            more.append(rows.by_other_current[1])
+        other = None
+        if samples.other_tau is not None:
+            known_there = np.isfinite(samples.other_tau).all(axis=1, keepdims=True)
+            other = np.concatenate([np.where(known_there, a + b, np.nan) for a, b in zip(tau, more, strict=True)])
         return cls(
             model.names,
             model.axes,
@@ -143,6 +154,7 @@ class Regression:
             np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s),
             samples.tau,
             samples.dq,
+            None if other is None else other.ravel(),
         )
 
     @property
@@ -274,17 +286,19 @@ class Regression:
         named = tuple(self.names[k] for k in order if weakest[k] > DOMINANT * weakest[order[0]])
         return float(singular[0] / singular[-1]), named
 
-    def with_torques(self, tau: FloatArray) -> "Regression":
-        """The same states with other torques (N, n), of which samples that are not finite are left out.
+    def of_other_current(self) -> "Regression":
+        """The same states with the torques of the current that was not chosen; rows beyond its record count nothing.
 
-        Only without friction beside the model, whose linearised columns depend on the torques.
+        Friction is linearised where the chosen current has it.
+
+        Raises:
+            DataError: it was not recorded.
         """
-        assert self.beside is None and self.trust is None
-        there = np.isfinite(tau).all(axis=1)
-        rows = np.repeat(there, self.axes)
-        dq = None if self.dq is None else self.dq[there]
-        moving = None if self.moving is None else self.moving[there]
-        return replace(self, W=self.W[rows], tau=tau[there].ravel(), measured=None, moving=moving, dq=dq)
+        if self.other is None:
+            raise DataError("the samples hold the torques of one current only: record the other one, too")
+        there = np.repeat(np.isfinite(self.other.reshape(-1, self.axes)).all(axis=1), self.axes)
+        trust = np.where(there, 1.0 if self.trust is None else self.trust, 0.0)
+        return replace(self, tau=np.where(there, self.other, 0.0), trust=trust, other=None)
 
     def solve(self, weights: FloatArray | None = None) -> Solution:
         """What minimises the (weighted) squares; weights (N n,) are of rows, beside `trust`."""

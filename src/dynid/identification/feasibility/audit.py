@@ -83,7 +83,9 @@ def spread_points(dimensions: int, seed: int, begin: int, end: int) -> FloatArra
         root = (1.0 + root) ** (1.0 / (dimensions + 1))
     steps = root ** -np.arange(1.0, dimensions + 1.0)
     start = np.random.default_rng(seed).random(dimensions)
-    return np.asarray((start + np.arange(begin, end)[:, None] * steps) % 1.0)
+    points = start + np.arange(begin, end)[:, None] * steps
+    points -= np.floor(points)
+    return np.asarray(points)
 
 
 class Auditor:
