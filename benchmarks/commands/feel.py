@@ -14,7 +14,7 @@ def feel(
     places: Annotated[int, typer.Option(min=1, help="Pulls at the tool per force, moving and still.")] = 50,
     minutes: Annotated[float, typer.Option(min=0.05, help="Motion without contact, for false alarms.")] = 10.0,
     payloads: Annotated[int, typer.Option(min=1, help="Motions per held mass.")] = 10,
-    arms: Annotated[int, typer.Option(min=0, help="Drawn arms that are identified and weigh each mass once.")] = 16,
+    arms: Annotated[int, typer.Option(min=0, help="Drawn arms that are identified and weigh each mass once.")] = 24,
     as_json: JsonOption = False,
 ) -> None:
     """Pull at the tool of the simulated arm, let it weigh what it holds, and lead it by hand; all nuisances are on.

@@ -77,7 +77,7 @@ class Scale:
         self.motion.forget_errors()
 
     def forget(self, kept: float) -> None:
-        """Let what was seen so far count less, by a share from 0 to 1; what is known of friction stays."""
+        """Let what was seen so far count less, by a share from 0 to 1; what is known beforehand of friction stays."""
         prior = np.zeros_like(self._information)
         prior[BODY, BODY] = 1.0 / SHARE**2
         self._information = prior + kept * (self._information - prior)
