@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio
 import pytest
+from test.shared.arms import nominal
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 from typer.testing import CliRunner
 
@@ -16,8 +17,10 @@ from dynid.contact.recorded import sense_of
 from dynid.control.controller import load_controller
 from dynid.errors import DataError
 from dynid.model.chain import SerialChain
-from dynid.model.model_file import save_model
-from dynid.robot import FloatArray
+from dynid.model.drive import of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile, TorqueDeviations, parameter_rows, save_model
+from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
@@ -110,3 +113,28 @@ def test_models_that_may_not_feel_are_refused() -> None:
     ):
         with pytest.raises(DataError, match=message):
             sense_of(ROBOT, model_file(**change))
+
+
+def test_friction_among_the_parameters_hides_as_much_as_friction_beside_them() -> None:
+    """A drafted robot has Coulomb friction in its structure: at rest its joints carry anything within that, too."""
+    robot = load_robot("aloha_class")
+    arm, q = ArmModel.of(robot), robot.rest_posture
+    phi = nominal("aloha_class")
+    dry = np.array([phi[f"FC{axis + 1}"] for axis in range(robot.size)])
+    spread = tuple(0.01 * one for one in dry.tolist())
+    thresholds = []
+    for parameters in (phi, of_kinds(phi, ("FC",), others=True)):  # with it, and an arm without
+        content = ModelFile(
+            robot=robot.name,
+            structure_hash=arm.structure_hash,
+            accepted=True,
+            parameters=parameter_rows(arm, parameters),
+            torque_deviations=TorqueDeviations(speeds_rad_s=(0.1,), deviations_nm=(spread, spread)),
+        )
+        sense = sense_of(robot, content)
+        held = arm.inverse_dynamics(q[None], 0.0 * q[None], 0.0 * q[None], parameters)[0]
+        for k in range(400):
+            sense.observe(k * 1_000_000, q, held)
+        thresholds.append(sense.bars.threshold)
+    assert dry.min() > 0.0
+    np.testing.assert_allclose(thresholds[0] - thresholds[1], dry, rtol=0.01)
