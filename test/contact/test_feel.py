@@ -1,6 +1,7 @@
 """An arm that is touched feels it, where and how much; one that is not does not; and what may not feel is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,17 @@ import pinocchio
 import pytest
 from test.shared.arms import nominal
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
+from test.shared.recordings import recorded
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.contact.feel import ContactSense
 from dynid.contact.force import ToolForce
-from dynid.contact.recorded import sense_of
+from dynid.contact.recorded import refuse_coarser, sense_of
 from dynid.control.controller import load_controller
 from dynid.errors import DataError
+from dynid.identification.data.signals import Signals
+from dynid.identification.settings import load_identification
 from dynid.model.chain import SerialChain
 from dynid.model.drive import of_kinds
 from dynid.model.dynamics import ArmModel
@@ -138,3 +142,19 @@ def test_friction_among_the_parameters_hides_as_much_as_friction_beside_them() -
         thresholds.append(sense.bars.threshold)
     assert dry.min() > 0.0
     np.testing.assert_allclose(thresholds[0] - thresholds[1], dry, rtol=0.01)
+
+
+def test_an_encoder_that_is_coarser_than_stated_is_named() -> None:
+    """A draft's proposal is finer than many an arm's encoder, and every step would be felt as a push."""
+    given = recorded(ROBOT).signals(load_identification(ROBOT))
+
+    def in_steps(counts: int) -> Signals:
+        step = 2.0 * np.pi / counts
+        return replace(given, q=np.round(given.q / step) * step)
+
+    stated = ROBOT.nuisances.encoder_counts_per_turn
+    assert stated == 4096
+    for fine in (given, in_steps(stated), in_steps(65536)):
+        refuse_coarser(fine, ROBOT)
+    with pytest.raises(DataError, match=r"come in steps of 0\.00614 rad.*encoder_counts_per_turn to 1024"):
+        refuse_coarser(in_steps(1024), ROBOT)
