@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.errors import UnknownNameError
+from dynid.errors import DataError, UnknownNameError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.rounding import left_open, rounding_of
 from dynid.model.dynamics import ArmModel
@@ -89,3 +89,9 @@ def test_unknown_names_are_named(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["audit", *arguments])
     assert isinstance(result.exception, UnknownNameError)
     assert "'nothing'" in str(result.exception)
+
+
+def test_the_model_of_another_robot_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = Path(__file__).parents[2] / "config" / "crane_x7" / "models" / "paper.yaml"
+    with pytest.raises(DataError, match="is a model of 'crane_x7', not of 'tx40': name its robot with --robot"):
+        CliRunner().invoke(app, ["audit", str(path), "--robot", "tx40"], catch_exceptions=False)

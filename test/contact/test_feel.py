@@ -1,23 +1,30 @@
 """An arm that is touched feels it, where and how much; one that is not does not; and what may not feel is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pinocchio
 import pytest
+from test.shared.arms import nominal
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
+from test.shared.recordings import recorded
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.contact.feel import ContactSense
 from dynid.contact.force import ToolForce
-from dynid.contact.recorded import sense_of
+from dynid.contact.recorded import refuse_coarser, sense_of
 from dynid.control.controller import load_controller
 from dynid.errors import DataError
+from dynid.identification.data.signals import Signals
+from dynid.identification.settings import load_identification
 from dynid.model.chain import SerialChain
-from dynid.model.model_file import save_model
-from dynid.robot import FloatArray
+from dynid.model.drive import of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile, TorqueDeviations, parameter_rows, save_model
+from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
@@ -136,3 +143,44 @@ def test_a_force_in_contact_is_less_certain_by_what_sticking_joints_hide() -> No
     ]
     np.testing.assert_allclose(covariance(stuck), 0.25 * np.eye(3) + least[1] - least[0], rtol=1e-6)
     assert np.linalg.eigvalsh(covariance(stuck) - 0.25 * np.eye(3))[-1] > 0.1
+
+
+def test_friction_among_the_parameters_hides_as_much_as_friction_beside_them() -> None:
+    """A drafted robot has Coulomb friction in its structure: at rest its joints carry anything within that, too."""
+    robot = load_robot("aloha_class")
+    arm, q = ArmModel.of(robot), robot.rest_posture
+    phi = nominal("aloha_class")
+    dry = np.array([phi[f"FC{axis + 1}"] for axis in range(robot.size)])
+    spread = tuple(0.01 * one for one in dry.tolist())
+    thresholds = []
+    for parameters in (phi, of_kinds(phi, ("FC",), others=True)):  # with it, and an arm without
+        content = ModelFile(
+            robot=robot.name,
+            structure_hash=arm.structure_hash,
+            accepted=True,
+            parameters=parameter_rows(arm, parameters),
+            torque_deviations=TorqueDeviations(speeds_rad_s=(0.1,), deviations_nm=(spread, spread)),
+        )
+        sense = sense_of(robot, content)
+        held = arm.inverse_dynamics(q[None], 0.0 * q[None], 0.0 * q[None], parameters)[0]
+        for k in range(400):
+            sense.observe(k * 1_000_000, q, held)
+        thresholds.append(sense.bars.threshold)
+    assert dry.min() > 0.0
+    np.testing.assert_allclose(thresholds[0] - thresholds[1], dry, rtol=0.01)
+
+
+def test_an_encoder_that_is_coarser_than_stated_is_named() -> None:
+    """A draft's proposal is finer than many an arm's encoder, and every step would be felt as a push."""
+    given = recorded(ROBOT).signals(load_identification(ROBOT))
+
+    def in_steps(counts: int) -> Signals:
+        step = 2.0 * np.pi / counts
+        return replace(given, q=np.round(given.q / step) * step)
+
+    stated = ROBOT.nuisances.encoder_counts_per_turn
+    assert stated == 4096
+    for fine in (given, in_steps(stated), in_steps(65536)):
+        refuse_coarser(fine, ROBOT)
+    with pytest.raises(DataError, match=r"come in steps of 0\.00614 rad.*encoder_counts_per_turn to 1024"):
+        refuse_coarser(in_steps(1024), ROBOT)

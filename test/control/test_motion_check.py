@@ -14,6 +14,7 @@ from dynid.control.motion_check import (
     position_and_speed,
     robot_limits,
 )
+from dynid.control.plan import plan_motion
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
@@ -50,6 +51,14 @@ def to(joint, angle, factor=1.0):
     target = REST.copy()
     target[joint] = angle
     return through("move", NAMES, np.array([REST, target]), 4.0 * np.ones(8), 16.0 * np.ones(8), factor)
+
+
+def test_a_start_that_no_joint_reaches_is_refused_with_its_limit_before_a_way_there_is_sought(torques):
+    far = REST.copy()
+    far[0] = 9.0
+    motion = approach(far, far, NAMES, name="far")
+    with pytest.raises(SafetyError, match=r"motion 'far' refused: \S*pan_joint is at 515\.66 deg.*allowed is -157"):
+        plan_motion(ROBOT, motion, REST, checker(torques))
 
 
 def test_what_the_arm_can_do_passes(torques, collision):

@@ -63,3 +63,8 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "short.csv").write_text("0,0,0,1,1,1\n" * 20)
     with pytest.raises(DataError, match=r"short\.csv: no joint moves"):
         load_recording(tmp_path / "short.csv", ROBOT, MAPPING).samples(SETTINGS)
+
+
+def test_a_recording_that_is_named_twice_is_refused() -> None:
+    with pytest.raises(DataError, match="again holds the same data as one: name each recording once"):
+        identify(ROBOT, [recorded(ROBOT, name="one"), recorded(ROBOT, name="again")])

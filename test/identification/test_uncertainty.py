@@ -118,6 +118,18 @@ def test_the_whole_covariance_by_plain_algebra() -> None:
     assert not nothing[3].any() and np.isfinite(nothing).all()  # neither shown nor known
 
 
+def test_a_column_that_is_nearly_nothing_leaves_the_other_deviations_alone() -> None:
+    """The shape of a friction that was fitted as zero: of its factor, what was known beforehand is all there is."""
+    rng = np.random.default_rng(8)
+    columns, residual = rng.normal(size=(600, 1, 3)), rng.normal(size=(600, 1))
+    columns[..., 2] *= 1e-15
+    known = np.array([np.inf, np.inf, 0.5])
+    found = whole_covariance(columns, residual, known, INTERVAL_S)
+    alone = whole_covariance(columns[..., :2], residual, known[:2], INTERVAL_S)
+    np.testing.assert_allclose(found[:2, :2], alone, rtol=1e-9)
+    assert np.sqrt(found[2, 2]) == pytest.approx(0.5)
+
+
 def test_two_columns_that_are_one_share_their_deviation() -> None:
     columns = np.random.default_rng(10).normal(size=(200, 1, 2))
     columns[..., 1] = columns[..., 0] * (1.0 + 1e-9)

@@ -75,7 +75,7 @@ def test_one_point_is_a_posture():
         (([0.0, 1.0, 1.0, 2.0], Q), "increasing from 0"),
         (([-1.0, 1.0, 1.5, 2.0], Q), "increasing from 0"),
         ((TIMES, Q[:, :1]), r"positions of shape \(4, 1\); expected \(4, 2\)"),
-        ((TIMES, Q * np.nan), "finite"),
+        ((TIMES, Q * np.nan), "positions of a are nan at point 1; expected finite"),
         ((TIMES, Q, None, DDQ), "accelerations but no velocities"),
         ((TIMES, Q, DQ + 0.1), "begins at 0.1 rad/s; it must start and end at rest"),
         ((TIMES, Q, DQ * [[1], [1], [1], [0]] + [[0], [0], [0], [0.2]]), "ends at 0.2 rad/s"),

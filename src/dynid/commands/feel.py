@@ -17,7 +17,7 @@ def feel(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Find contacts in a recording: when, which joint felt them, joint torques and the force at the tool."""
-    from dynid.contact.recorded import sense_of, torques_before
+    from dynid.contact.recorded import refuse_coarser, sense_of, torques_before
     from dynid.identification.data.sources import load_recording, simulated_sentence
     from dynid.identification.settings import load_identification
     from dynid.model.model_file import load_model
@@ -30,6 +30,7 @@ def feel(
         source = load_recording(bag, loaded, opt.read_mapping(mapping))
         sense = sense_of(loaded, content, source.mount)
         signals = source.signals(load_identification(loaded))
+        refuse_coarser(signals, loaded)
         begin("feeling along")
         tau = torques_before(signals)
         found = sense.along(loaded.joint_names, signals.time, signals.q, tau)

@@ -136,6 +136,7 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
         InputNotFoundError, ConfigurationError: no such file, or neither kind.
         DataError: of another robot.
     """
+    from dynid.errors import DataError
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import ModelFile, load_model, parameter_rows
     from dynid.model.standard import StandardFile, from_file
@@ -143,7 +144,10 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
 
     content = read_yaml(path)
     if not isinstance(content, dict) or "parameters" in content or "links" not in content:
-        return load_model(path)
+        found = load_model(path)
+        if found.robot != robot.name:
+            raise DataError(f"{path} is a model of '{found.robot}', not of '{robot.name}': name its robot with --robot")
+        return found
     standard = load_validated(path, StandardFile)
     model = ArmModel.of(robot, mount=mount)
     base = model.base_parameters(from_file(standard, model.mdh, model.regrouping.standard))

@@ -13,6 +13,7 @@ from dynid.contact.observer import MomentumObserver
 from dynid.contact.onset import OnsetTests
 from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel
+from dynid.export.simple_friction import whole_friction
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot
@@ -44,7 +45,8 @@ class ContactSense:
         self, robot: Robot, arm: ArmModel, model: ControlModel, deviations: TorqueDeviations | None, **options: float
     ) -> None:
         self.observer = MomentumObserver(arm, model, **options)
-        self.bars = ErrorBars(robot, self.observer, model.friction, deviations)
+        law = whole_friction(robot, model.phi, model.friction)  # the budget of what parameters hold counts, too
+        self.bars = ErrorBars(robot, self.observer, law, deviations)
         self.motion = MotionFilter(robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
         self._given = (robot, arm, model, deviations, options.get("torque_delay_s", 0.0))

@@ -11,7 +11,7 @@ from dynid.codegen.kernels import load_kernels
 from dynid.contact.force import ToolForce
 from dynid.contact.innovations import carry, friction_terms, measure, predict
 from dynid.control.control_model import ControlModel
-from dynid.control.dynamics_kernel import generate, single_state
+from dynid.control.dynamics_kernel import generate, single_state, within_a_turn
 from dynid.errors import DataError, SafetyError
 from dynid.export.simple_friction import whole_friction
 from dynid.model.drive import KINDS, of_kinds
@@ -88,7 +88,7 @@ class MotionFilter:
                 f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
                 "a contact: identify again"
             )
-        n, given = robot.size, robot.nuisances
+        n, given, self._slides = robot.size, robot.nuisances, arm.prismatic
         self._kernel = load_kernels("motion", arm, lambda: generate(arm), [single_state, motion_terms])
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
         self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
@@ -154,11 +154,13 @@ class MotionFilter:
         """One state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] commanded meanwhile.
 
         Raises:
-            SafetyError: a joint is far beyond a turn, where the generated dynamics do not hold.
+            SafetyError: a sliding joint is far beyond where the generated dynamics hold, or a position is not finite.
         """
         n = len(q)
         x, P, v = self.x, self.P, self.x[n : 2 * n]
-        if self._kernel.motion_terms(x[:n].copy(), v.copy(), self._links, self._inertia, self._load):
+        if self._kernel.motion_terms(
+            within_a_turn(x[:n], self._slides), v.copy(), self._links, self._inertia, self._load
+        ):
             raise SafetyError(
                 f"a joint is at {np.abs(q).max():.3f} rad; the dynamics are computed within +-{RANGE} rad"
             )

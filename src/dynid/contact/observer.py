@@ -19,7 +19,7 @@ import numpy as np
 from dynid.codegen.emit import RANGE
 from dynid.codegen.kernels import load_kernels
 from dynid.control.control_model import ControlModel
-from dynid.control.dynamics_kernel import TRANSITION_RAD_S, compile_single, generate, single_state
+from dynid.control.dynamics_kernel import TRANSITION_RAD_S, compile_single, generate, single_state, within_a_turn
 from dynid.control.filters import PseudoDifferentiator
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.model.drive import KINDS, of_kinds
@@ -104,7 +104,7 @@ class MomentumObserver:
         kept = [kind for kind in KINDS if kind != "IA"]
         self._links = of_kinds(model.phi, kept, others=True).values
         self._drag = of_kinds(model.phi, kept).values
-        self._law = replace(model.friction, transition_rad_s=TRANSITION_RAD_S)
+        self._law, self._slides = replace(model.friction, transition_rad_s=TRANSITION_RAD_S), arm.prismatic
         self._lag_s = velocity_s + torque_delay_s
         self._own = PseudoDifferentiator(velocity_s, n) if velocity_s else None
         self.torque, self.velocity, self.load, self.friction, self._gained, self._known = np.zeros((6, n))
@@ -132,7 +132,7 @@ class MomentumObserver:
             r, (n,) [N m]; a new array.
 
         Raises:
-            SafetyError: a joint is far beyond a turn, where the generated dynamics do not hold.
+            SafetyError: a sliding joint is far beyond where the generated dynamics hold, or a position is not finite.
             ConfigurationError: no velocities, and no lag to estimate them with.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
@@ -162,7 +162,10 @@ class MomentumObserver:
 
     def _terms(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """tau - F + C' dq - g and M dq, (n,) each."""
-        self._q[:], self.velocity[:] = q, dq  # arrays of one kind: numba compiles anew for others
+        self._q[:], self.velocity[:] = (
+            within_a_turn(q, self._slides),
+            dq,
+        )  # arrays of one kind: numba compiles anew for others
         if self._kernel.momentum_terms(
             self._q, self.velocity, self._links, STEP_RAD, self.inertia, self._gained, self.load
         ):

@@ -10,6 +10,12 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
 
+LEAST_STEP_RAD = 1e-7  # less between two positions is rounding
+FEWEST_MOVES = 200  # of a joint, to know its steps from
+FINE_RAD = 2e-5  # steps of this size are never felt
+COARSER = 1.5  # times the stated step
+BETWEEN = 0.05  # of a step: positions off the steps by more are not in steps
+
 
 def sense_of(robot: Robot, content: ModelFile, mount: str | None = None) -> ContactSense:
     """The sense of an accepted model of this robot at a mount.
@@ -25,6 +31,27 @@ def sense_of(robot: Robot, content: ModelFile, mount: str | None = None) -> Cont
         )
     arm = ArmModel.of(robot, mount=mount, lengths_m=content.geometry_overrides_m)
     return ContactSense(robot, arm, from_model_file(content, arm), content.torque_deviations)
+
+
+def refuse_coarser(signals: Signals, robot: Robot) -> None:
+    """Raise DataError where positions come in larger steps than robot.yaml says: every step would be felt.
+
+    A draft proposes the steps of an encoder that nobody has looked at.
+    """
+    counts = robot.nuisances.encoder_counts_per_turn
+    stated = 2.0 * np.pi / counts if counts else 0.0
+    for joint, name in enumerate(signals.joint_names):
+        moves = np.abs(np.diff(signals.q[:, joint]))
+        moves = moves[moves > LEAST_STEP_RAD]
+        if robot.prismatic[joint] or len(moves) < FEWEST_MOVES:
+            continue
+        step = float(moves.min())
+        between = np.abs(moves / step - np.round(moves / step))
+        if step > max(COARSER * stated, FINE_RAD) and np.median(between) < BETWEEN:
+            raise DataError(
+                f"positions of {name} come in steps of {step:.3g} rad, and robot.yaml says {stated:.3g} rad: set "
+                f"simulation.nuisances.encoder_counts_per_turn to {round(2.0 * np.pi / step)} (it is {counts})"
+            )
 
 
 def torques_before(signals: Signals) -> FloatArray:

@@ -3,7 +3,7 @@
 The same equations as `dynid.codegen.compile`, whose kernels take many states at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -72,3 +72,8 @@ def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) 
         values.flags.writeable = writable
         inverse_dynamics(still, still, still, values)
     return inverse_dynamics
+
+
+def within_a_turn(q: FloatArray, slides: Sequence[bool]) -> FloatArray:
+    """The same pose (n,) [rad] between -pi and pi, where the generated dynamics hold; what slides stays."""
+    return np.where(slides, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))

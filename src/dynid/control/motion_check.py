@@ -108,6 +108,15 @@ class MotionCheck:
                 last = number == len(parts) and begin + BLOCK >= len(times)
                 load = self._check_block(part, times[begin : begin + BLOCK], load, last=last)
 
+    def check_start(self, motion: Motion) -> None:
+        """Refuse a motion that begins beyond a position limit: of a way there, not even the torques are known.
+
+        Raises:
+            SafetyError: as of `check`.
+        """
+        bounds = self._limits.lower, self._limits.upper
+        self._within(motion, np.zeros(1), motion.start[None, :], bounds, "is at {:.2f} deg", np.rad2deg)
+
     def lifting_load(self, way: Motion) -> float | None:
         """The most of any servo's overload [-] that a slow way uses up, `LIFTING` counted; None where it is unknown."""
         if self._overload is None or self.torques is None:

@@ -183,6 +183,7 @@ def plan_motion(
         )
     if not np.isfinite(start).all():
         raise SafetyError(f"the arm's posture is {start} rad; expected finite angles")
+    check.check_start(motion)
     there = way(check, start, motion.start, names)
     if added is not None:
         added.refuse_excess(robot, motion.name)

@@ -25,6 +25,7 @@ from dynid.identification.data.sources import (
     Recorded,
     load_sources,
     refuse_fitted,
+    refuse_repeated,
     simulated_sentence,
     torque_sentence,
 )
@@ -250,6 +251,7 @@ def identify(
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
     sources = load_sources(recordings, robot, mapping, progress)
+    refuse_repeated(sources)
     its_mapping = validation_mapping or mapping
     estimates: tuple[SetupEstimate, ...] = ()
     if setup:

@@ -385,7 +385,8 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
         "joints": _joints_question(chain, hand, left_out, fingers),
         "mounts_gravity_m_s2": f"does gravity point along -z of {tree.root}? Give one line per mount.",
         "structure": "which terms: products of inertia, rotors, viscous and Coulomb friction, offset, Stribeck? A URDF "
-        "does not describe drives.",
+        "does not describe drives. Gears whose friction grows with load or falls with speed need coulomb_friction and "
+        "friction_offset false: then the data choose the friction's structure.",
         "joints.gear_ratio": "are positions and torques measured at the joints? If at the motors, give every joint its "
         "gear_ratio, and `coupling` if a motor moves several joints.",
         "joints.torque_constant_nm_per_a": "does the arm report currents? Then give torque constants and check them "

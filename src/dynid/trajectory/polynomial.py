@@ -97,9 +97,13 @@ def through_points(
     rows = {"positions": positions, "velocities": velocities, "accelerations": accelerations}
     given = {key: np.asarray(value, dtype=np.float64) for key, value in rows.items() if value is not None}
     for key, value in given.items():
-        if value.shape != (len(times), n) or not np.isfinite(value).all():
+        if value.shape != (len(times), n):
+            raise ConfigurationError(f"{where}: {key} of shape {value.shape}; expected ({len(times)}, {n})")
+        if not np.isfinite(value).all():
+            row, joint = (int(k) for k in np.argwhere(~np.isfinite(value))[0])
             raise ConfigurationError(
-                f"{where}: {key} of shape {value.shape}; expected ({len(times)}, {n}) finite values"
+                f"{where}: {key} of {joint_names[joint]} are {value[row, joint]} at point {row + 1}; expected finite "
+                "values"
             )
     for label, row in (("begins", 0), ("ends", -1)):
         speed = np.abs(given["velocities"][row]).max() if velocities is not None else 0.0

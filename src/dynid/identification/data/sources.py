@@ -279,6 +279,15 @@ def refuse_other_setting(first: Source, other: Source) -> None:
         )
 
 
+def refuse_repeated(sources: Sequence[Source]) -> None:
+    """Raise DataError where two recordings are one: counted twice, the same noise would look like certainty."""
+    seen: dict[str, Source] = {}
+    for one in sources:
+        if one.sha256 in seen:
+            raise DataError(f"{one.path} holds the same data as {seen[one.sha256].path}: name each recording once")
+        seen[one.sha256] = one
+
+
 def refuse_fitted(fitted: Sequence[tuple[str, str]], judges: Sequence[tuple[str, str]]) -> None:
     """Raise DataError where one of the recordings (name and hash each) that judge a result was identified from."""
     seen = {sha: name for name, sha in fitted}

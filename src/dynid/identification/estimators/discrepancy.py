@@ -14,7 +14,7 @@ that chance could make is none.
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.estimators.uncertainty import correlation_factor
+from dynid.identification.estimators.uncertainty import correlation_factor, unit_scale
 from dynid.robot import FloatArray
 
 SPEEDS_RAD_S = (0.15, 0.5, 1.5)
@@ -55,9 +55,10 @@ def friction_effects(
     variance = float(np.mean(r**2)) * correlation_factor(r)
     if variance == 0.0:
         return np.zeros_like(effects)
-    scale = np.linalg.norm(X, axis=0)
-    there = scale > 0.0
-    X, known = X[:, there] / scale[there], known[there] * scale[there]
+    there = np.linalg.norm(X, axis=0) > 0.0
+    X, known = X[:, there], known[there]
+    scale = unit_scale(X, variance, known)
+    X, known = X / scale, known * scale
     inverse = np.linalg.pinv(X.T @ X + np.diag(variance / known**2), rcond=1e-12, hermitian=True)
     across = X.T @ B
     normal = (B.T @ B - across.T @ inverse @ across) / variance

@@ -59,13 +59,11 @@ def whole_covariance(
         inflation: of the inverse normal matrix.
         effects: weighted torques (N, n, k) of nuisances beside the columns, each times its factor's deviation.
     """
-    size = columns.shape[2]
-    stacked = columns.reshape(-1, size)
-    scale = np.linalg.norm(stacked, axis=0)
-    scale = np.where(scale > 0.0, scale, 1.0)
+    stacked = columns.reshape(-1, columns.shape[2])
     # in units of the residual's variance; neighbours being correlated, a sample says less than it would alone
-    scores = np.einsum("knp,kn->kp", columns, residual) / scale
     variance = float(np.mean(residual**2)) * correlation_factor(residual)
+    scale = unit_scale(stacked, variance, known)
+    scores = np.einsum("knp,kn->kp", columns, residual) / scale
     prior = variance / (known * scale) ** 2
     normal = (stacked / scale).T @ (stacked / scale) + np.diag(prior)
     inverse = inflation * np.linalg.pinv(normal, rcond=1e-12, hermitian=True)
@@ -75,6 +73,16 @@ def whole_covariance(
         meat += biases @ biases.T
     found = inverse @ meat @ inverse
     return np.asarray(found / np.outer(scale, scale))
+
+
+def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> FloatArray:
+    """Sizes (p,) of columns (N, p) that give their normal matrix, with what is known beforehand, a diagonal of ones.
+
+    Of a column that is nearly nothing, what is known is all there is. By its length alone, its entry would be so large
+    that all others were rounding beside it, and a pseudo-inverse leaves rounding out.
+    """
+    scale = np.sqrt(np.einsum("kp,kp->p", columns, columns) + variance / known**2)
+    return np.asarray(np.where(scale > 0.0, scale, 1.0))
 
 
 def correlation_factor(residual: FloatArray) -> float:

@@ -55,17 +55,17 @@ class Cone:
 
 
 def zero(A: FloatArray, b: FloatArray) -> Cone:
-    """A x + b = 0."""
+    """A x + b = 0; A (m, n) or (n,), b (m,)."""
     return Cone("zero", np.atleast_2d(A), np.atleast_1d(b))
 
 
 def positive(A: FloatArray, b: FloatArray) -> Cone:
-    """A x + b >= 0, entry by entry."""
+    """A x + b >= 0, entry by entry; A (m, n) or (n,), b (m,)."""
     return Cone("positive", np.atleast_2d(A), np.atleast_1d(b))
 
 
 def norm_below(A: FloatArray, b: FloatArray, row: FloatArray, constant: float = 0.0) -> Cone:
-    """|| A x + b || <= row' x + constant; row may have more entries than A has columns."""
+    """|| A x + b || <= row' x + constant; A (m, n), b (m,), and row (k,), which may be longer than A is wide."""
     wide = np.zeros((len(A) + 1, len(row)))
     wide[0], wide[1:, : A.shape[1]] = row, A
     return Cone("norm", wide, np.append(constant, b))
