@@ -135,7 +135,7 @@ def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypa
         inner = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), inner(*a, **k))[1])
 
-    counted(sources.bags, "read_bag")
+    counted(sources, "read_bag")
     counted(sources, "preprocess")
     counted(preprocessing, "preprocess")
     robot = load_robot("crane_x7")
