@@ -47,8 +47,8 @@ def test_the_correction_of_the_published_model_is_small() -> None:
 
 
 def rows_of_active_poses(phi: BaseParameters, eps: float) -> FloatArray:
-    """v' dM v rows by the reference model, at all distinct minima that lie within a hair of eps."""
-    poses = AUDITOR.audit(phi, limit=eps + 1e-5).worst_poses
+    """v' dM v rows by the reference model, at minima that lie within a hair of eps; one sample does not show all."""
+    poses = np.concatenate([AUDITOR.audit(phi, limit=eps + 1e-5, seed=seed).worst_poses for seed in range(1, 5)])
     M = MODEL.inertia_matrix(poses, phi)
     values, vectors = np.linalg.eigh(M)
     at, which = np.nonzero(values < eps + 1e-5)

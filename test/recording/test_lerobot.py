@@ -18,7 +18,8 @@ ROBOT = load_robot("crane_x7")
 
 def episode(task="press the wall", *, rows=1001, scale=1.0):
     time = 5.0 + 0.001 * np.arange(rows)
-    q = scale * np.sin(np.outer(time, np.arange(1, ROBOT.size + 1)))
+    middle, half = 0.5 * (ROBOT.upper + ROBOT.lower), 0.5 * (ROBOT.upper - ROBOT.lower)
+    q = middle + scale * half * np.sin(np.outer(time, np.arange(1, ROBOT.size + 1)))
     columns = {"observation.state": q, "observation.effort": 2 * q, "observation.external_torque": 3 * q, "action": -q}
     return Episode(task, time, columns)
 
