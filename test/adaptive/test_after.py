@@ -43,7 +43,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_an_arm_holds_is_named_and_nothing_where_it_holds_nothing(
     before: Path, tmp_path: Path, held_kg: float
 ) -> None:
-    words = ("--after", str(before), "--held-kg", str(held_kg), "--seed", "5")
+    words = ("--after", str(before), "--held-kg", str(held_kg), "--seed", "6")
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), *words)
     assert code == 0, text
     told = json.loads((tmp_path / "run" / "adaptive.json").read_text(encoding="utf-8"))

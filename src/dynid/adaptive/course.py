@@ -6,12 +6,14 @@ import numpy as np
 
 from dynid.adaptive.arm import Arm, RefusedError
 from dynid.adaptive.beforehand import LEAST_TUBE_RAD
+from dynid.adaptive.feed import Feed
 from dynid.adaptive.frame import Segment
 from dynid.adaptive.outcome import Look, said
 from dynid.adaptive.planning import Planning
 from dynid.adaptive.settings import SLACK_S
-from dynid.adaptive.way_back import way_back_s
+from dynid.adaptive.way_back import way_back, way_back_s
 from dynid.errors import SafetyError
+from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.pipeline import Identification
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
@@ -20,6 +22,8 @@ AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row th
 NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
 RESTED = 0.02  # of what makes a servo switch itself off: more of it a rest takes off
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
+RESTS_BEFORE_BACK, BEARABLE = 20, 0.7  # seconds, and what a way back may use up; the fed currents are not all of them
+COARSE_S = 0.02
 REFUSALS, OTHER_SEED = 3, 200  # segments in a row that the arm may refuse; what makes the next one another
 
 
@@ -100,7 +104,24 @@ class Course:
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
         # friction of joints that hardly moved may be anything: the way back of the first segments does without it
         known = self.known if self.shown else self.parent.start()
+        self._rest_before(motion, along, known.feed)
         self.arm.back(motion, along, known.feed)
+
+    def _rest_before(self, motion: PolynomialTrajectory, along: float, feed: Feed) -> None:
+        """Stand until the servos bear the way back; against the weight and slow, it heats them more than the way there.
+
+        A servo whose current is limited on the way leaves its joint behind.
+        """
+        robot, overload = self.parent.robot, OverloadModel.of(self.parent.robot)
+        if overload is None:
+            return
+        for _ in range(RESTS_BEFORE_BACK):
+            way = way_back(motion, along, self.arm.at, robot.joint_names)
+            current = feed.moving(*way.sample_all(np.arange(0.0, way.duration, COARSE_S))) / robot.torque_constants
+            load = self.arm.load
+            if overload.along(load, current, COARSE_S).max() < BEARABLE or load.max() < RESTED:
+                return
+            self.arm.hold(feed)
 
     def to_rest(self) -> None:
         """Go to the rest posture, straight where that is proven to be safe; else first back the way the arm came.

@@ -1,12 +1,12 @@
 """What an arm holds while it works: noticed when it changes, weighed within a second of motion, and judged.
 
-Two weigh side by side. `PayloadEstimator` explains the observer's residual and follows a change within its memory, which
-fades with `FADE_S`; `Scale` is three times as accurate, but takes all that it has seen for one body, and what the filter
-learned of that for errors of the model. So the first one says whether the body is still the same, and the mass is that
-of the second one where both agree. Both start again where no body explains the residual any more: something was picked
-up or put down, or somebody touches the arm. Only what explains the residual for a while, and differs significantly from
-what a controller has, is handed to it; until then it keeps that. An arm that rests says little about its load, since
-friction may carry any part of it, so its estimate stays uncertain.
+Two weigh side by side. `PayloadEstimator` explains the observer's residual and follows a change within its memory,
+which fades with `FADE_S`; `Scale` is three times as accurate, but takes all that it has seen for one body, and what its
+filter learned of a change for errors of the model. So the first one says whether the body is still the same, and the
+mass is that of the second one where both agree. Both start again where no body explains the residual any more:
+something was picked up or put down, or somebody touches the arm. Only what explains the residual for a while, and
+differs significantly from what a controller has, is handed to it; until then it keeps that. An arm that rests says
+little about its load, since friction may carry any part of it, so its estimate stays uncertain.
 """
 
 import math
