@@ -118,6 +118,9 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
     def carried_kg() -> float:
         return number(call.reported("executor", "payload_kg"))
 
+    if call.reported("executor", "phase") == "trajectory":  # of a try before
+        call.trigger("executor/cancel")
+        call.wait(lambda: call.reported("executor", "phase") != "trajectory", 30.0, "an arm that stands")
     os.kill(chain.arm.pid, signal.SIGUSR1)
     call.trigger("executor/execute")
     call.wait(lambda: abs(carried_kg() - HELD_KG) < CLOSE_KG, 60.0, "a model that carries what was picked up")
