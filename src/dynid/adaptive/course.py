@@ -12,6 +12,7 @@ from dynid.adaptive.outcome import Look, said
 from dynid.adaptive.planning import Planning
 from dynid.adaptive.settings import SLACK_S
 from dynid.adaptive.way_back import way_back, way_back_s
+from dynid.control.motion_check import COARSE_S
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.identification.pipeline import Identification
@@ -23,7 +24,6 @@ NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
 RESTED = 0.02  # of what makes a servo switch itself off: more of it a rest takes off
 RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
 RESTS_BEFORE_BACK, BEARABLE = 20, 0.7  # seconds, and what a way back may use up; the fed currents are not all of them
-COARSE_S = 0.02
 REFUSALS, OTHER_SEED = 3, 200  # segments in a row that the arm may refuse; what makes the next one another
 
 

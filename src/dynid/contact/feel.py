@@ -11,7 +11,6 @@ from dynid.contact.force import ToolForce
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.observer import MomentumObserver
 from dynid.contact.onset import OnsetTests
-from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel
 from dynid.export.simple_friction import whole_friction
 from dynid.model.dynamics import ArmModel
@@ -49,13 +48,8 @@ class ContactSense:
         self.bars = ErrorBars(robot, self.observer, law, deviations)
         self.motion = MotionFilter(robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
-        self._given = (robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self.onset = OnsetTests(self.motion, self._force.largest_n)
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
-
-    def scale(self) -> Scale:
-        """What weighs with the same model."""
-        return Scale(*self._given)
 
     def observe(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> float:
         """Update observer and error bars alone, as `update` does; the time since the last state, 0 at a start [s].

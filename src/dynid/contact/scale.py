@@ -76,13 +76,6 @@ class Scale:
         self.motion.hold(self._known[:BODY])
         self.motion.forget_errors()
 
-    def forget(self, kept: float) -> None:
-        """Let what was seen so far count less, by a share from 0 to 1; what is known beforehand of friction stays."""
-        prior = np.zeros_like(self._information)
-        prior[BODY, BODY] = 1.0 / SHARE**2
-        self._information = prior + kept * (self._information - prior)
-        self._score *= kept
-
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> None:
         """One state: stamp [ns], readings q (n,) [rad], and the torques (n,) [N m] commanded since the last one."""
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9

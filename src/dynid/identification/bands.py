@@ -104,7 +104,8 @@ class TorqueBands:
 
     def table(self) -> TorqueDeviations:
         """What model.yaml states: root mean squares of the deviations over the samples of each class of speed."""
-        classes, left = self._class_of(self.samples), np.take_along_axis(self._left, self._class_of(self.samples), 0)
+        classes = self._class_of(self.samples)
+        left = np.take_along_axis(self._left, classes, axis=0)
         own = self._own(self.model, self.samples)
         kept = lasting_variance(
             self.samples.time, self._residual, self.samples.dq, classes >= SLIDES, self.samples.settings.interval_s

@@ -79,9 +79,7 @@ class _Stretch:
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
-        other = raw if states.other_raw is None else states.other_raw
-        self.other_target = low_pass(other * slides)
-        self.other_left_out = low_pass(other) - self.other_target
+        self._more = None if states.other_raw is None else states.other_raw - raw  # of the current not chosen
         W = model.regressor(states.q, states.dq, states.ddq)
         G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
         G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
@@ -94,6 +92,13 @@ class _Stretch:
         self.W, self.G = W[:, self.there], G[:, self.there]
         rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
         self.rubs = rubs[self.parameters]
+
+    def by_other_current(self) -> tuple[FloatArray, FloatArray]:
+        """See `GearRows.by_other_current`."""
+        if self._more is None:
+            return np.zeros_like(self.target), np.zeros_like(self.target)
+        sliding = self.low_pass(self._more * self.slides)
+        return sliding, self.low_pass(self._more) - sliding
 
     def _directions(self, law: FrictionLaw) -> FloatArray:
         """Directions of motion (M, n); of all laws with the same transition they are the same."""
@@ -267,8 +272,8 @@ class GearRows:
 
         Of sliding states, and of those that are cut out; nothing where there is no other current.
         """
-        sliding = [one.other_target - one.target for one in self._stretches]
-        return np.concatenate(sliding), np.concatenate([one.other_left_out - one.left_out for one in self._stretches])
+        sliding, standing = zip(*(one.by_other_current() for one in self._stretches), strict=True)
+        return np.concatenate(sliding), np.concatenate(standing)
 
     @cached_property
     def standing(self) -> tuple[FloatArray, FloatArray]:

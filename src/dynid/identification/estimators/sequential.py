@@ -192,8 +192,9 @@ class _JointProgram:
         """The link is physical, and what its joint does not feel is below the `largest` mass and second moment, which
         is what noise would raise it beyond; `place` of the ten parameters among the variables."""
         ten = np.zeros((10, len(self.x)))  # products that the structure has not are zero
-        for k, own in ((k, own) for k, own in place.items() if k < 10):
-            ten[k, own] = self.units[own]
+        for k in range(10):
+            if k in place:
+                ten[k, place[k]] = self.units[place[k]]
         # twice the margin leaves A above it, which the smallest C needs
         self.cones.append(semidefinite(*pseudo_inertia_rows(ten, 2.0 * margin)))
         slides, mass, moment = largest
