@@ -8,15 +8,13 @@ from dynid.commands.terminal import print_json, stages, stdout
 
 SMALLEST = "planar_2r_elastic"
 SHAPES = ((1.3, 0.05), (1.3, 0.1), (1.3, 0.3), (1.5, 0.3), (2.0, 0.3))
-group = typer.Typer(no_args_is_help=True)
+elastic = typer.Typer(
+    no_args_is_help=True,
+    help="Study arms with elastic joints (links and motors measured); see elastic.yaml of a robot.",
+)
 
 
-@group.callback()
-def elastic() -> None:
-    """Study arms with elastic joints (links and motors measured); see elastic.yaml of a robot."""
-
-
-@group.command()
+@elastic.command()
 def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     """Classify every parameter as unidentifiable, dependent or independent."""
     from benchmarks.studies.elastic.classification import classify_structure
@@ -38,7 +36,7 @@ def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None
             console.print(f"  {name} = {' '.join(f'{factor:+.6g} {part}' for part, factor in parts.items())}")
 
 
-@group.command()
+@elastic.command()
 def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     """Simulate an arm with elastic joints, identify it, and report the errors, also with noise."""
     from benchmarks.studies.elastic.study import study as run_study
@@ -71,7 +69,7 @@ def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
         console.print(f"  noise at {ratio:g} dB: {error:.5f}")
 
 
-@group.command()
+@elastic.command()
 def shapes(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     """Report the study's error for several shapes of the Stribeck curve, which publications seldom give."""
     from benchmarks.studies.elastic.study import error_by_stribeck
@@ -91,8 +89,3 @@ def shapes(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     for (ratio, speed), error in errors.items():
         table.add_row(f"{ratio:g}", f"{speed:g}", f"{error:.3g}")
     stdout().print(table)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    app.add_typer(group, name="elastic")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from arms import RECORD as made_up
 from arms import arm, nominal
+from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import GearFitter, Point, Structure, bounded, conforming, start_law
 from dynid.identification.estimators.gear_ladder import LADDER, climb, excess_of, time_blocks
-from dynid.identification.estimators.gear_rows import GearRows, predicted_torques
+from dynid.identification.estimators.gear_rows import GearRows, predicted_torques, sliding_states
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import KINDS, of_kinds
@@ -194,3 +195,11 @@ def test_known_friction_of_one_recording_serves_another() -> None:
     again = Regression.of(MODEL, samples_of(slower, 0.5 * DQ), CoulombSettings(slow_rad_s=0.0), first.beside.fit.known)
     assert again.beside is not None and again.beside.ladder is None
     assert again.errors(again.solve().phi).relative < 0.02
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 401])
+@pytest.mark.parametrize("states", [1, 300])
+def test_states_near_a_standstill_are_those_of_scipys_filter(width: int, states: int) -> None:
+    dq = np.random.default_rng(width).normal(size=(states, 4))
+    slow = (np.abs(dq) < 0.1).astype(np.uint8)
+    np.testing.assert_array_equal(sliding_states(dq, 0.1, width), 1.0 - maximum_filter1d(slow, width, axis=0))

@@ -19,6 +19,7 @@ from dynid.recording.messages import (
     decode_diagnostics,
     encode_diagnostics,
     encode_string,
+    own_types,
     type_store,
 )
 from dynid.recording.raw_messages import from_list
@@ -185,3 +186,11 @@ def test_refused_series() -> None:
     raw = bytes(type_store().serialize_cdr(message, JOINT_TRAJECTORY))
     with pytest.raises(DataError, match="has 2 trajectory points, expected 1"):
         joint_series(content(JOINT_TRAJECTORY, [raw]))
+
+
+def test_the_types_of_this_package_are_those_of_ros() -> None:
+    own, all_of_ros = own_types(), type_store()
+    assert {JOINT_STATE, JOINT_TRAJECTORY} < own.types.keys() < all_of_ros.types.keys()
+    for name in own.types:
+        assert own.fielddefs[name] == all_of_ros.fielddefs[name]
+        assert own.hash_rihs01(name) == all_of_ros.hash_rihs01(name)

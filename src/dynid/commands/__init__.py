@@ -2,17 +2,21 @@
 
 import os
 from importlib import import_module
+from typing import Any
 
-import typer
+from typer.core import TyperGroup
 
 from dynid.commands import checkout
+from dynid.commands.typer_command import typer_command
 from dynid.threads import one_thread_each
 
 one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
 os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a display takes time
 
-# in the order of `dynid --help`
+# in the order of `dynid --help`, before those of a checkout
 COMMANDS = (
+    "simulated-arm",
+    "bag",
     "trajectories",
     "simulate",
     "identify",
@@ -31,12 +35,22 @@ COMMANDS = (
 )
 
 
-def register_all(app: typer.Typer) -> None:
-    """Add every command of this folder to the application."""
-    for name in COMMANDS:
-        found = getattr(import_module(f"dynid.commands.{name}"), name)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command()(found)
-    checkout.register(app)
+class Commands(TyperGroup):
+    """Every command of `dynid`; a module is imported when somebody names its command, or asks for help."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        names: dict[str, Any] = dict.fromkeys([*COMMANDS, *checkout.GROUPS])
+        self.commands = names  # for the help, and to suggest one where another was meant
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None where there is none."""
+        return checkout.find(cmd_name) if cmd_name in checkout.GROUPS else _own(cmd_name)
+
+
+def _own(name: str) -> Any:
+    if name not in COMMANDS:
+        return None
+    file = name.replace("-", "_")
+    found = getattr(import_module(f"dynid.commands.{file}"), file)
+    return typer_command(name, checkout.extended(found) if name == "robot" else found)

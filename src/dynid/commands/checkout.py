@@ -3,9 +3,11 @@
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from dynid.commands.typer_command import typer_command
 from dynid.errors import InputNotFoundError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,14 +27,26 @@ GROUPS = {
 ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the groups of a checkout; an installed dynid says where they are instead."""
-    if (ROOT / "benchmarks" / "commands").is_dir():
+def find(name: str) -> Any:
+    """The command or group of a checkout that has this name; an installed dynid says where it is instead."""
+    if (groups := _groups()) is not None:
+        return typer_command(name, groups.find(name))
+    return typer_command(name, _refused, help=f"{GROUPS[name]} Needs a checkout.", context_settings=ANY_WORDS)
+
+
+def extended(robot: typer.Typer) -> typer.Typer:
+    """The group `robot`, in a checkout with the commands that stand beside the wheel."""
+    if (groups := _groups()) is not None:
+        groups.extend(robot)
+    return robot
+
+
+def _groups() -> Any:
+    if not (ROOT / "benchmarks" / "commands").is_dir():
+        return None
+    if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-        importlib.import_module("benchmarks.commands.groups").register(app)
-        return
-    for name, text in GROUPS.items():
-        app.command(name, help=f"{text} Needs a checkout.", context_settings=ANY_WORDS)(_refused)
+    return importlib.import_module("benchmarks.commands.groups")
 
 
 def _refused() -> None:

@@ -1,7 +1,7 @@
 """Serialized ROS 2 messages without ROS: what nodes publish, what a simulated run writes, and back.
 
-Types are those of ROS 2 Jazzy, from rosbags' type store. Joint data has a fast path (`cdr.Layout`) that gives the very
-bytes of the type store.
+Types are those of ROS 2 Jazzy; rosbags reads and writes them. Joint data has a fast path (`cdr.Layout`) that gives the
+very bytes of its type store.
 """
 
 import re
@@ -26,8 +26,26 @@ DYNAMIC_JOINT_STATE = "control_msgs/msg/DynamicJointState"  # of ros2_control's 
 STRING = "std_msgs/msg/String"
 DIAGNOSTIC_ARRAY = "diagnostic_msgs/msg/DiagnosticArray"
 
-# control_msgs is not in the type store
-_CONTROL_MESSAGES = {
+# What this package sends and reads, in ROS 2's own words; the library's store of all types takes seven times as long.
+_DEFINITIONS = {
+    "builtin_interfaces/msg/Time": "int32 sec\nuint32 nanosec\n",
+    "builtin_interfaces/msg/Duration": "int32 sec\nuint32 nanosec\n",
+    "std_msgs/msg/Header": "builtin_interfaces/Time stamp\nstring frame_id\n",
+    STRING: "string data\n",
+    JOINT_STATE: "std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\nfloat64[] effort\n",
+    "trajectory_msgs/msg/JointTrajectoryPoint": (
+        "float64[] positions\nfloat64[] velocities\nfloat64[] accelerations\nfloat64[] effort\n"
+        "builtin_interfaces/Duration time_from_start\n"
+    ),
+    JOINT_TRAJECTORY: ("std_msgs/Header header\nstring[] joint_names\ntrajectory_msgs/JointTrajectoryPoint[] points\n"),
+    "diagnostic_msgs/msg/KeyValue": "string key\nstring value\n",
+    "diagnostic_msgs/msg/DiagnosticStatus": (
+        "byte OK=0\nbyte WARN=1\nbyte ERROR=2\nbyte STALE=3\nbyte level\nstring name\nstring message\n"
+        "string hardware_id\ndiagnostic_msgs/KeyValue[] values\n"
+    ),
+    DIAGNOSTIC_ARRAY: "std_msgs/Header header\ndiagnostic_msgs/DiagnosticStatus[] status\n",
+}
+_CONTROL_MESSAGES = {  # not in the library's store
     "control_msgs/msg/InterfaceValue": "string[] interface_names\nfloat64[] values\n",
     DYNAMIC_JOINT_STATE: (
         "std_msgs/Header header\nstring[] joint_names\ncontrol_msgs/InterfaceValue[] interface_values\n"
@@ -41,8 +59,17 @@ LONGEST_TAIL = 8
 @cache
 def type_store() -> Typestore:
     """The message types of ROS 2 Jazzy, and those of control_msgs that logs hold."""
-    store = get_typestore(Stores.ROS2_JAZZY)
-    for name, text in _CONTROL_MESSAGES.items():
+    return _with(_CONTROL_MESSAGES, get_typestore(Stores.ROS2_JAZZY))
+
+
+@cache
+def own_types() -> Typestore:
+    """The message types that this package sends and reads."""
+    return _with(_DEFINITIONS | _CONTROL_MESSAGES, get_typestore(Stores.EMPTY))
+
+
+def _with(definitions: Mapping[str, str], store: Typestore) -> Typestore:
+    for name, text in definitions.items():
         store.register(get_types_from_msg(text, name))
     return store
 
@@ -65,22 +92,23 @@ def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> A
 
 
 def _deserialize(raw: bytes, message_type: str, tail: int) -> Any:
+    store = own_types() if message_type in own_types().types else type_store()
     if tail <= LONGEST_TAIL:
-        return type_store().deserialize_cdr(raw[: len(raw) - tail], message_type)
-    definition = type_store().get_msgdef(message_type)
+        return store.deserialize_cdr(raw[: len(raw) - tail], message_type)
+    definition = store.get_msgdef(message_type)
     read = definition.deserialize_cdr_le if raw[1:2] == b"\1" else definition.deserialize_cdr_be
-    message, end = read(raw[4:], 0, definition.cls, type_store())
+    message, end = read(raw[4:], 0, definition.cls, store)
     if len(raw) - 4 - end > tail:
         raise SerdeError(f"it ends {len(raw) - 4 - end} bytes before its bytes do")
     return message
 
 
 def _types(*names: str) -> list[Any]:
-    return [type_store().types[name] for name in names]
+    return [own_types().types[name] for name in names]
 
 
 def _serialize(message: Any, message_type: str) -> bytes:
-    return bytes(type_store().serialize_cdr(message, message_type))
+    return bytes(own_types().serialize_cdr(message, message_type))
 
 
 _STAMP = struct.Struct("<iI")

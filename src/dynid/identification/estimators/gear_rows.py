@@ -19,7 +19,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import Samples
@@ -294,8 +293,11 @@ class GearRows:
 
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
     """Which states (M, n) are farther than half a width from any near standstill: 1, else 0."""
-    slow = (np.abs(dq) < slow_rad_s).astype(np.uint8)
-    return np.asarray(1.0 - maximum_filter1d(slow, width, axis=0))
+    slow = np.abs(dq) < slow_rad_s
+    before = np.vstack((np.zeros((1, dq.shape[1]), dtype=int), np.cumsum(slow, axis=0)))
+    first = np.arange(len(dq)) - width // 2
+    near = before[np.minimum(first + width, len(dq))] > before[np.maximum(first, 0)]
+    return np.where(near, 0.0, 1.0)
 
 
 def predicted_torques(

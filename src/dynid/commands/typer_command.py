@@ -1,0 +1,16 @@
+"""A function or a group of commands as a command of typer's, made when somebody names it."""
+
+from typing import Any
+
+import typer
+
+
+def typer_command(name: str, found: Any, **options: Any) -> Any:
+    """What `typer` makes of a function with these options, or of a group, below another group."""
+    parent = typer.Typer(add_completion=False, callback=lambda: None, rich_markup_mode="markdown")
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name)
+    else:
+        parent.command(name, **options)(found)
+    made: Any = typer.main.get_command(parent)
+    return made.commands[name]
