@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
 from dynid.identification.diagnosis.nearby import Unknown, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
@@ -13,6 +14,8 @@ from dynid.identification.settings import SuspicionLimits
 from dynid.model.dynamics import ArmModel
 
 MOST_NAMED = 3
+LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a little better with either
+SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
 STRAIGHT = {"torque scale": 0.6, "position zero": 0.5}  # as far as one straight line leads, [-] and rad
@@ -45,16 +48,31 @@ class Diagnosis:
         suspicions: with a strength above 1, the most telling first.
         strongest: strength of the strongest reading, named or not.
         unseen: joints whose torques could have another scale without contradicting the others, with the deviation.
+        losses: friction that grows with another load than the model's, where the model has such friction; else None.
     """
 
     suspicions: tuple[Suspicion, ...]
     strongest: float
     unseen: tuple[tuple[str, float], ...]
+    losses: OtherLosses | None = None
 
     @property
     def measured(self) -> tuple[float, str]:
         """For the check: the strongest, and what is suspected."""
         return self.strongest, "; ".join(self.sentences)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the data leave open of friction, in words."""
+        one = self.losses
+        if one is None or one.alike or any(named.kind == "losses" for named in self.suspicions):
+            return ()
+        if one.significance < -SURE:
+            return ()
+        return (
+            "the data do not say whether friction grows with the motor's torque, as in the model, or with what the "
+            f"links take: then masses and inertias would be {one.links:.2f} times as large; a body of known mass decides",
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -79,6 +97,8 @@ def diagnose(
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     found = [_of_unknown(one, limits, joints) for one in free if confirmed(one, trials, limits)]
     found += [suspicion_of(one, limits, joints) for one in readings]
+    losses = _losses(model, samples, regression)
+    found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
     # what was fitted is more certain than what was extrapolated
     named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
     hidden = [
@@ -86,7 +106,7 @@ def diagnose(
         for one in free
         if one.kind == "torque scale" and SCALE_FAULT < limits.torque_scale + limits.deviations * one.deviation
     ]
-    return Diagnosis(tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden))
+    return Diagnosis(tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden), losses)
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
@@ -95,6 +115,24 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
         return True
     tried = trials.as_extrapolated(one.kind, one.axis, one.value)
     return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
+
+
+def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
+    """See `other_losses`; None for friction among the parameters, which grows with no load."""
+    if regression.beside is None:
+        return None
+    solution, law = regression.solve(), regression.beside.fit.point.law
+    misfit = regression.misfit(solution.phi, solution.friction)
+    return other_losses(Trials(model, samples, SAMPLES), solution.phi, law, misfit)
+
+
+def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
+    words = (
+        "friction grows with what the links take, and the model has it grow with the motor's torque: masses and "
+        f"inertias look {losses.links:.2f} times as large as in the model"
+    )
+    strength = min(losses.gain / (LOSSES_GAIN * limits.gain), losses.significance / limits.significance)
+    return Suspicion("losses", (), strength, words, losses.gain)
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
