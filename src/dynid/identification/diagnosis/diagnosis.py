@@ -71,7 +71,7 @@ class Diagnosis:
             return ()
         return (
             "the data do not say whether friction grows with the motor's torque, as in the model, or with what the "
-            f"links take: then masses and inertias would be {one.links:.2f} times as large; a body of known mass decides",
+            f"links take: then masses and inertias would be {one.links:.2f} times as large; a known mass decides",
         )
 
     @property
