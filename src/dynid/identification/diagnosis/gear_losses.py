@@ -1,10 +1,10 @@
 """Whether gears lose a share of the motor's torque or of what the links take: masses depend on which.
 
 Where a gear loses the share k of the motor's torque, the motor gives links / (1 - k) while it drives and
-links / (1 + k) while it is driven; one that loses k of what the links take gives (1 + k) and (1 - k) times them. Both pairs have the
-same ratio for some k, so with links alone only masses would differ: by 1 / (1 - k^2), 11 % for k = 0.32. Coulomb and
-viscous friction separate them, because a share of the motor's torque is a share of them, too. What the links take
-counts with the rotors' inertia and without it: a rotor sits before the gear, but what is lost in its bearings does not.
+links / (1 + k) while it is driven; one that loses k of what the links take gives (1 + k) and (1 - k) times them. Both
+pairs have the same ratio for some k, so with links alone only masses would differ: by 1 / (1 - k^2), 11 % for k = 0.32.
+Coulomb and viscous friction separate them, because a share of the motor's torque is a share of them, too. What the
+links take counts with the rotors' inertia and without it: a rotor sits before the gear, its bearings may not.
 """
 
 from dataclasses import dataclass

@@ -6,9 +6,9 @@ elsewhere. Each of these makes a column z of the regression, linearised at the f
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
-with z and the residual y freed of all that W and C can imitate, and of friction that builds up after a reversal, which is
-late like delayed torques but says nothing of the links. x has a deviation, and what z' z is left of a column
-says whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
+with z and the residual y freed of all that W and C can imitate, and of friction that builds up after a reversal, which
+is late like delayed torques but says nothing of the links. x has a deviation, and what z' z is left of a column says
+whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
 """
 
 from collections.abc import Sequence
