@@ -108,6 +108,18 @@ def test_late_torques_are_named(late: float) -> None:
     assert named and any(("late" in one.words) == (late > 0) for one in named if "look" in one.words)
 
 
+@pytest.mark.parametrize(("degrees", "refused", "noted"), [(0.0, False, False), (2.0, False, True), (5.0, True, False)])
+def test_a_base_that_leans_is_named(degrees: float, refused: bool, noted: bool) -> None:
+    """Without any other motion: the limit is one of the estimate beyond three of its deviations."""
+    data, lean = recorded(ROBOT), np.radians(degrees)
+    model = ArmModel.of(ROBOT, mount=data.mount)
+    turn = np.array([[1.0, 0.0, 0.0], [0.0, np.cos(lean), -np.sin(lean)], [0.0, np.sin(lean), np.cos(lean)]])
+    model, samples = model.under(turn @ model.gravity), data.samples(SETTINGS)
+    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=False)
+    assert ("gravity" in [one.kind for one in diagnosis.suspicions]) == refused
+    assert any("tilted by" in one for one in diagnosis.notes) == noted
+
+
 @pytest.mark.parametrize("late_s", [0.0, 0.02])
 def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> None:
     """Bristles that bend over 0.03 rad are late like torques, by 15 ms here; a delay beside them is still named."""

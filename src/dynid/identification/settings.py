@@ -64,7 +64,7 @@ class SuspicionLimits(Strict):
 
     torque_scale: Positive = 0.15
     position_zero_rad: Positive = 0.15
-    gravity_rad: Positive = 0.1
+    gravity_rad: Positive = 0.05
     delay_s: Positive = 0.01
     deviations: Positive = 3.0
     gain: Positive = 0.25

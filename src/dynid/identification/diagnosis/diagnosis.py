@@ -16,6 +16,7 @@ from dynid.model.dynamics import ArmModel
 MOST_NAMED = 3
 LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a little better with either
 SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
+LEANS_RAD = 0.01  # a tilt that is named, though models absorb most of it
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
 STRAIGHT = {"torque scale": 0.6, "position zero": 0.5}  # as far as one straight line leads, [-] and rad
@@ -49,12 +50,14 @@ class Diagnosis:
         strongest: strength of the strongest reading, named or not.
         unseen: joints whose torques could have another scale without contradicting the others, with the deviation.
         losses: friction that grows with another load than the model's, where the model has such friction; else None.
+        lean: a tilt of gravity [rad] that is sure but below its limit; 0 without one.
     """
 
     suspicions: tuple[Suspicion, ...]
     strongest: float
     unseen: tuple[tuple[str, float], ...]
     losses: OtherLosses | None = None
+    lean: float = 0.0
 
     @property
     def measured(self) -> tuple[float, str]:
@@ -63,16 +66,20 @@ class Diagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the data leave open of friction, in words."""
-        one = self.losses
-        if one is None or one.alike or any(named.kind == "losses" for named in self.suspicions):
-            return ()
-        if one.significance < -SURE:
-            return ()
-        return (
-            "the data do not say whether friction grows with the motor's torque, as in the model, or with what the "
-            f"links take: then masses and inertias would be {one.links:.2f} times as large; a known mass decides",
-        )
+        """What is too small to be refused, or open, in words."""
+        found, one = [], self.losses
+        if self.lean:
+            found.append(
+                f"gravity seems to be tilted by {np.degrees(np.arctan(self.lean)):.2g} deg, which is below the limit: "
+                "'--estimate-setup tilt' shows how the base leans"
+            )
+        named = any(own.kind == "losses" for own in self.suspicions)
+        if one is not None and not one.alike and not named and one.significance >= -SURE:
+            found.append(
+                "the data do not say whether friction grows with the motor's torque, as in the model, or with what the "
+                f"links take: then masses and inertias would be {one.links:.2f} times as large; a known mass decides"
+            )
+        return tuple(found)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -106,7 +113,9 @@ def diagnose(
         for one in free
         if one.kind == "torque scale" and SCALE_FAULT < limits.torque_scale + limits.deviations * one.deviation
     ]
-    return Diagnosis(tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden), losses)
+    return Diagnosis(
+        tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden), losses, _lean(free, limits)
+    )
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
@@ -115,6 +124,17 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
         return True
     tried = trials.as_extrapolated(one.kind, one.axis, one.value)
     return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
+
+
+def _lean(free: Sequence[Unknown], limits: SuspicionLimits) -> float:
+    """The largest tilt [rad] that is surely more than `LEANS_RAD` and not refused; 0 without one."""
+    sizes = [
+        abs(one.value)
+        for one in free
+        if one.kind == "gravity"
+        and LEANS_RAD < abs(one.value) - limits.deviations * one.deviation <= limits.gravity_rad
+    ]
+    return max(sizes, default=0.0)
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
