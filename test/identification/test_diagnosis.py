@@ -108,6 +108,13 @@ def test_late_torques_are_named(late: float) -> None:
     assert named and any(("late" in one.words) == (late > 0) for one in named if "look" in one.words)
 
 
+@pytest.mark.parametrize(("factor", "named"), [(1.1, True), (1.0, False)])
+def test_an_encoder_that_reports_too_much_is_named_where_gravity_does_not_show_it(factor: float, named: bool) -> None:
+    """The base joint turns about gravity's direction: what shows its scale are inertia and Coriolis terms."""
+    kinds = [(one.kind, one.joints) for one in found(recorded(ROBOT, positions=times(0, factor))).suspicions]
+    assert (("position scale", (NAMES[0],)) in kinds) == named
+
+
 @pytest.mark.parametrize(("degrees", "refused", "noted"), [(0.0, False, False), (2.0, False, True), (5.0, True, False)])
 def test_a_base_that_leans_is_named(degrees: float, refused: bool, noted: bool) -> None:
     """Without any other motion: the limit is one of the estimate beyond three of its deviations."""

@@ -17,6 +17,7 @@ MOST_NAMED = 3
 LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a little better with either
 SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
 LEANS_RAD = 0.01  # a tilt that is named, though models absorb most of it
+SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
 STRAIGHT = {"torque scale": 0.6, "position zero": 0.5}  # as far as one straight line leads, [-] and rad
@@ -156,10 +157,12 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
-    size = abs(one.value) - limits.deviations * one.deviation
+    surer = SURER if one.kind == "position scale" else 1.0
+    size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,
+        "position scale": limits.position_scale,
         "gravity": limits.gravity_rad,
         "delay": limits.delay_s,
     }[one.kind]
@@ -171,7 +174,12 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) ->
         words = f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg: check the mount"
         return Suspicion(one.kind, (), size / limit, words)
     joint = joints[one.axis]
-    if one.kind == "torque scale":
+    if one.kind == "position scale":
+        words = (
+            f"the positions of {joint} look {1.0 - one.value:.2f} (+-{one.deviation:.2f}) of what the torques imply: "
+            "check its gear ratio and its encoder's counts"
+        )
+    elif one.kind == "torque scale":
         words = (
             f"the torques of {joint} look {1.0 + one.value:.2f} (+-{one.deviation:.2f}) of what the other joints imply"
             ": check its torque constant"

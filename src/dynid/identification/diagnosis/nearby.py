@@ -37,7 +37,7 @@ class Unknown:
     """One more unknown: what it is, of which axis, its estimate and deviation.
 
     Attributes:
-        kind: "torque scale", "position zero", "delay" or "gravity".
+        kind: "torque scale", "position zero", "position scale", "delay" or "gravity".
         axis: counted from 0; of gravity, which of two directions across it; -1 of a delay.
         value: 0 is the data as given; [-], rad or s.
         deviation: of it; infinite where the motion does not show it.
@@ -170,6 +170,10 @@ def _columns(
         moved[:, axis] += STEP
         change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - at
         add("position zero", axis, change / STEP * slides)
+    for axis in range(model.chain_size):
+        longer = 1.0 + STEP * (np.arange(samples.q.shape[1]) == axis)
+        change = model.inverse_dynamics(samples.q * longer, samples.dq * longer, samples.ddq * longer, base) - at
+        add("position scale", axis, change / STEP * slides)
     add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
     size = float(np.linalg.norm(model.gravity))
     for k, direction in enumerate(across(model.gravity) if size else ()):
