@@ -5,6 +5,7 @@ why. The URDF that comes out gives pinocchio and MuJoCo the gravity of the true 
 """
 
 import json
+import shutil
 from pathlib import Path
 
 import mujoco
@@ -77,6 +78,8 @@ def plant(model: pinocchio.Model, q: FloatArray, dq: FloatArray, ddq: FloatArray
     tau = links + COULOMB * sign + VISCOUS * dq
     if friction == "efficiency":  # gears that lose a fifth when they drive, and a third when they are driven
         tau += np.where(links * dq > 0.0, 0.25 * links, -0.35 * links)
+    if friction == "motor loses":  # a fifth of the motor's torque, which the law of friction holds
+        tau /= 1.0 - 0.2 * sign * np.sign(tau)
     if friction == "ripple":
         tau += 0.5 * COULOMB * np.sin(9.0 * q)
     return tau
@@ -134,6 +137,31 @@ def test_an_accepted_model_predicts_and_a_refused_one_says_why(
     assert np.linalg.norm(error) < 0.02 * np.linalg.norm(plant(true, q, dq, ddq, friction))
     _same_gravity(tmp_path / "model", true, q)
     assert _held(model, true) >= 0.8
+
+
+@pytest.mark.parametrize("friction", ["efficiency", "motor loses"])
+def test_masses_that_only_a_wrong_law_of_friction_gives_are_not_accepted(
+    arm: tuple[Path, pinocchio.Model], friction: str, tmp_path: Path
+) -> None:
+    """Losses of what links take look much like losses of the motor's torque, with masses 15 % too small."""
+    folder, true = arm
+    shutil.copytree(folder / "foreign", tmp_path / "foreign")
+    content = yaml.safe_load((tmp_path / "foreign" / "robot.yaml").read_text(encoding="utf-8"))
+    content["structure"] |= {"coulomb_friction": False, "friction_offset": False}  # the data choose the law
+    (tmp_path / "foreign" / "robot.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    record(tmp_path / "fitted.csv", true, 1, 20.0, friction)
+    words = ["identify", str(tmp_path / "fitted.csv"), "--hold-out", "0.3", "--out", str(tmp_path / "model"), "--json"]
+    words += ["--mapping", str(folder / "mapping.yaml"), "--robot", str(tmp_path / "foreign")]
+    done = CliRunner().invoke(app, words)
+    found, model = json.loads(done.stdout), load_model(tmp_path / "model", load_robot(tmp_path / "foreign"))
+    q = motion(3, 20.0)[1][::20]
+    expected = np.array([pinocchio.computeGeneralizedGravity(true, true.createData(), one) for one in q])
+    off = np.linalg.norm(model.gravity(q) - expected) / np.linalg.norm(expected)
+    named = [one for one in found["suspicions"] if "friction grows with what the links take" in one]
+    if friction == "efficiency":
+        assert done.exit_code == 1 and named and off > 0.1
+    else:
+        assert done.exit_code == 0 and off < 0.02, found
 
 
 def _same_gravity(folder: Path, true: pinocchio.Model, q: FloatArray) -> None:

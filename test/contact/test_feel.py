@@ -21,7 +21,7 @@ from dynid.errors import DataError
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import load_identification
 from dynid.model.chain import SerialChain
-from dynid.model.drive import of_kinds
+from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile, TorqueDeviations, parameter_rows, save_model
 from dynid.robot import FloatArray, load_robot
@@ -90,6 +90,17 @@ def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
     assert felt[False] == []
     assert FROM_S < times[0] < FROM_S + 0.1 and times[-1] < TO_S + 0.3
     assert np.median(errors[(times > FROM_S + 0.1) & (times < TO_S)]) < 2.5
+
+
+def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> None:
+    model, time = control_model(), 0.001 * np.arange(800)
+    size, w = np.linspace(0.6, 0.3, N), np.linspace(4.0, 6.0, N)
+    q, dq = size * np.sin(w * time[:, None]), size * w * np.cos(w * time[:, None])
+    wanted = ARM.inverse_dynamics(q, dq, -size * w**2 * np.sin(w * time[:, None]), model.phi)
+    load = -ARM.inverse_dynamics(q, dq, 0.0 * q, of_kinds(model.phi, KINDS, others=True))
+    known = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.003,) * N,) * 2)
+    sense = ContactSense(ROBOT, ARM, model, known)
+    assert sense.along(ROBOT.joint_names, time, q, model.friction.motor_torque(dq, wanted, load)) == []
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def observer(scale: float = 1.0, **options: float) -> MomentumObserver:
 
 
 def test_its_terms_are_pinocchios() -> None:
-    model, seen = reference(), observer()
+    model, seen = reference(), observer(velocity_s=0.0)
     data, rng = model.createData(), np.random.default_rng(3)
     for _ in range(20):
         q, dq = rng.uniform(-1.5, 1.5, (2, N))
@@ -131,6 +131,19 @@ def test_it_finds_the_external_torque_with_the_lag_that_it_states(given: bool, l
     slides = slowest > 0.05 * (lag > 0.0)  # a velocity that lags turns late, and friction with it
     assert slides.mean() > 0.3
     np.testing.assert_allclose((found - expected(lag))[99:][slides], 0.0, atol=0.02)
+
+
+def test_what_a_lag_makes_of_a_fast_motion_is_no_torque() -> None:
+    """Friction, Coriolis terms and inertia are those of the moment that the late velocity is of."""
+    seen, time = observer(gain_1_s=GAIN, velocity_s=0.015), np.arange(1500) * 1e-3
+    model, still, found = reference(), np.zeros(N - C), []
+    data, size, w = model.createData(), np.linspace(0.9, 0.5, C), 2.0 * np.pi * np.linspace(0.4, 0.8, C)
+    for k, t in enumerate(time):
+        q, dq, ddq = size * np.sin(w * t), size * w * np.cos(w * t), -size * w**2 * np.sin(w * t)
+        tau = pinocchio.rnea(model, data, q, dq, ddq) + VISCOUS * dq + COULOMB * np.tanh(dq / TRANSITION)
+        found.append(seen.update(k * CYCLE_NS, np.append(q, still), None, np.append(tau, still)))
+    moves = np.abs(size * w * np.cos(w * time[:, None])) > 0.5
+    assert (np.abs(np.array(found)[:, :C] * moves)[400:].max(axis=0) < 0.03).all()
 
 
 def test_a_wrong_model_shows_as_a_torque_that_is_not_there() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from recordings import recorded
+from recordings import motion, recorded
 
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sample_sets import part
@@ -106,6 +106,47 @@ def test_another_mount_is_named() -> None:
 def test_late_torques_are_named(late: float) -> None:
     named = [one for one in found(recorded(ROBOT, late_s=late)).suspicions if one.kind == "delay"]
     assert named and any(("late" in one.words) == (late > 0) for one in named if "look" in one.words)
+
+
+@pytest.mark.parametrize(("factor", "named"), [(1.1, True), (1.0, False)])
+def test_an_encoder_that_reports_too_much_is_named_where_gravity_does_not_show_it(factor: float, named: bool) -> None:
+    """The base joint turns about gravity's direction: what shows its scale are inertia and Coriolis terms."""
+    kinds = [(one.kind, one.joints) for one in found(recorded(ROBOT, positions=times(0, factor))).suspicions]
+    assert (("position scale", (NAMES[0],)) in kinds) == named
+
+
+@pytest.mark.parametrize(("degrees", "refused", "noted"), [(0.0, False, False), (2.0, False, True), (5.0, True, False)])
+def test_a_base_that_leans_is_named(degrees: float, refused: bool, noted: bool) -> None:
+    """Without any other motion: the limit is one of the estimate beyond three of its deviations."""
+    data, lean = recorded(ROBOT), np.radians(degrees)
+    model = ArmModel.of(ROBOT, mount=data.mount)
+    turn = np.array([[1.0, 0.0, 0.0], [0.0, np.cos(lean), -np.sin(lean)], [0.0, np.sin(lean), np.cos(lean)]])
+    model, samples = model.under(turn @ model.gravity), data.samples(SETTINGS)
+    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=False)
+    assert ("gravity" in [one.kind for one in diagnosis.suspicions]) == refused
+    assert any("tilted by" in one for one in diagnosis.notes) == noted
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.02])
+def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> None:
+    """Bristles that bend over 0.03 rad are late like torques, by 15 ms here; a delay beside them is still named."""
+    robot = load_robot("aloha_class")
+    time, _, dq, _ = motion(robot, 25.0, 0)
+    bent, bristles = np.zeros(robot.size), np.zeros_like(dq)
+    for k, moved in enumerate(dq * (time[1] - time[0])):
+        bent = np.clip(bent + moved / 0.03 * (1.0 - np.sign(moved) * bent), -1.0, 1.0)
+        bristles[k] = 0.3 * bent
+
+    def late(tau: FloatArray) -> FloatArray:
+        return np.stack([np.interp(time - late_s, time, one) for one in (tau + bristles).T], axis=1)
+
+    data = recorded(robot, coulomb=0.0, torques=late)
+    model, samples = ArmModel.of(robot), data.samples(load_identification(robot))
+    regression = Regression.stack(model, samples, COULOMB)
+    named = [
+        one for one in diagnose(model, samples, regression, LIMITS, thorough=False).suspicions if one.kind == "delay"
+    ]
+    assert bool(named) == bool(late_s), named
 
 
 def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:

@@ -8,7 +8,8 @@ from dynid.robot import known_robots, load_robot
 SUSPICION = {
     "torque_scale": 0.15,
     "position_zero_rad": 0.15,
-    "gravity_rad": 0.1,
+    "position_scale": 0.03,
+    "gravity_rad": 0.05,
     "delay_s": 0.01,
     "deviations": 3.0,
     "gain": 0.25,

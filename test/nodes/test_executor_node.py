@@ -179,6 +179,24 @@ def test_an_arm_that_does_not_follow_is_held_where_it_is(client: Supervisor, nod
     arm.wait(lambda: state(client) == "approach", "another motion")
 
 
+def test_an_arm_that_its_driver_stops_is_not_held(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    reports = client.node.create_publisher(DiagnosticArray, "diagnostics", 10)
+    arm.wait_until_seen()
+    client.wait(lambda: reports.get_subscription_count() > 1, 30.0, "the executor's subscription")
+
+    def answer(level: bytes, text: str) -> str:
+        reports.publish(DiagnosticArray(status=[DiagnosticStatus(name=LOOP, level=level, message=text)]))
+        try:
+            return client.trigger("executor/hold")
+        except NodeError as error:
+            return str(error)
+
+    fault = "emergency stop: true on topic estop"
+    client.wait(lambda: fault in answer(DiagnosticStatus.ERROR, fault), 10.0, "the refusal")
+    client.wait(lambda: answer(DiagnosticStatus.OK, "disabled") == "holding with ff_pd", 10.0, "the hold")
+
+
 def test_torque_that_went_off_forgets_what_was_commanded(client: Supervisor, node: Process) -> None:
     """The arm would be pulled back to a posture of before when torque is on again."""
     arm = PerfectArm(client, ROBOT.rest_posture)

@@ -19,6 +19,7 @@ from dynid.robot import FloatArray, Robot
 
 APART_S = 0.1  # between two findings of one contact, for its residual may cross a threshold more than once
 SETTLING_S = 0.1  # a velocity filter and an observer that started at rest have found the arm's motion by then
+MOVING_RAD_S, MOVING_SETTLING_S = 0.05, 0.3  # an arm that moved already: its whole momentum is new to them
 
 
 class ContactSense:
@@ -49,6 +50,7 @@ class ContactSense:
         self.motion = MotionFilter(robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
         self.onset = OnsetTests(self.motion, self._force.largest_n)
+        self._settled = self._moved = False
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
 
     def observe(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> float:
@@ -71,7 +73,10 @@ class ContactSense:
             self.motion.reset(q)
             self.onset.reset()
             self.onset.contact = False
-        settled = (stamp_ns - self._began_ns) * 1e-9 >= SETTLING_S
+            self._settled = self._moved = False
+        if not self._settled:
+            self._settled = self._found_motion((stamp_ns - self._began_ns) * 1e-9, q)
+        settled = self._settled
         if dt > 0.0:
             self.motion.update(dt, q, tau)
             if self.onset.contact:
@@ -80,6 +85,18 @@ class ContactSense:
                 self.onset.adopt()
         self.touched = (np.abs(self.observer.torque) > self.bars.threshold) & settled
         return self.contact
+
+    def _found_motion(self, since_s: float, q: FloatArray) -> bool:
+        """Whether the arm's motion at the start is known by now; one that moved starts the filter again as it moves."""
+        if since_s < SETTLING_S:
+            return False
+        self._moved |= bool((np.abs(self.observer.velocity) > MOVING_RAD_S).any())
+        if self._moved and since_s < MOVING_SETTLING_S:
+            return False
+        if self._moved:
+            self.motion.reset(q, self.observer.velocity)
+            self.onset.reset()
+        return True
 
     @property
     def contact(self) -> bool:

@@ -29,6 +29,7 @@ UNSEEN_RAD_S = 0.003  # velocities whose sign is open even where the filter is s
 TIMING_S = 1e-4  # how well the delay of torques is known
 READING_RAD = 5e-5  # what a reading is off by beside the encoder's step
 FIRST = (1e-3, 0.01)  # deviations of the first position [rad] and velocity [rad/s]
+MOVING_RAD_S = 0.3  # deviation of velocities that are about known
 FORCE_S = 0.5  # how long a force at the tool lasts
 JACOBIAN_EVERY = 4  # updates
 
@@ -131,12 +132,15 @@ class MotionFilter:
         own = np.where(self._unclear > 0.5, self._errors[-1], own)  # what a sticking joint leaves is in its budget
         return own, self._terms[2] * np.sqrt(self._unclear / 3.0)
 
-    def reset(self, q: FloatArray) -> None:
-        """Start at rest at a measured posture, (n,) [rad]."""
+    def reset(self, q: FloatArray, dq: FloatArray | None = None) -> None:
+        """Start at a measured posture (n,) [rad]: at rest, or with velocities (n,) that are about dq [rad/s]."""
         n = len(q)
         self.x[:], self.P[:], self.force_rate = 0.0, 0.0, 0.0
         self.x[:n], self._before = q, np.zeros(n)
-        first = np.concatenate([np.full(n, FIRST[0]), np.full(n, FIRST[1]), self._errors[-1], np.zeros(3)])
+        speeds = np.full(n, FIRST[1])
+        if dq is not None:
+            self.x[n : 2 * n], speeds = dq, np.full(n, MOVING_RAD_S)
+        first = np.concatenate([np.full(n, FIRST[0]), speeds, self._errors[-1], np.zeros(3)])
         np.fill_diagonal(self.P, first**2)
 
     def hold(self, parameters: FloatArray) -> None:

@@ -7,8 +7,8 @@ With the momentum p = M(q) dq, rotors included, friction F and the external torq
 
 the residual r is tau_ext behind a first-order low-pass filter, and no acceleration is needed (De Luca and Mattone
 2005; Haddadin, De Luca and Albu-Schaeffer 2017). F is the identified law, whose load is -(C dq + g) + r: a contact
-loads the gears, too. An estimated velocity lags behind; the known torques are then delayed alike, so that a lag changes
-when r answers and not what it says.
+loads the gears, too. An estimated velocity lags behind; motor torques and positions are then delayed alike, so that a
+lag changes when r answers and not what it says.
 """
 
 from dataclasses import replace
@@ -107,7 +107,7 @@ class MomentumObserver:
         self._law, self._slides = replace(model.friction, transition_rad_s=TRANSITION_RAD_S), arm.prismatic
         self._lag_s = velocity_s + torque_delay_s
         self._own = PseudoDifferentiator(velocity_s, n) if velocity_s else None
-        self.torque, self.velocity, self.load, self.friction, self._gained, self._known = np.zeros((6, n))
+        self.torque, self.velocity, self.load, self.friction, self._gained, self._applied = np.zeros((6, n))
         self.inertia = np.zeros((n, n))
         self._still, self._momentum, self._q = np.zeros((3, n))
         self._last_ns: int | None = None
@@ -140,12 +140,12 @@ class MomentumObserver:
             return self.torque.copy()
         first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
         self._last_ns = stamp_ns
-        known, momentum = self._terms(q, self._velocity(dt, q, dq, first), tau)
+        self._applied += (tau - self._applied) * (1.0 if first or not self._lag_s else 1.0 - np.exp(-dt / self._lag_s))
+        known, momentum = self._terms(q, self._velocity(dt, q, dq, first), self._applied)
         if first:
-            self.torque[:], self._known[:] = 0.0, known
+            self.torque[:] = 0.0
         else:
-            self._known += (known - self._known) * (1.0 - np.exp(-dt / self._lag_s) if self._lag_s else 1.0)
-            seen = (momentum - self._momentum) / dt - self._known
+            seen = (momentum - self._momentum) / dt - known
             self.torque += (1.0 - np.exp(-self.gain_1_s * dt)) * (seen - self.torque)
         self._momentum = momentum
         return self.torque.copy()
@@ -162,8 +162,9 @@ class MomentumObserver:
 
     def _terms(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """tau - F + C' dq - g and M dq, (n,) each."""
+        # where a joint was when it had the velocity that is known: what a filter of that lag makes of q
         self._q[:], self.velocity[:] = (
-            within_a_turn(q, self._slides),
+            within_a_turn(q - self.velocity_s * dq, self._slides),
             dq,
         )  # arrays of one kind: numba compiles anew for others
         if self._kernel.momentum_terms(

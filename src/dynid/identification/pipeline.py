@@ -373,7 +373,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(sentence,) if (sentence := consistent.strain_sentence) else (),
+        notes=(*((sentence,) if (sentence := consistent.strain_sentence) else ()), *diagnosis.notes),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 

@@ -54,6 +54,7 @@ class SuspicionLimits(Strict):
 
     torque_scale: of one joint's torques against what the other joints imply.
     position_zero_rad: of one joint.
+    position_scale: of one joint's positions against what the torques of all joints imply.
     gravity_rad: tilt, as its tangent.
     delay_s: of torques against positions.
     deviations: that must be left of these when so many standard deviations are taken off.
@@ -64,7 +65,8 @@ class SuspicionLimits(Strict):
 
     torque_scale: Positive = 0.15
     position_zero_rad: Positive = 0.15
-    gravity_rad: Positive = 0.1
+    position_scale: Positive = 0.03
+    gravity_rad: Positive = 0.05
     delay_s: Positive = 0.01
     deviations: Positive = 3.0
     gain: Positive = 0.25

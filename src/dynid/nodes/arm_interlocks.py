@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -69,13 +69,20 @@ class EmergencyStop:
 
 
 class TorqueWatch:
-    """Listens to the hardware node's diagnostics; calls `went_off` where torque was switched off since the last one."""
+    """Listens to the hardware node's diagnostics; calls `went_off` where torque was switched off since the last one.
+
+    Attributes:
+        fault: what the driver stops the arm for, in words; "" while it would follow commands.
+    """
 
     def __init__(self, node: Node, went_off: Callable[[], None]) -> None:
-        self._times, self._went_off = "", went_off
+        self._times, self._went_off, self.fault = "", went_off, ""
         node.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
 
     def _on_report(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name == LOOP:
+                self.fault = status.message if status.level == DiagnosticStatus.ERROR else ""
         values = {pair.key: pair.value for status in message.status if status.name == LOOP for pair in status.values}
         before, self._times = self._times, values.get(TIMES_OFF, self._times)
         if before and self._times != before:

@@ -93,7 +93,7 @@ class ExecutorNode(Node):
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
-        TorqueWatch(self, self._on_torque_off)
+        self._driver = TorqueWatch(self, self._on_torque_off)
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
@@ -369,6 +369,8 @@ class ExecutorNode(Node):
 
     def _hold(self) -> str:
         self._refuse_stale()
+        if self._driver.fault:
+            raise SafetyError(f"nothing is held: the driver stops the arm ({self._driver.fault})")
         self._refuse_contradiction(self._motion.controller.law)
         self._motion.hold(self._q, self._stamp_ns)
         return f"holding with {self._motion.controller.law.name}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
 from dynid.identification.diagnosis.nearby import Unknown, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
@@ -13,6 +14,10 @@ from dynid.identification.settings import SuspicionLimits
 from dynid.model.dynamics import ArmModel
 
 MOST_NAMED = 3
+LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a little better with either
+SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
+LEANS_RAD = 0.01  # a tilt that is named, though models absorb most of it
+SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
 STRAIGHT = {"torque scale": 0.6, "position zero": 0.5}  # as far as one straight line leads, [-] and rad
@@ -45,16 +50,37 @@ class Diagnosis:
         suspicions: with a strength above 1, the most telling first.
         strongest: strength of the strongest reading, named or not.
         unseen: joints whose torques could have another scale without contradicting the others, with the deviation.
+        losses: friction that grows with another load than the model's, where the model has such friction; else None.
+        lean: a tilt of gravity [rad] that is sure but below its limit; 0 without one.
     """
 
     suspicions: tuple[Suspicion, ...]
     strongest: float
     unseen: tuple[tuple[str, float], ...]
+    losses: OtherLosses | None = None
+    lean: float = 0.0
 
     @property
     def measured(self) -> tuple[float, str]:
         """For the check: the strongest, and what is suspected."""
         return self.strongest, "; ".join(self.sentences)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is too small to be refused, or open, in words."""
+        found, one = [], self.losses
+        if self.lean:
+            found.append(
+                f"gravity seems to be tilted by {np.degrees(np.arctan(self.lean)):.2g} deg, which is below the limit: "
+                "'--estimate-setup tilt' shows how the base leans"
+            )
+        named = any(own.kind == "losses" for own in self.suspicions)
+        if one is not None and not one.alike and not named and one.significance >= -SURE:
+            found.append(
+                "the data do not say whether friction grows with the motor's torque, as in the model, or with what the "
+                f"links take: then masses and inertias would be {one.links:.2f} times as large; a known mass decides"
+            )
+        return tuple(found)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -79,6 +105,8 @@ def diagnose(
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     found = [_of_unknown(one, limits, joints) for one in free if confirmed(one, trials, limits)]
     found += [suspicion_of(one, limits, joints) for one in readings]
+    losses = _losses(model, samples, regression)
+    found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
     # what was fitted is more certain than what was extrapolated
     named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
     hidden = [
@@ -86,7 +114,9 @@ def diagnose(
         for one in free
         if one.kind == "torque scale" and SCALE_FAULT < limits.torque_scale + limits.deviations * one.deviation
     ]
-    return Diagnosis(tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden))
+    return Diagnosis(
+        tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden), losses, _lean(free, limits)
+    )
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
@@ -97,11 +127,42 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
     return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
 
 
+def _lean(free: Sequence[Unknown], limits: SuspicionLimits) -> float:
+    """The largest tilt [rad] that is surely more than `LEANS_RAD` and not refused; 0 without one."""
+    sizes = [
+        abs(one.value)
+        for one in free
+        if one.kind == "gravity"
+        and LEANS_RAD < abs(one.value) - limits.deviations * one.deviation <= limits.gravity_rad
+    ]
+    return max(sizes, default=0.0)
+
+
+def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
+    """See `other_losses`; None for friction among the parameters, which grows with no load."""
+    if regression.beside is None:
+        return None
+    solution, law = regression.solve(), regression.beside.fit.point.law
+    misfit = regression.misfit(solution.phi, solution.friction)
+    return other_losses(Trials(model, samples, SAMPLES), solution.phi, law, misfit)
+
+
+def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
+    words = (
+        "friction grows with what the links take, and the model has it grow with the motor's torque: masses and "
+        f"inertias look {losses.links:.2f} times as large as in the model"
+    )
+    strength = min(losses.gain / (LOSSES_GAIN * limits.gain), losses.significance / limits.significance)
+    return Suspicion("losses", (), strength, words, losses.gain)
+
+
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
-    size = abs(one.value) - limits.deviations * one.deviation
+    surer = SURER if one.kind == "position scale" else 1.0
+    size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,
+        "position scale": limits.position_scale,
         "gravity": limits.gravity_rad,
         "delay": limits.delay_s,
     }[one.kind]
@@ -113,7 +174,12 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) ->
         words = f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg: check the mount"
         return Suspicion(one.kind, (), size / limit, words)
     joint = joints[one.axis]
-    if one.kind == "torque scale":
+    if one.kind == "position scale":
+        words = (
+            f"the positions of {joint} look {1.0 - one.value:.2f} (+-{one.deviation:.2f}) of what the torques imply: "
+            "check its gear ratio and its encoder's counts"
+        )
+    elif one.kind == "torque scale":
         words = (
             f"the torques of {joint} look {1.0 + one.value:.2f} (+-{one.deviation:.2f}) of what the other joints imply"
             ": check its torque constant"

@@ -6,8 +6,9 @@ elsewhere. Each of these makes a column z of the regression, linearised at the f
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
-with z and the residual y freed of all that W and C can imitate. x has a deviation, and what z' z is left of a column
-says whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
+with z and the residual y freed of all that W and C can imitate, and of friction that builds up after a reversal, which
+is late like delayed torques but says nothing of the links. x has a deviation, and what z' z is left of a column says
+whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
 """
 
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from dynid.robot import FloatArray
 
 STEP = 1e-4  # rad, for derivatives
 HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
+BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
 ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
 
 
@@ -35,7 +37,7 @@ class Unknown:
     """One more unknown: what it is, of which axis, its estimate and deviation.
 
     Attributes:
-        kind: "torque scale", "position zero", "delay" or "gravity".
+        kind: "torque scale", "position zero", "position scale", "delay" or "gravity".
         axis: counted from 0; of gravity, which of two directions across it; -1 of a delay.
         value: 0 is the data as given; [-], rad or s.
         deviation: of it; infinite where the motion does not show it.
@@ -100,7 +102,8 @@ def columns_beside(model: ArmModel, samples: Samples, regression: Regression) ->
     kinds, columns = _columns(model, samples, regression, solution.phi)
     free = np.ones(regression.columns().shape[1], dtype=bool)
     free[: regression.friction_size] = solution.sliding[: regression.friction_size]
-    own = regression.columns()[:, free] * weights[:, None]
+    own = np.concatenate([regression.columns()[:, free], _building_up(samples, regression)], axis=1)
+    own *= weights[:, None]
     left = columns * weights[:, None]
     lengths = np.linalg.norm(left, axis=0)
     left, y = _beside(own, left), _beside(own, (residual.ravel() * weights)[:, None])[:, 0]
@@ -167,11 +170,39 @@ def _columns(
         moved[:, axis] += STEP
         change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - at
         add("position zero", axis, change / STEP * slides)
+    for axis in range(model.chain_size):
+        longer = 1.0 + STEP * (np.arange(samples.q.shape[1]) == axis)
+        change = model.inverse_dynamics(samples.q * longer, samples.dq * longer, samples.ddq * longer, base) - at
+        add("position scale", axis, change / STEP * slides)
     add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
     size = float(np.linalg.norm(model.gravity))
     for k, direction in enumerate(across(model.gravity) if size else ()):
         add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
     return kinds, np.stack(columns, axis=1)
+
+
+def _building_up(samples: Samples, regression: Regression) -> FloatArray:
+    """Columns (rows, m) of friction that is not yet whole after a reversal: bristles, play, wind-up of a gear."""
+    n, slides = regression.axes, _sliding(regression, len(samples))
+    gone = since_reversal(samples)
+    columns = []
+    for axis in range(n):
+        for distance in BUILT_UP:
+            whole = np.zeros((len(regression.tau) // n, n))
+            missing = np.sign(samples.dq[:, axis]) * np.exp(-gone[:, axis] / distance)
+            whole[: len(samples), axis] = missing * slides[:, axis]
+            columns.append(whole.ravel())
+    return np.stack(columns, axis=1)
+
+
+def since_reversal(samples: Samples) -> FloatArray:
+    """How far each joint is from where it last reversed, or from the start of its recording, (N, n) [rad or m]."""
+    turned = np.sign(samples.dq[1:]) != np.sign(samples.dq[:-1])
+    turned |= (np.diff(samples.time) <= 0.0)[:, None]
+    places = np.zeros(samples.q.shape, dtype=np.int64)
+    places[1:] = np.arange(1, len(samples))[:, None] * turned
+    last = np.maximum.accumulate(places, axis=0)
+    return np.asarray(np.abs(samples.q - np.take_along_axis(samples.q, last, axis=0)))
 
 
 def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ HELD = 1e-6  # of a column's length: pulls a parameter that the rows leave open 
 FEWEST = 30  # sliding samples of an axis: with fewer it is not looked at
 BLOCKS = 24  # of time, over which a difference must repeat itself
 WEIGHED, LEAST = 0.02, 0.05  # of an axis's torque: errors that weigh no more, and that need no other explanation
+LoadOf = Literal["joint", "links", "motor"]
 OWN = ("FV", "FC", "FS", "OF")  # friction that every axis has here, whatever the structure
 LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction`
 SLOW_RAD_S = 0.2
@@ -85,6 +87,14 @@ class Fit:
     blocks: FloatArray
 
 
+class LinearFit(NamedTuple):
+    """What `Trials.linear` found: errors [N m] of the sliding samples of every axis that slides enough, and torques of
+    the links in all samples, (N, n) [N m]."""
+
+    left: dict[int, FloatArray]
+    links: FloatArray
+
+
 @dataclass(frozen=True)
 class Reading:
     """A reading against the data as given.
@@ -114,13 +124,18 @@ class Trials:
     Args:
         model: the arm.
         samples: that were fitted.
+        most: samples that are looked at.
+
+    Attributes:
+        chosen: which of the samples are.
     """
 
-    def __init__(self, model: ArmModel, samples: Samples) -> None:
+    def __init__(self, model: ArmModel, samples: Samples, most: int = MOST_SAMPLES) -> None:
         self.model, self.samples = model, samples
         self._links = np.array([kind_and_number(name)[0] not in OWN for name in model.names])
+        self._rotors = np.array([kind_and_number(name)[0] == "IA" for name in np.array(model.names)[self._links]])
         self._lower = np.append(physical_lower_bounds(model.names)[self._links], np.tile(LOWER, model.axes))
-        self._chosen = slice(None, None, max(1, -(-len(samples) // MOST_SAMPLES)))
+        self.chosen = slice(None, None, max(1, -(-len(samples) // most)))
 
     @cached_property
     def given(self) -> Data:
@@ -128,8 +143,8 @@ class Trials:
         s = self.samples
         width = 2 * round(0.5 / (s.settings.cutoff_hz * s.settings.interval_s)) + 1
         slides = sliding_states(s.dq, MOVING_RAD_S, width) > 0.0
-        q, dq, ddq, tau = (one[self._chosen] for one in (s.q, s.dq, s.ddq, s.tau))
-        return Data(q, dq, ddq, tau, self.model.gravity, slides[self._chosen], dq)
+        q, dq, ddq, tau = (one[self.chosen] for one in (s.q, s.dq, s.ddq, s.tau))
+        return Data(q, dq, ddq, tau, self.model.gravity, slides[self.chosen], dq)
 
     @cached_property
     def as_given(self) -> Fit:
@@ -138,28 +153,49 @@ class Trials:
 
     def fit(self, data: Data) -> Fit:
         """The fit of a reading."""
+        found = self.linear(data)
+        n, at = data.tau.shape[1], data.slides
+        relative, blocks, links = np.full(n, np.nan), np.zeros(BLOCKS), np.zeros(n)
+        place = BLOCKS * np.arange(len(data.tau)) // len(data.tau)
+        for i, left in found.left.items():
+            rms = _rms(data.tau[at[:, i], i])
+            relative[i] = max(_rms(left) / rms, LEAST)
+            blocks += np.bincount(place[at[:, i]], (left / rms) ** 2 / len(left), minlength=BLOCKS)
+            links[i] = min(1.0, _rms(found.links[at[:, i], i]) / rms)
+        return Fit(relative, links, blocks)
+
+    def links(self, data: Data, phi: FloatArray) -> FloatArray:
+        """Torques (N, n) [N m] of the links of base parameters (p,), without friction of any axis."""
+        W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)
+        return np.asarray(W[..., self._links] @ phi[self._links])
+
+    def linear(self, data: Data, rounds: int = 2, least: float = WEIGHED, load_of: LoadOf = "joint") -> LinearFit:
+        """Links and friction fitted to sliding samples.
+
+        Args:
+            data: of a reading.
+            rounds: each with what the last has found of loads and errors; the first knows neither.
+            least: of an axis's torque: errors that weigh no more.
+            load_of: what friction grows with: torques of links and rotors, of links alone, or of motors.
+        """
         W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)[..., self._links]
         n, at = data.tau.shape[1], data.slides
         rms = np.array([_rms(data.tau[at[:, i], i]) for i in range(n)])
         seen = [i for i in range(n) if at[:, i].sum() >= FEWEST and rms[i] > 0.0]
-        if not seen:  # too few sliding samples to say anything
-            return Fit(np.full(n, np.nan), np.zeros(n), np.zeros(BLOCKS))
-        sigma, load = rms[seen], np.zeros_like(data.tau)
-        for _ in range(2):  # the second time with what the first has found of loads and errors
+        sigma, links, load = rms[seen], np.zeros_like(data.tau), np.zeros_like(data.tau)
+        left: dict[int, FloatArray] = {}
+        for _ in range(rounds if seen else 0):  # too few sliding samples say nothing
             rows = [_rows(W[at[:, i], i], data, i, load) for i in seen]
             triangles = [qr(own, mode="r", check_finite=False)[0][: own.shape[1]] for own in rows]
             theta = _solved(np.concatenate([R / one for R, one in zip(triangles, sigma, strict=True)]), self._lower)
-            left = [own[:, :-1] @ theta - own[:, -1] for own in rows]
-            errors = np.array([_rms(one) for one in left])
-            sigma, load = np.maximum(errors, WEIGHED * rms[seen]), W @ theta[: W.shape[2]]
-        relative, blocks = np.full(n, np.nan), np.zeros(BLOCKS)
-        relative[seen] = np.maximum(errors / rms[seen], LEAST)
-        place = BLOCKS * np.arange(len(data.tau)) // len(data.tau)
-        for i, one in zip(seen, left, strict=True):
-            blocks += np.bincount(place[at[:, i]], (one / rms[i]) ** 2 / len(one), minlength=BLOCKS)
-        links = np.zeros(n)
-        links[seen] = [min(1.0, _rms(load[at[:, i], i]) / rms[i]) for i in seen]
-        return Fit(relative, links, blocks)
+            left = {i: own[:, :-1] @ theta - own[:, -1] for i, own in zip(seen, rows, strict=True)}
+            sigma = np.maximum([_rms(one) for one in left.values()], least * rms[seen])
+            links = W @ theta[: W.shape[2]]
+            load = links if load_of == "joint" else W @ np.where(self._rotors, 0.0, theta[: W.shape[2]])
+            if load_of == "motor":
+                for i, own in zip(seen, rows, strict=True):
+                    load[at[:, i], i] = own[:, :-1] @ theta
+        return LinearFit(left, links)
 
     def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Reading:
         """A reading against the data as given."""
@@ -220,7 +256,7 @@ class Trials:
         for values in (s.tau, s.dq):
             parts = zip(np.split(s.time, starts), np.split(values, starts), strict=True)
             whole = [np.stack([np.interp(t + delay, t, one) for one in own.T], axis=1) for t, own in parts]
-            found.append(np.concatenate(whole)[self._chosen])
+            found.append(np.concatenate(whole)[self.chosen])
         return replace(self.given, tau=found[0], speed=found[1])
 
 
