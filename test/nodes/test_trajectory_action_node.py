@@ -2,13 +2,29 @@
 
 import importlib.util
 import json
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
+import rclpy
+from builtin_interfaces.msg import Duration
+from rclpy.executors import SingleThreadedExecutor
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header, String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from dynid.errors import ConfigurationError
+from dynid.nodes import trajectory_action_node
+from dynid.nodes.common import LATCHED
+from dynid.nodes.goal_tolerances import Tolerances
 from dynid.nodes.processes import ProcessGroup
-from dynid.nodes.trajectory_action_node import UNHEARD_S, GoalWatch, Outcome, outcome_of
+from dynid.nodes.trajectory_action_node import UNHEARD_S, GoalWatch, Outcome, TrajectoryActionNode, outcome_of
 
 
 def status(state: str, identifier: str = "goal", **more: object) -> dict[str, object]:
@@ -58,3 +74,148 @@ def test_without_control_msgs_the_node_says_so_in_one_sentence(group: ProcessGro
     assert process._child.wait(300) == 1
     assert process.last_error().startswith("the action FollowJointTrajectory needs control_msgs")
     group.processes.remove(process)
+
+
+# -- a whole goal, with everything real but the action's own types ----------------------------------------------------
+
+JOINTS = ("a", "b")
+
+
+class Result(SimpleNamespace):
+    """Codes of control_msgs/action/FollowJointTrajectory."""
+
+    SUCCESSFUL, INVALID_GOAL, INVALID_JOINTS, OLD_HEADER_TIMESTAMP = 0, -1, -2, -3
+    PATH_TOLERANCE_VIOLATED, GOAL_TOLERANCE_VIOLATED = -4, -5
+
+
+class Goal:
+    """What rclpy hands to the server for one goal."""
+
+    def __init__(self, **more: Any) -> None:
+        end = JointTrajectoryPoint(positions=[1.0, 2.0], time_from_start=Duration(sec=1))
+        trajectory = JointTrajectory(header=Header(), joint_names=list(JOINTS), points=[end])
+        given = {"trajectory": trajectory, "path_tolerance": [], "goal_tolerance": []}
+        self.request = SimpleNamespace(**given | {"goal_time_tolerance": Duration(nanosec=1)} | more)
+        self.goal_id, self.is_cancel_requested = SimpleNamespace(uuid=bytes(16)), False
+        self.ended, self.feedback = "", []
+
+    succeed, abort, canceled = (lambda self, how=how: setattr(self, "ended", how) for how in ("ok", "aborted", "gone"))
+
+    def publish_feedback(self, feedback: Any) -> None:
+        self.feedback.append(feedback)
+
+
+def tolerance(name: str, position: float = 0.0, velocity: float = 0.0, acceleration: float = 0.0) -> SimpleNamespace:
+    return SimpleNamespace(name=name, position=position, velocity=velocity, acceleration=acceleration)
+
+
+class Arm:
+    """Executor and driver as the action sees them: joint b stays 0.03 rad behind, and 0.01 rad at the end."""
+
+    def __init__(self, node: Any) -> None:
+        self.node, self.goal_name, self.step, self.cancelled = node, "", 0, False
+        self.states = node.create_publisher(JointState, "joint_states", 10)
+        self.references = node.create_publisher(JointTrajectory, "reference", 10)
+        self.status = node.create_publisher(String, "motion_status", LATCHED)
+        node.create_subscription(JointTrajectory, "joint_trajectory", self._begin, 10)
+        node.create_service(Trigger, "executor/cancel", self._on_cancel)
+        node.create_timer(0.01, self._tick)
+
+    def say(self, state: str) -> None:
+        self.status.publish(String(data=json.dumps(status(state, self.goal_name))))
+
+    def _begin(self, message: JointTrajectory) -> None:
+        self.goal_name = message.header.frame_id
+        self.say("trajectory")
+
+    def _on_cancel(self, _: Any, response: Any) -> Any:
+        self.cancelled, response.success = True, True
+        self.say("cancelled")
+        return response
+
+    def _tick(self) -> None:
+        if not self.goal_name:
+            return
+        self.step += 1
+        header = Header(stamp=self.node.get_clock().now().to_msg())
+        behind = 0.03 if self.step < 30 else 0.01
+        state = JointState(header=header, name=["b", "x", "a"], position=[2.0 - behind, 9.0, 1.0], velocity=[0.0] * 3)
+        point = JointTrajectoryPoint(positions=[1.0, 2.0, 9.0], velocities=[0.0] * 3)
+        self.states.publish(state)
+        self.references.publish(JointTrajectory(header=header, joint_names=["a", "b", "x"], points=[point]))
+        if self.step == 30 and not self.cancelled:
+            self.say("done")
+
+
+@pytest.fixture
+def run(domain: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Goal], Any]]:
+    types = SimpleNamespace(Result=Result, Feedback=lambda: SimpleNamespace(header=Header()))
+    module = ModuleType("control_msgs.action")
+    module.FollowJointTrajectory = types  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "control_msgs", ModuleType("control_msgs"))
+    monkeypatch.setitem(sys.modules, "control_msgs.action", module)
+    monkeypatch.setattr(trajectory_action_node, "ActionServer", lambda *_, **__: None)
+    rclpy.init()
+    node, beside, executor = TrajectoryActionNode(), rclpy.create_node("arm"), SingleThreadedExecutor()
+    arm = Arm(beside)
+    executor.add_node(node), executor.add_node(beside)
+
+    def follow(goal: Goal) -> Any:
+        goal.arm = arm  # type: ignore[attr-defined]
+        task = executor.create_task(node._on_goal, goal)
+        executor.spin_until_future_complete(task, timeout_sec=60.0)
+        return task.result()
+
+    yield follow
+    executor.shutdown(), node.destroy_node(), beside.destroy_node(), rclpy.shutdown()
+
+
+def test_a_goal_is_reached_and_its_errors_are_fed_back(run: Callable[[Goal], Any]) -> None:
+    goal = Goal(path_tolerance=[tolerance("b", 0.05)], goal_tolerance=[tolerance("b", 0.02), tolerance("a", -1.0)])
+    assert (run(goal).error_code, goal.ended) == (Result.SUCCESSFUL, "ok")
+    first = goal.feedback[0]
+    assert first.joint_names == list(JOINTS) and list(first.desired.positions) == [1.0, 2.0]
+    assert list(first.error.positions) == pytest.approx([0.0, 0.03])
+
+
+def test_an_arm_that_leaves_the_path_tolerance_is_stopped(run: Callable[[Goal], Any]) -> None:
+    goal = Goal(path_tolerance=[tolerance("b", 0.02)])
+    result = run(goal)
+    assert (result.error_code, goal.ended) == (Result.PATH_TOLERANCE_VIOLATED, "aborted")
+    assert "position of 'b' is 0.03 rad off, more than the path tolerance of 0.02 rad" in result.error_string
+    assert goal.arm.cancelled  # type: ignore[attr-defined]
+
+
+def test_an_arm_that_ends_elsewhere_misses_its_goal(run: Callable[[Goal], Any]) -> None:
+    result = run(goal := Goal(goal_tolerance=[tolerance("b", 0.005)]))
+    assert (result.error_code, goal.ended) == (Result.GOAL_TOLERANCE_VIOLATED, "aborted")
+    assert "0.01 rad off, more than the goal tolerance of 0.005 rad" in result.error_string
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "words"),
+    [
+        ({"path_tolerance": [tolerance("c", 0.1)]}, Result.INVALID_GOAL, "'c' is of no joint"),
+        ({"goal_tolerance": [tolerance("a", -0.1)]}, Result.INVALID_GOAL, "expected a limit, 0 or -1"),
+        ({"goal_tolerance": [tolerance("a", float("nan"))]}, Result.INVALID_GOAL, "expected a limit, 0 or -1"),
+        ({"path_tolerance": [tolerance("a", acceleration=1.0)]}, Result.INVALID_GOAL, "is not measured"),
+        ({"stamp": 3}, Result.OLD_HEADER_TIMESTAMP, "is over"),
+        ({"stamp": 2_000_000_000}, Result.INVALID_GOAL, "expected at most 10 s"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_before_anything_moves(
+    run: Callable[[Goal], Any], more: dict[str, Any], code: int, words: str
+) -> None:
+    stamp = more.pop("stamp", 0)
+    goal = Goal(**more)
+    goal.request.trajectory.header.stamp.sec = stamp
+    result = run(goal)
+    assert (result.error_code, goal.ended) == (code, "aborted") and words in result.error_string
+    assert not goal.arm.goal_name  # type: ignore[attr-defined]
+
+
+def test_zero_and_minus_one_are_no_limits() -> None:
+    request = Goal(path_tolerance=[tolerance("a"), tolerance("b", -1.0, 0.5)]).request
+    assert Tolerances.of(request).path == {("velocity", "b"): 0.5}
+    with pytest.raises(ConfigurationError, match="'c' is of no joint"):
+        Tolerances.of(Goal(goal_tolerance=[tolerance("c", 1.0)]).request)

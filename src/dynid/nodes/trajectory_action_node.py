@@ -1,12 +1,13 @@
 """Node that offers control_msgs/FollowJointTrajectory (what MoveIt speaks) in front of the executor.
 
 A goal becomes a message on `joint_trajectory`, named by the goal's id; its outcome is read from `motion_status`. A
-cancelled goal calls `executor/cancel`. It needs control_msgs, which comes with an installed ROS and not with wheels.
+cancelled goal calls `executor/cancel`, and so does one that leaves its path tolerance. It needs control_msgs, which
+comes with an installed ROS and not with wheels.
 """
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,22 +15,28 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
+from rclpy.time import Time
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynid.errors import NodeError
+from dynid.errors import ConfigurationError, NodeError
 from dynid.nodes.common import LATCHED, declare, run_node
+from dynid.nodes.goal_tolerances import GoalMonitor, Moment, Tolerances
+from dynid.robot import FloatArray
 
 UNHEARD_S = 5.0  # how long the executor may take to begin or refuse: it checks the whole motion first
-POLL_S = 0.05
+POLL_S = 0.05  # also between two messages of feedback
+SETTLE_S = 1.0  # for the arm to come within the goal tolerance, where the goal says nothing
+LONGEST_WAIT_S = 10.0  # for the time at which a trajectory is to start
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a goal ended, and why; "lost" is a motion that began and was given up."""
+    """How a goal ended, and why; "lost" is a motion that began and was given up, "missed" one that ended elsewhere."""
 
-    end: Literal["reached", "refused", "cancelled", "lost"]
+    end: Literal["reached", "refused", "cancelled", "lost", "missed", "late"]
     reason: str
 
 
@@ -117,22 +124,84 @@ class TrajectoryActionNode(Node):
 
     async def _on_goal(self, goal: Any) -> Any:
         """Run one goal to its end."""
-        identifier = bytes(goal.goal_id.uuid).hex()
-        watch = self._watch = GoalWatch(identifier)
-        message = goal.request.trajectory
-        message.header.frame_id = identifier
-        self._motions.publish(message)
-        asked = False
+        watch = self._watch = GoalWatch(bytes(goal.goal_id.uuid).hex())
+        streams: list[Any] = []
         try:
-            while watch.outcome is None:
-                watch.tick()
-                if goal.is_cancel_requested and not asked:
-                    self._cancel.call_async(Trigger.Request())
-                    asked = True
-                await self._sleep()
+            message = goal.request.trajectory
+            end = message.points[-1].positions if message.points else ()
+            monitor = GoalMonitor(Tolerances.of(goal.request), message.joint_names, end)
+            for kind, topic, take in (
+                (JointState, "joint_states", monitor.on_state),
+                (JointTrajectory, "reference", monitor.on_reference),
+            ):
+                streams.append(self.create_subscription(kind, topic, take, 1, raw=True))
+            outcome = await self._run(goal, watch, monitor)
+        except (ConfigurationError, ValueError) as error:  # ValueError: a last point of another width
+            outcome = Outcome("refused", str(error))
         finally:
             self._watch = None
-        return self._result(goal, watch.outcome)
+            for stream in streams:
+                self.destroy_subscription(stream)
+        return self._result(goal, outcome)
+
+    async def _run(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
+        message = goal.request.trajectory
+        early = await self._start_of(goal, message)
+        if early is not None:
+            return early
+        message.header.frame_id = watch.identifier
+        self._motions.publish(message)
+        left, asked_at = "", None
+        while watch.outcome is None:
+            watch.tick()
+            self._feed_back(goal, monitor.moment())
+            left = left or monitor.off_path()
+            if asked_at is None and (left or goal.is_cancel_requested):
+                self._cancel.call_async(Trigger.Request())
+                asked_at = time.monotonic()
+            if left and asked_at is not None and time.monotonic() - asked_at > UNHEARD_S:
+                return Outcome("lost", f"{left}; the executor did not answer the request to stop")
+            await self._sleep()
+        if left and watch.outcome.end != "refused":
+            return Outcome("lost", left)
+        return await self._settled(watch.outcome, monitor, goal)
+
+    async def _start_of(self, goal: Any, message: Any) -> Outcome | None:
+        """Wait for the time at which a trajectory is to start; how the goal ended where it does not."""
+        stamp = message.header.stamp
+        wait = stamp.sec + 1e-9 * stamp.nanosec - 1e-9 * self.get_clock().now().nanoseconds
+        if not (stamp.sec or stamp.nanosec):  # at once
+            return None
+        last = message.points[-1].time_from_start if message.points else None
+        if last is not None and wait + last.sec + 1e-9 * last.nanosec < 0.0:
+            return Outcome("late", f"the trajectory was to start {-wait:.1f} s ago and is over: stamp 0 starts at once")
+        if wait > LONGEST_WAIT_S:
+            return Outcome("refused", f"the trajectory starts in {wait:.1f} s, expected at most {LONGEST_WAIT_S:.0f} s")
+        while self.get_clock().now() < Time.from_msg(stamp, self.get_clock().clock_type):
+            if goal.is_cancel_requested:
+                return Outcome("cancelled", "cancelled before its start")
+            await self._sleep()
+        return None
+
+    async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any) -> Outcome:
+        """A motion that is over, once the arm is within the goal tolerance."""
+        if outcome.end != "reached":
+            return outcome
+        until = time.monotonic() + (Tolerances.of(goal.request).goal_time_s or SETTLE_S)
+        while (off := monitor.off_goal()) and time.monotonic() < until:
+            self._feed_back(goal, monitor.moment())
+            await self._sleep()
+        return Outcome("missed", off) if off else outcome
+
+    def _feed_back(self, goal: Any, moment: Moment | None) -> None:
+        if moment is None:
+            return
+        feedback = self._action.Feedback()
+        feedback.header.stamp = self.get_clock().now().to_msg()
+        feedback.joint_names = list(moment.joints)
+        feedback.desired, feedback.actual = (_point(side) for side in (moment.desired, moment.actual))
+        feedback.error = _point({key: moment.desired[key] - moment.actual[key] for key in moment.desired})
+        goal.publish_feedback(feedback)
 
     def _result(self, goal: Any, outcome: Outcome) -> Any:
         kinds = self._action.Result
@@ -145,7 +214,11 @@ class TrajectoryActionNode(Node):
             goal.canceled()
         else:
             goal.abort()
-            result.error_code = kinds.INVALID_GOAL if outcome.end == "refused" else kinds.PATH_TOLERANCE_VIOLATED
+            result.error_code = {
+                "refused": kinds.INVALID_GOAL,
+                "late": kinds.OLD_HEADER_TIMESTAMP,
+                "missed": kinds.GOAL_TOLERANCE_VIOLATED,
+            }.get(outcome.end, kinds.PATH_TOLERANCE_VIOLATED)
         return result
 
     async def _sleep(self) -> None:
@@ -154,6 +227,10 @@ class TrajectoryActionNode(Node):
         timer = self.create_timer(POLL_S, lambda: done.set_result(None))
         await done
         self.destroy_timer(timer)
+
+
+def _point(side: Mapping[str, FloatArray]) -> JointTrajectoryPoint:
+    return JointTrajectoryPoint(positions=side["position"].tolist(), velocities=side["velocity"].tolist())
 
 
 def main() -> None:

@@ -1,0 +1,145 @@
+"""What a FollowJointTrajectory goal allows, and whether the arm keeps it, by the streams of driver and executor.
+
+Values mean what they mean to ros2_controllers: 0 leaves it to the arm's own limits, -1 allows everything, all others
+are limits [rad, rad/s].
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, decode, header_stamp_ns
+from dynid.robot import FloatArray
+
+NO_LIMIT = -1.0
+KEPT_STATES = 64  # until the reference that was computed from one arrives
+UNITS = {"position": "rad", "velocity": "rad/s"}
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Limits by quantity and joint, along the path and at its end, and how long the end may be late [s]."""
+
+    path: Mapping[tuple[str, str], float]
+    goal: Mapping[tuple[str, str], float]
+    goal_time_s: float
+
+    @classmethod
+    def of(cls, request: Any) -> "Tolerances":
+        """Those of a goal.
+
+        Raises:
+            ConfigurationError: of a joint that does not move, of an acceleration, which is not measured, or no limit.
+        """
+        joints = tuple(request.trajectory.joint_names)
+        late = request.goal_time_tolerance
+        return cls(
+            _limits(request.path_tolerance, "path", joints),
+            _limits(request.goal_tolerance, "goal", joints),
+            max(0.0, late.sec + 1e-9 * late.nanosec),
+        )
+
+
+def _limits(given: Sequence[Any], what: str, joints: Sequence[str]) -> dict[tuple[str, str], float]:
+    found = {}
+    for one in given:
+        if one.name not in joints:
+            raise ConfigurationError(f"the {what} tolerance of '{one.name}' is of no joint of the trajectory")
+        if one.acceleration > 0.0:
+            raise ConfigurationError(
+                f"the {what} tolerance of '{one.name}' limits its acceleration, which is not measured: leave it at 0"
+            )
+        for quantity in UNITS:
+            limit = float(getattr(one, quantity))
+            if not np.isfinite(limit) or (limit < 0.0 and limit != NO_LIMIT):
+                raise ConfigurationError(
+                    f"the {what} tolerance of '{one.name}' has {quantity} {limit:g}, expected a limit, 0 or -1"
+                )
+            if limit > 0.0:
+                found[quantity, one.name] = limit
+    return found
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Reference and measurement of one cycle, by quantity, each (n,) in the order of `joints`."""
+
+    joints: tuple[str, ...]
+    desired: Mapping[str, FloatArray]
+    actual: Mapping[str, FloatArray]
+
+
+class GoalMonitor:
+    """Compares each reference with the state that it was computed from, for one goal.
+
+    Args:
+        tolerances: of the goal.
+        joints: of its trajectory.
+        end: positions of its last point, in their order [rad].
+    """
+
+    def __init__(self, tolerances: Tolerances, joints: Sequence[str], end: Sequence[float]) -> None:
+        self._tolerances, self._joints = tolerances, tuple(joints)
+        self._end = dict(zip(self._joints, end, strict=True))
+        self._states: dict[int, bytes] = {}
+        self._reference = b""
+
+    def on_state(self, raw: bytes) -> None:
+        """A serialized message of `joint_states`."""
+        self._states[header_stamp_ns(raw)] = raw
+        if len(self._states) > KEPT_STATES:
+            del self._states[next(iter(self._states))]
+
+    def on_reference(self, raw: bytes) -> None:
+        """A serialized message of `reference`; its stamp is that of the state it answers."""
+        self._reference = raw
+
+    def moment(self) -> Moment | None:
+        """The last reference beside its state; None before there are any."""
+        state = self._states.get(header_stamp_ns(self._reference)) if self._reference else None
+        if state is None:
+            return None
+        asked, measured = decode(self._reference, JOINT_TRAJECTORY), decode(state, JOINT_STATE)
+        point = asked.points[0]
+        wanted = {"position": _by_name(asked.joint_names, point.positions)}
+        wanted["velocity"] = _by_name(asked.joint_names, point.velocities)
+        found = {key: _by_name(measured.name, getattr(measured, key)) for key in UNITS}
+        desired, actual = (
+            {key: np.array([of.get(one, np.nan) for one in self._joints]) for key, of in side.items()}
+            for side in (wanted, found)
+        )
+        return Moment(self._joints, desired, actual)
+
+    def off_path(self) -> str:
+        """What is farther from its reference than the goal allows; '' where nothing is."""
+        moment = self.moment()
+        return "" if moment is None else _first_beyond(self._tolerances.path, moment, moment.desired, "path")
+
+    def off_goal(self) -> str:
+        """What is farther from the last point, or faster, than the goal allows; '' where nothing is."""
+        moment = self.moment()
+        if moment is None:
+            return "no state of the arm was received" if self._tolerances.goal else ""
+        end = {"position": np.array([self._end[one] for one in self._joints]), "velocity": np.zeros(len(self._joints))}
+        return _first_beyond(self._tolerances.goal, moment, end, "goal")
+
+
+def _by_name(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
+    return dict(zip(names, values, strict=False))  # a quantity may be absent
+
+
+def _first_beyond(
+    limits: Mapping[tuple[str, str], float], moment: Moment, desired: Mapping[str, FloatArray], what: str
+) -> str:
+    for (quantity, joint), limit in limits.items():
+        place = moment.joints.index(joint)
+        error = abs(float(moment.actual[quantity][place] - desired[quantity][place]))
+        if not error <= limit:  # what was not measured is not within a limit
+            unit = UNITS[quantity]
+            return (
+                f"{quantity} of '{joint}' is {error:.4g} {unit} off, more than the {what} tolerance of {limit:g} {unit}"
+            )
+    return ""
