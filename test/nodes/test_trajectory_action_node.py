@@ -118,8 +118,8 @@ class Arm:
         self.references = node.create_publisher(JointTrajectory, "reference", 10)
         self.status = node.create_publisher(String, "motion_status", LATCHED)
         node.create_subscription(JointTrajectory, "joint_trajectory", self._begin, 10)
-        node.create_service(Trigger, "executor/cancel", self._on_cancel)
-        node.create_timer(0.01, self._tick)
+        node.create_service(Trigger, "executor/cancel", lambda *given: self._on_cancel(*given))
+        node.create_timer(0.01, lambda: self._tick())
 
     def say(self, state: str) -> None:
         self.status.publish(String(data=json.dumps(status(state, self.goal_name))))
@@ -190,6 +190,21 @@ def test_an_arm_that_ends_elsewhere_misses_its_goal(run: Callable[[Goal], Any]) 
     result = run(goal := Goal(goal_tolerance=[tolerance("b", 0.005)]))
     assert (result.error_code, goal.ended) == (Result.GOAL_TOLERANCE_VIOLATED, "aborted")
     assert "0.01 rad off, more than the goal tolerance of 0.005 rad" in result.error_string
+
+
+def test_a_cancel_is_repeated_until_the_motion_ends(run: Callable[[Goal], Any], monkeypatch: Any) -> None:
+    answers, once = [], Arm._on_cancel
+
+    def deaf_at_first(arm: Arm, request: Any, response: Any) -> Any:
+        answers.append(request)
+        return response if len(answers) < 3 else once(arm, request, response)
+
+    monkeypatch.setattr(Arm, "_tick", lambda _: None)  # never done of itself
+    monkeypatch.setattr(Arm, "_on_cancel", deaf_at_first)
+    goal = Goal()
+    goal.is_cancel_requested = True
+    run(goal)
+    assert goal.ended == "gone" and len(answers) == 3
 
 
 @pytest.mark.parametrize(

@@ -151,19 +151,21 @@ class TrajectoryActionNode(Node):
             return early
         message.header.frame_id = watch.identifier
         self._motions.publish(message)
-        left, asked_at = "", None
+        left, asked_at, asked = "", None, None  # asked: the answer to the last request to stop
         while watch.outcome is None:
             watch.tick()
             self._feed_back(goal, monitor.moment())
             left = left or monitor.off_path()
-            if asked_at is None and (left or goal.is_cancel_requested):
-                self._cancel.call_async(Trigger.Request())
-                asked_at = time.monotonic()
+            if (left or goal.is_cancel_requested) and (asked is None or asked.done()):
+                asked = self._cancel.call_async(Trigger.Request())  # again: one may overtake the trajectory itself
+                asked_at = asked_at or time.monotonic()
             if left and asked_at is not None and time.monotonic() - asked_at > UNHEARD_S:
                 return Outcome("lost", f"{left}; the executor did not answer the request to stop")
             await self._sleep()
         if left and watch.outcome.end != "refused":
             return Outcome("lost", left)
+        if asked is not None and watch.outcome.end == "refused":  # cancelled while it was checked: nothing moved
+            return Outcome("cancelled", watch.outcome.reason)
         return await self._settled(watch.outcome, monitor, goal)
 
     async def _start_of(self, goal: Any, message: Any) -> Outcome | None:
