@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 import rclpy
 from builtin_interfaces.msg import Duration
+from rclpy.action import GoalResponse
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
@@ -161,9 +162,11 @@ def run(domain: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Goal
     executor.add_node(node), executor.add_node(beside)
 
     def follow(goal: Goal) -> Any:
-        goal.arm = arm  # type: ignore[attr-defined]
+        goal.arm, arm.executor = arm, executor  # type: ignore[attr-defined]
+        goal.answers = [node._on_request(goal) for _ in range(getattr(goal, "requests", 1))]  # type: ignore[attr-defined]
         task = executor.create_task(node._on_goal, goal)
         executor.spin_until_future_complete(task, timeout_sec=60.0)
+        goal.answers.append(node._on_request(goal))  # type: ignore[attr-defined]
         return task.result()
 
     yield follow
@@ -234,3 +237,26 @@ def test_zero_and_minus_one_are_no_limits() -> None:
     assert Tolerances.of(request).path == {("velocity", "b"): 0.5}
     with pytest.raises(ConfigurationError, match="'c' is of no joint"):
         Tolerances.of(Goal(goal_tolerance=[tolerance("c", 1.0)]).request)
+
+
+def test_an_executor_that_does_not_answer_is_told_not_to_begin(
+    run: Callable[[Goal], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trajectory_action_node, "UNHEARD_S", 0.3)
+    monkeypatch.setattr(Arm, "say", lambda *_: None)
+    goal = Goal()
+    result = run(goal)
+    assert (result.error_code, goal.ended) == (
+        Result.INVALID_GOAL,
+        "aborted",
+    ) and "is it running?" in result.error_string
+    arm = goal.arm  # type: ignore[attr-defined]
+    while not arm.cancelled:
+        arm.executor.spin_once(timeout_sec=10.0)
+
+
+def test_two_goals_at_once_are_one(run: Callable[[Goal], Any]) -> None:
+    goal = Goal()
+    goal.requests = 2  # type: ignore[attr-defined]
+    assert run(goal).error_code == Result.SUCCESSFUL
+    assert goal.answers == [GoalResponse.ACCEPT, GoalResponse.REJECT, GoalResponse.ACCEPT]  # type: ignore[attr-defined]

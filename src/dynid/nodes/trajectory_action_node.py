@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
@@ -71,6 +72,11 @@ class GoalWatch:
         self._heard |= status.get("id") == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
 
+    @property
+    def answered(self) -> bool:
+        """Whether the executor has said anything of this goal."""
+        return self._heard
+
     def tick(self) -> None:
         """Time passes: an executor that says nothing does not run."""
         if not self._heard and self.outcome is None and self._now() - self._began > UNHEARD_S:
@@ -98,6 +104,7 @@ class TrajectoryActionNode(Node):
             self, "action_name", "joint_trajectory_controller/follow_joint_trajectory", "name of the action", fixed=True
         )
         self._watch: GoalWatch | None = None
+        self._taken = False
         beside = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
         self.create_subscription(String, "motion_status", self._on_status, LATCHED, callback_group=beside)
@@ -116,7 +123,10 @@ class TrajectoryActionNode(Node):
         """Nothing to release: the executor holds the arm."""
 
     def _on_request(self, _: Any) -> GoalResponse:
-        return GoalResponse.ACCEPT if self._watch is None else GoalResponse.REJECT
+        if self._taken:
+            return GoalResponse.REJECT
+        self._taken = True  # from now on: the next request may come before this goal begins
+        return GoalResponse.ACCEPT
 
     def _on_status(self, message: String) -> None:
         if self._watch is not None:
@@ -139,7 +149,7 @@ class TrajectoryActionNode(Node):
         except (ConfigurationError, ValueError) as error:  # ValueError: a last point of another width
             outcome = Outcome("refused", str(error))
         finally:
-            self._watch = None
+            self._watch, self._taken = None, False
             for stream in streams:
                 self.destroy_subscription(stream)
         return self._result(goal, outcome)
@@ -151,17 +161,19 @@ class TrajectoryActionNode(Node):
             return early
         message.header.frame_id = watch.identifier
         self._motions.publish(message)
-        left, asked_at, asked = "", None, None  # asked: the answer to the last request to stop
+        left, asked_at, asked = "", np.inf, None  # asked: the answer to the last request to stop
         while watch.outcome is None:
             watch.tick()
             self._feed_back(goal, monitor.moment())
             left = left or monitor.off_path()
             if (left or goal.is_cancel_requested) and (asked is None or asked.done()):
                 asked = self._cancel.call_async(Trigger.Request())  # again: one may overtake the trajectory itself
-                asked_at = asked_at or time.monotonic()
-            if left and asked_at is not None and time.monotonic() - asked_at > UNHEARD_S:
-                return Outcome("lost", f"{left}; the executor did not answer the request to stop")
+                asked_at = min(asked_at, time.monotonic())
+            if time.monotonic() - asked_at > UNHEARD_S:
+                return Outcome("lost", f"{left or 'cancelled'}; the executor did not stop when it was asked to")
             await self._sleep()
+        if not watch.answered:  # it may still read the trajectory, when nobody expects it any more
+            self._cancel.call_async(Trigger.Request())
         if left and watch.outcome.end != "refused":
             return Outcome("lost", left)
         if asked is not None and watch.outcome.end == "refused":  # cancelled while it was checked: nothing moved
@@ -190,9 +202,11 @@ class TrajectoryActionNode(Node):
         if outcome.end != "reached":
             return outcome
         until = time.monotonic() + (Tolerances.of(goal.request).goal_time_s or SETTLE_S)
-        while (off := monitor.off_goal()) and time.monotonic() < until:
+        while (off := monitor.off_goal()) and time.monotonic() < until and not goal.is_cancel_requested:
             self._feed_back(goal, monitor.moment())
             await self._sleep()
+        if off and goal.is_cancel_requested:
+            return Outcome("cancelled", f"cancelled at its end, where {off}")
         return Outcome("missed", off) if off else outcome
 
     def _feed_back(self, goal: Any, moment: Moment | None) -> None:
