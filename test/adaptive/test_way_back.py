@@ -17,6 +17,7 @@ def segment() -> PolynomialTrajectory:
     return through_points("there", ROBOT.joint_names, np.arange(4.0), points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off_rad", [0.0, 0.05])
 def test_it_leads_from_where_the_arm_stands_to_the_start_along_the_path(off_rad: float) -> None:
     there = segment()

@@ -89,6 +89,7 @@ def test_what_the_processes_of_a_poor_end_printed_is_kept(tmp_path: Path) -> Non
         run.keep(tmp_path / "kept" / "3")
 
 
+@pytest.mark.slow
 def test_a_demo_that_leaves_things_behind_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))

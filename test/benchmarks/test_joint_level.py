@@ -180,6 +180,7 @@ def without_friction():
     return type(known)(**{**vars(known), **nothing})
 
 
+@pytest.mark.slow
 def test_fourth_order_model_shows_what_eq_1_cannot():
     """A joint with a resonance at 9 Hz that keeps moving one way, by scipy's simulation on a finer grid."""
     held = np.repeat(0.1 + 0.05 * np.random.default_rng(1).choice([-1.0, 1.0], 300), 250)

@@ -52,6 +52,7 @@ def test_the_median_error_is_that_of_links_and_rotors() -> None:
     assert study.median_error(ROBOT, BaseParameters(model.names, friction_only)) == 0.0
 
 
+@pytest.mark.slow
 def test_every_plant_differs_from_the_first_as_its_name_says() -> None:
     every = {one.name: one for one in plants(ROBOT, 1)}
     assert [one.kind for one in every.values()].count("faultless") == 4

@@ -76,6 +76,7 @@ def touch(arm: SteppedArm, time_s: float) -> FloatArray | None:
     return np.append(pinocchio_jacobian(arm.plant.q)[0].T @ FORCE, 0.0)
 
 
+@pytest.mark.slow
 def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
     felt: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for touched in (True, False):

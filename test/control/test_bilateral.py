@@ -28,6 +28,8 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES
 
+pytestmark = pytest.mark.slow
+
 ROBOT = load_robot("crane_x7")
 N = ROBOT.size
 START = np.deg2rad(START_DEG)

@@ -80,6 +80,7 @@ class TooLoose(SafeBox):
         return centres, 0.0 * levers
 
 
+@pytest.mark.slow
 def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dynid.control.safe_box.FIRST_S", 0.5)
     monkeypatch.setattr(TooLoose, "_second", lambda self, d: 0.0 * d @ self._reach.T)

@@ -50,6 +50,7 @@ def test_a_way_is_fast_only_where_lifting_loads_a_servo(robot, check):
     assert check.lifting_load(paces["lifting"]) < 0.6 * check.lifting_load(paces["unknown"])
 
 
+@pytest.mark.slow
 def test_an_arm_a_tenth_heavier_is_lifted_and_moved_within_the_overload(robot, check):
     arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=check)
     assert arm.execute(load_excitation(robot).trajectory("gentle_validation")) < 0.7

@@ -107,6 +107,7 @@ class Counted:
             yield work(item)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_continues_where_it_was(tmp_path: Path, logs: list[FoundLog], alone: LogModel) -> None:
     whole = Counted()
     assert same(identify_logs(ROBOT, logs, mapper=kept(whole, tmp_path / "whole")), alone)

@@ -175,6 +175,7 @@ def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Id
         np.testing.assert_array_equal(again.values, found.friction.values)
 
 
+@pytest.mark.slow
 def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: Identification, tmp_path: Path) -> None:
     expected = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
     assert usual.friction is not None and quiet.friction is not None
@@ -285,6 +286,7 @@ def test_a_motion_that_does_not_show_all_parameters_is_rejected(bags: Bags) -> N
     assert [check.name for check in found.verdict.failed] == ["condition number of the regressor"]
 
 
+@pytest.mark.slow
 def test_a_bag_that_was_identified_from_is_no_held_out_bag(bags: Bags) -> None:
     with pytest.raises(DataError, match="identified from"):
         identify(ROBOT, [bags["usual"]], validation=[bags["usual"]], settings=plain())

@@ -32,6 +32,7 @@ def raised_kernel_workers() -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--realtime", "--no-realtime"])
 def test_figures_of_a_short_run(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def patient(*arguments: Any, **named: Any) -> ChainOptions:

@@ -42,6 +42,7 @@ def test_the_clock_of_the_driver_steps_when_told() -> None:
     assert done.stdout.split() == ["0", "0", "-3600", "-3600", "-7200", "-7200"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_pulled_cable_leaves_no_current_and_is_found_again(domain: str) -> None:
     (found,) = process_outcomes("crane_x7", 1, (UNPLUGGED.name,), first_seed=2)

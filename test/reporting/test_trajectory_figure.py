@@ -36,6 +36,7 @@ def test_curves_and_limits_are_those_of_the_motion() -> None:
         assert bottom < min(*drawn, *values) and max(*drawn, *values) < top
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", BEGINNINGS)
 def test_a_file_of_every_format_is_never_replaced(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"one{suffix}"
