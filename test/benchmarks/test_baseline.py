@@ -38,6 +38,7 @@ def case() -> Case:
     return replace(made, phi0=NOMINAL.with_values(1.1 * NOMINAL.values))
 
 
+@pytest.mark.slow
 def test_all_three_loops_agree(case: Case) -> None:
     phi = case.phi0.values
     paper = ClosedLoop(case.model, case.settings, case.data, LoopOptions(integrator="trapezoid")).simulate(phi)
@@ -56,6 +57,7 @@ def test_the_plain_model_has_the_base_parameters(case: Case) -> None:
     np.testing.assert_allclose(case.model.base_parameters(standard).values, case.phi0.values, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_baseline_optimises(case: Case) -> None:
     scalar = ScalarLoop(case.model, case.settings, case.data)
     calls = []

@@ -138,6 +138,7 @@ def test_missing_readings_do_not_hurt(bag):
     assert found.missing == pytest.approx(0.03, abs=0.01) and found.doubts == ()
 
 
+@pytest.mark.slow
 def test_a_fit_that_must_not_be_relied_on_says_so_and_is_not_written(bag, tmp_path):
     folder = bag[1]
     (excited,) = excited_joints(load_recording(folder, ROBOT))

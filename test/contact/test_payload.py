@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 
 from dynid.contact.feel import ContactSense
@@ -65,6 +66,7 @@ def test_the_mass_and_its_centre_are_found_and_a_body_has_every_estimate() -> No
     assert last.mass_deviation_kg < found[0].mass_deviation_kg
 
 
+@pytest.mark.slow
 def test_an_empty_hand_weighs_little() -> None:
     last = weighed(None, 6)[-1]
     assert last.mass_kg < min(0.03, 3.0 * last.mass_deviation_kg)
@@ -107,6 +109,7 @@ def test_a_scale_says_of_an_empty_hand_that_it_is_empty() -> None:
     assert last.mass_kg < min(0.015, 2.0 * last.mass_deviation_kg)
 
 
+@pytest.mark.slow
 def test_what_no_body_explains_shows_in_the_misfit_and_widens_deviations() -> None:
     def shaken(arm: SteppedArm, time_s: float) -> FloatArray:
         return 2.0 * np.sin(8.0 * np.pi * time_s) * np.eye(N)[1]

@@ -68,6 +68,7 @@ def collided(policy: str) -> tuple[Wall, SteppedArm, MotionExecutor, list[tuple[
     return wall, arm, motion, done
 
 
+@pytest.mark.slow
 def test_an_arm_that_feels_a_wall_stops_long_before_it_is_lost_and_one_that_yields_leaves_it() -> None:
     pushing, stopping, yielding = collided("report"), collided("stop"), collided("yield")
     (lost, text), (stopped, _) = pushing[3][0], stopping[3][0]

@@ -122,6 +122,7 @@ def test_laws_are_switched_in_the_middle_of_a_motion_without_a_jump(model, dynam
     assert motion.controller.law is law and np.abs(arm.plant.q - step.q_ref).max() < np.deg2rad(0.5)
 
 
+@pytest.mark.slow
 def test_hand_guiding_after_a_motion_and_back(model, dynamics):
     law = ComputedTorque(SETTINGS, model, dynamics)
     arm, motion, _ = begun(2.0, law)

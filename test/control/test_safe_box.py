@@ -66,6 +66,7 @@ def worst_of_proven(robot: Robot, box_of: type[SafeBox], scenes: int, seed: int)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.slow
 def test_what_is_proven_stays_inside(name: str) -> None:
     proven, worst = worst_of_proven(load_robot(name), SafeBox, 100, 3)
     assert proven >= 10

@@ -136,6 +136,7 @@ def _other_mount() -> str:
     return next(name for name in ROBOT.file.mounts_gravity_m_s2 if name != ROBOT.file.default_mount)
 
 
+@pytest.mark.slow
 def test_kept_work_that_is_damaged_is_named(tmp_path: Path, logs: list[FoundLog]) -> None:
     work = tmp_path / "work"
     identify_logs(ROBOT, logs, mapper=kept(map, work))

@@ -145,6 +145,7 @@ def test_order_of_reduction_does_not_matter() -> None:
         assert one.rows[0, 0] == 300
 
 
+@pytest.mark.slow
 def test_episodes_give_the_same_result_side_by_side() -> None:
     logs = [made(25.0, 20.0, f"episode {k}", 20.0 * k) for k in range(6)]
     alone = identify_logs(ROBOT, [lambda one=one: one for one in logs])

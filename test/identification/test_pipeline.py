@@ -281,6 +281,7 @@ def test_too_large_an_error_is_rejected_by_name(bags: Bags) -> None:
     assert found.model_file().accepted is False
 
 
+@pytest.mark.slow
 def test_a_motion_that_does_not_show_all_parameters_is_rejected(bags: Bags) -> None:
     found = identify(ROBOT, [bags["usual"]], settings=plain(condition_number=5.0))
     assert [check.name for check in found.verdict.failed] == ["condition number of the regressor"]

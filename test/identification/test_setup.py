@@ -55,6 +55,7 @@ def test_a_weak_torque_constant_is_found() -> None:
     assert one.value == pytest.approx(1.0 / SCALE, rel=0.01) and one.differs
 
 
+@pytest.mark.slow
 def test_a_leaning_base_is_found() -> None:
     setup, (one,) = estimate_setup(ROBOT, [recorded(leaning(), name="leaning")], SETTINGS, ["tilt"])
     assert np.rad2deg(one.value) == pytest.approx(2.0, abs=0.1) and one.differs and "add a mount" in one.sentence

@@ -38,6 +38,7 @@ def page(browser: Any, planar_result: Path) -> Iterator[Any]:
     window.close()
 
 
+@pytest.mark.slow
 def test_charts_are_there_without_errors_and_without_network(page: Any, planar_result: Path, tmp_path: Path) -> None:
     assert page.faults == []
     assert page.asked == [(planar_result / "report.html").as_uri()]
