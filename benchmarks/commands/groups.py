@@ -6,6 +6,8 @@ from typing import Any
 
 import typer
 
+from dynid.commands.typer_command import imported
+
 group = typer.Typer(no_args_is_help=True)
 BENCHMARKS = (
     "adaptive",
@@ -37,10 +39,7 @@ def benchmark() -> None:
 
 def find(name: str) -> Any:
     """The study or benchmark of a name: a function, or a group of commands."""
-    if name == "benchmark":
-        return _benchmarks()
-    file = name.replace("-", "_")
-    return getattr(import_module(f"benchmarks.commands.{file}"), file)
+    return _benchmarks() if name == "benchmark" else imported("benchmarks.commands", name)
 
 
 @cache

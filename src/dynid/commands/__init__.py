@@ -1,13 +1,12 @@
 """Commands of `dynid`, one module each: the function or the group of commands that has the module's name."""
 
 import os
-from importlib import import_module
 from typing import Any
 
 from typer.core import TyperGroup
 
 from dynid.commands import checkout
-from dynid.commands.typer_command import typer_command
+from dynid.commands.typer_command import imported, typer_command
 from dynid.threads import one_thread_each
 
 one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
@@ -51,6 +50,5 @@ class Commands(TyperGroup):
 def _own(name: str) -> Any:
     if name not in COMMANDS:
         return None
-    file = name.replace("-", "_")
-    found = getattr(import_module(f"dynid.commands.{file}"), file)
+    found = imported("dynid.commands", name)
     return typer_command(name, checkout.extended(found) if name == "robot" else found)

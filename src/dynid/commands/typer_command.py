@@ -1,8 +1,15 @@
 """A function or a group of commands as a command of typer's, made when somebody names it."""
 
+from importlib import import_module
 from typing import Any
 
 import typer
+
+
+def imported(package: str, name: str) -> Any:
+    """The function or group of a command: its module in the package has its name, with underscores."""
+    file = name.replace("-", "_")
+    return getattr(import_module(f"{package}.{file}"), file)
 
 
 def typer_command(name: str, found: Any, **options: Any) -> Any:

@@ -76,14 +76,13 @@ class ContactSense:
             self._settled = self._moved = False
         if not self._settled:
             self._settled = self._found_motion((stamp_ns - self._began_ns) * 1e-9, q)
-        settled = self._settled
         if dt > 0.0:
             self.motion.update(dt, q, tau)
             if self.onset.contact:
                 self.onset.left(dt)
-            elif settled and self.onset.update():
+            elif self._settled and self.onset.update():
                 self.onset.adopt()
-        self.touched = (np.abs(self.observer.torque) > self.bars.threshold) & settled
+        self.touched = (np.abs(self.observer.torque) > self.bars.threshold) & self._settled
         return self.contact
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:

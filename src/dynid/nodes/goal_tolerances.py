@@ -79,11 +79,15 @@ class GoalMonitor:
         tolerances: of the goal.
         joints: of its trajectory.
         end: positions of its last point, in their order [rad].
+
+    Raises:
+        ConfigurationError: as many positions as joints are expected.
     """
 
     def __init__(self, tolerances: Tolerances, joints: Sequence[str], end: Sequence[float]) -> None:
-        self._tolerances, self._joints = tolerances, tuple(joints)
-        self._end = dict(zip(self._joints, end, strict=True))
+        if len(end) != len(joints):
+            raise ConfigurationError(f"the last point has {len(end)} positions for {len(joints)} joints")
+        self._tolerances, self._joints, self._end = tolerances, tuple(joints), np.array(end)
         self._states: dict[int, bytes] = {}
         self._reference = b""
 
@@ -103,32 +107,28 @@ class GoalMonitor:
         if state is None:
             return None
         asked, measured = decode(self._reference, JOINT_TRAJECTORY), decode(state, JOINT_STATE)
-        point = asked.points[0]
-        wanted = {"position": _by_name(asked.joint_names, point.positions)}
-        wanted["velocity"] = _by_name(asked.joint_names, point.velocities)
-        found = {key: _by_name(measured.name, getattr(measured, key)) for key in UNITS}
-        desired, actual = (
-            {key: np.array([of.get(one, np.nan) for one in self._joints]) for key, of in side.items()}
-            for side in (wanted, found)
+        names, point = asked.joint_names, asked.points[0]
+        return Moment(
+            self._joints,
+            {"position": self._of(names, point.positions), "velocity": self._of(names, point.velocities)},
+            {key: self._of(measured.name, getattr(measured, key)) for key in UNITS},
         )
-        return Moment(self._joints, desired, actual)
 
-    def off_path(self) -> str:
+    def _of(self, names: Sequence[str], values: Sequence[float]) -> FloatArray:
+        """Values by joint in the goal's order; NaN where a quantity or joint is absent."""
+        known = dict(zip(names, values, strict=False))
+        return np.array([known.get(one, np.nan) for one in self._joints])
+
+    def off_path(self, moment: Moment | None) -> str:
         """What is farther from its reference than the goal allows; '' where nothing is."""
-        moment = self.moment()
         return "" if moment is None else _first_beyond(self._tolerances.path, moment, moment.desired, "path")
 
-    def off_goal(self) -> str:
+    def off_goal(self, moment: Moment | None) -> str:
         """What is farther from the last point, or faster, than the goal allows; '' where nothing is."""
-        moment = self.moment()
         if moment is None:
             return "no state of the arm was received" if self._tolerances.goal else ""
-        end = {"position": np.array([self._end[one] for one in self._joints]), "velocity": np.zeros(len(self._joints))}
+        end = {"position": self._end, "velocity": np.zeros(len(self._joints))}
         return _first_beyond(self._tolerances.goal, moment, end, "goal")
-
-
-def _by_name(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
-    return dict(zip(names, values, strict=False))  # a quantity may be absent
 
 
 def _first_beyond(

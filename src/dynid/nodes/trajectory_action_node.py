@@ -6,12 +6,12 @@ comes with an installed ROS and not with wheels.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
@@ -139,14 +139,17 @@ class TrajectoryActionNode(Node):
         try:
             message = goal.request.trajectory
             end = message.points[-1].positions if message.points else ()
-            monitor = GoalMonitor(Tolerances.of(goal.request), message.joint_names, end)
+            tolerances = Tolerances.of(goal.request)
+            monitor = GoalMonitor(tolerances, message.joint_names, end)
             for kind, topic, take in (
                 (JointState, "joint_states", monitor.on_state),
                 (JointTrajectory, "reference", monitor.on_reference),
             ):
                 streams.append(self.create_subscription(kind, topic, take, 1, raw=True))
             outcome = await self._run(goal, watch, monitor)
-        except (ConfigurationError, ValueError) as error:  # ValueError: a last point of another width
+            if outcome.end == "reached":
+                outcome = await self._settled(outcome, monitor, goal, tolerances.goal_time_s or SETTLE_S)
+        except ConfigurationError as error:
             outcome = Outcome("refused", str(error))
         finally:
             self._watch, self._taken = None, False
@@ -161,11 +164,11 @@ class TrajectoryActionNode(Node):
             return early
         message.header.frame_id = watch.identifier
         self._motions.publish(message)
-        left, asked_at, asked = "", np.inf, None  # asked: the answer to the last request to stop
+        left, asked_at, asked = "", math.inf, None  # asked: the answer to the last request to stop
         while watch.outcome is None:
             watch.tick()
-            self._feed_back(goal, monitor.moment())
-            left = left or monitor.off_path()
+            self._feed_back(goal, moment := monitor.moment())
+            left = left or monitor.off_path(moment)
             if (left or goal.is_cancel_requested) and (asked is None or asked.done()):
                 asked = self._cancel.call_async(Trigger.Request())  # again: one may overtake the trajectory itself
                 asked_at = min(asked_at, time.monotonic())
@@ -178,7 +181,7 @@ class TrajectoryActionNode(Node):
             return Outcome("lost", left)
         if asked is not None and watch.outcome.end == "refused":  # cancelled while it was checked: nothing moved
             return Outcome("cancelled", watch.outcome.reason)
-        return await self._settled(watch.outcome, monitor, goal)
+        return watch.outcome
 
     async def _start_of(self, goal: Any, message: Any) -> Outcome | None:
         """Wait for the time at which a trajectory is to start; how the goal ended where it does not."""
@@ -197,13 +200,13 @@ class TrajectoryActionNode(Node):
             await self._sleep()
         return None
 
-    async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any) -> Outcome:
+    async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, longest_s: float) -> Outcome:
         """A motion that is over, once the arm is within the goal tolerance."""
-        if outcome.end != "reached":
-            return outcome
-        until = time.monotonic() + (Tolerances.of(goal.request).goal_time_s or SETTLE_S)
-        while (off := monitor.off_goal()) and time.monotonic() < until and not goal.is_cancel_requested:
-            self._feed_back(goal, monitor.moment())
+        until = time.monotonic() + longest_s
+        while off := monitor.off_goal(moment := monitor.moment()):
+            if time.monotonic() > until or goal.is_cancel_requested:
+                break
+            self._feed_back(goal, moment)
             await self._sleep()
         if off and goal.is_cancel_requested:
             return Outcome("cancelled", f"cancelled at its end, where {off}")

@@ -92,7 +92,8 @@ def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> A
 
 
 def _deserialize(raw: bytes, message_type: str, tail: int) -> Any:
-    store = own_types() if message_type in own_types().types else type_store()
+    own = own_types()
+    store = own if message_type in own.types else type_store()
     if tail <= LONGEST_TAIL:
         return store.deserialize_cdr(raw[: len(raw) - tail], message_type)
     definition = store.get_msgdef(message_type)

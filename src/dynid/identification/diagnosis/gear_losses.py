@@ -77,8 +77,7 @@ def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
 
 def _better(left: dict[int, FloatArray], other: dict[int, FloatArray], data: Data) -> tuple[float, float]:
     """Gain and significance of errors [N m] of sliding samples, by axis, against others."""
-    place = BLOCKS * np.arange(len(data.tau)) // len(data.tau)
-    gain, blocks = 0.0, np.zeros(BLOCKS)
+    place, gain, blocks = data.block, 0.0, np.zeros(BLOCKS)
     for i, one in left.items():
         at = data.slides[:, i]
         least = LEAST**2 * float(np.sum(data.tau[at, i] ** 2))

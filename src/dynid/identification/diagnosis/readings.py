@@ -55,6 +55,11 @@ class Data:
     slides: NDArray[np.bool_]
     speed: FloatArray
 
+    @property
+    def block(self) -> NDArray[np.int64]:
+        """Which of `BLOCKS` blocks of time each sample is in, (N,)."""
+        return BLOCKS * np.arange(len(self.tau)) // len(self.tau)
+
     def with_factors(self, positions: FloatArray, torques: FloatArray) -> "Data":
         """Positions and torques times factors (n,)."""
         q, dq, ddq = (one * positions for one in (self.q, self.dq, self.ddq))
@@ -156,7 +161,7 @@ class Trials:
         found = self.linear(data)
         n, at = data.tau.shape[1], data.slides
         relative, blocks, links = np.full(n, np.nan), np.zeros(BLOCKS), np.zeros(n)
-        place = BLOCKS * np.arange(len(data.tau)) // len(data.tau)
+        place = data.block
         for i, left in found.left.items():
             rms = _rms(data.tau[at[:, i], i])
             relative[i] = max(_rms(left) / rms, LEAST)
