@@ -24,7 +24,8 @@ from dynid.verdict import Check
 pytestmark = pytest.mark.timeout(900)
 
 # Shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
-MOTIONS = ("V02", "demo_validation")
+MOTIONS = ("V01", "V02")
+ERROR = f"relative torque error, {MOTIONS[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def test_at_most_one_cycle_in_a_thousand_is_missed(usual: Demo, name: str) -> No
 
 
 def test_the_model_explains_a_motion_that_it_has_not_seen(usual: Demo) -> None:
-    error = check(usual, "relative torque error, demo_validation")
+    error = check(usual, ERROR)
     assert 0.0 < error.value <= 0.20
     assert len(load_model(usual.output / "model" / "model.yaml").parameters) == 39
 
@@ -96,7 +97,7 @@ def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) 
     )
     bags = [usual.bag(name) for name in MOTIONS]
     without = identify(ROBOT, bags[:1], validation=bags[1:], settings=ignored)
-    assert without.validations[0].errors.relative > 2 * check(usual, "relative torque error, demo_validation").value
+    assert without.validations[0].errors.relative > 2 * check(usual, ERROR).value
 
 
 def test_the_model_halves_the_tracking_error(usual: Demo) -> None:

@@ -21,7 +21,7 @@ from dynid.recording.bag_reader import read_bag
 from dynid.recording.recording import load_recording
 
 pytestmark = pytest.mark.timeout(900)
-RATE_HZ = "500"  # where the rate is no question: half of the messages, and of the time that they take
+RATE_HZ = "250"  # where the rate is no question: a quarter of the messages, and of the time that they take
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def accepted(arm: Path, work: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "prismatic", "odd"), [(1, False, False), (4, True, True), (10, False, False)])
+@pytest.mark.parametrize(("seed", "prismatic", "odd"), [(4, True, True), (10, False, False)])
 def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path, seed: int, prismatic: bool, odd: bool) -> None:
     arm, said = drafted(tmp_path, random_arm(seed, prismatic, odd), *(("--tip", "tool") if odd else ()))
     assert said["motions"] == "drafted" and 5 <= len(said["chain"]) <= 7

@@ -115,7 +115,7 @@ def test_a_late_answer_is_never_believed(
 ) -> None:
     """It comes at any moment of the reads behind the one that it answers, whole or without a servo."""
     cycle.wire_timed = timed
-    for late_us in range(0, 12_000, 50):
+    for late_us in range(0, 12_000, 110):
         answering(line, OLD)
         for _ in range(30):  # a whole new start
             reading = cycle.read()

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,8 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 import rclpy
-from builtin_interfaces.msg import Duration
-from rclpy.action import GoalResponse
+from builtin_interfaces.msg import Duration, Time
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
@@ -92,18 +92,22 @@ class Result(SimpleNamespace):
 class Goal:
     """What rclpy hands to the server for one goal."""
 
-    def __init__(self, **more: Any) -> None:
+    def __init__(self, uuid: int = 0, **more: Any) -> None:
         end = JointTrajectoryPoint(positions=[1.0, 2.0], time_from_start=Duration(sec=1))
         trajectory = JointTrajectory(header=Header(), joint_names=list(JOINTS), points=[end])
         given = {"trajectory": trajectory, "path_tolerance": [], "goal_tolerance": []}
         self.request = SimpleNamespace(**given | {"goal_time_tolerance": Duration(nanosec=1)} | more)
-        self.goal_id, self.is_cancel_requested = SimpleNamespace(uuid=bytes(16)), False
+        self.goal_id, self.is_cancel_requested = SimpleNamespace(uuid=uuid.to_bytes(16, "big")), False
         self.ended, self.feedback = "", []
 
     succeed, abort, canceled = (lambda self, how=how: setattr(self, "ended", how) for how in ("ok", "aborted", "gone"))
 
     def publish_feedback(self, feedback: Any) -> None:
         self.feedback.append(feedback)
+
+
+def name(goal: Goal) -> str:
+    return bytes(goal.goal_id.uuid).hex()
 
 
 def tolerance(name: str, position: float = 0.0, velocity: float = 0.0, acceleration: float = 0.0) -> SimpleNamespace:
@@ -113,8 +117,13 @@ def tolerance(name: str, position: float = 0.0, velocity: float = 0.0, accelerat
 class Arm:
     """Executor and driver as the action sees them: joint b stays 0.03 rad behind, and 0.01 rad at the end."""
 
+    brakes_for = 0  # cycles
+
     def __init__(self, node: Any) -> None:
         self.node, self.goal_name, self.step, self.cancelled = node, "", 0, False
+        self.begun: list[str] = []
+        self.stood: list[bool] = []  # when a goal began
+        self.braking = 0  # cycles left, after a cancel
         self.states = node.create_publisher(JointState, "joint_states", 10)
         self.references = node.create_publisher(JointTrajectory, "reference", 10)
         self.status = node.create_publisher(String, "motion_status", LATCHED)
@@ -126,8 +135,11 @@ class Arm:
         self.status.publish(String(data=json.dumps(status(state, self.goal_name))))
 
     def _begin(self, message: JointTrajectory) -> None:
-        self.goal_name = message.header.frame_id
-        self.say("trajectory")
+        self.goal_name, self.step, self.cancelled = message.header.frame_id, 0, False
+        self.begun.append(self.goal_name)
+        self.stood.append(not self.braking)
+        self.braking = self.brakes_for
+        self.say("trajectory" if set(message.joint_names) <= {"a", "b", "x"} else "refused")
 
     def _on_cancel(self, _: Any, response: Any) -> Any:
         self.cancelled, response.success = True, True
@@ -140,8 +152,9 @@ class Arm:
         self.step += 1
         header = Header(stamp=self.node.get_clock().now().to_msg())
         behind = 0.03 if self.step < 30 else 0.01
+        self.braking = max(0, self.braking - self.cancelled)
         state = JointState(header=header, name=["b", "x", "a"], position=[2.0 - behind, 9.0, 1.0], velocity=[0.0] * 3)
-        point = JointTrajectoryPoint(positions=[1.0, 2.0, 9.0], velocities=[0.0] * 3)
+        point = JointTrajectoryPoint(positions=[1.0, 2.0, 9.0], velocities=[0.1 if self.braking else 0.0] * 3)
         self.states.publish(state)
         self.references.publish(JointTrajectory(header=header, joint_names=["a", "b", "x"], points=[point]))
         if self.step == 30 and not self.cancelled:
@@ -161,13 +174,18 @@ def run(domain: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Goal
     arm = Arm(beside)
     executor.add_node(node), executor.add_node(beside)
 
-    def follow(goal: Goal) -> Any:
+    def follow(goal: Goal, *later: Goal) -> Any:
+        """The result of a goal, or of each where others are sent as soon as it moves."""
         goal.arm, arm.executor = arm, executor  # type: ignore[attr-defined]
-        goal.answers = [node._on_request(goal) for _ in range(getattr(goal, "requests", 1))]  # type: ignore[attr-defined]
-        task = executor.create_task(node._on_goal, goal)
-        executor.spin_until_future_complete(task, timeout_sec=60.0)
-        goal.answers.append(node._on_request(goal))  # type: ignore[attr-defined]
-        return task.result()
+        tasks = [executor.create_task(node._on_goal, goal)]
+        while later and not goal.feedback:
+            executor.spin_once(timeout_sec=60.0)
+        for one in later:
+            tasks.append(executor.create_task(node._on_goal, one))
+            executor.spin_once(timeout_sec=60.0)  # in their order
+        for task in tasks:
+            executor.spin_until_future_complete(task, timeout_sec=60.0)
+        return [task.result() for task in tasks] if later else tasks[0].result()
 
     yield follow
     executor.shutdown(), node.destroy_node(), beside.destroy_node(), rclpy.shutdown()
@@ -255,8 +273,35 @@ def test_an_executor_that_does_not_answer_is_told_not_to_begin(
         arm.executor.spin_once(timeout_sec=10.0)
 
 
-def test_two_goals_at_once_are_one(run: Callable[[Goal], Any]) -> None:
+def test_a_newer_goal_replaces_the_one_that_runs_once_the_arm_stands(run: Callable[..., Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(Arm, "brakes_for", 20)
+    first, _, third = goals = [Goal(uuid) for uuid in (1, 2, 3)]
+    results = run(*goals)
+    assert [(one.error_code, goal.ended) for one, goal in zip(results, goals, strict=True)] == [
+        (Result.INVALID_GOAL, "aborted"),
+        (Result.INVALID_GOAL, "aborted"),
+        (Result.SUCCESSFUL, "ok"),
+    ]
+    assert all(one.error_string == "a newer goal replaced it" for one in results[:2])
+    assert first.arm.begun == [name(first), name(third)] and first.arm.stood == [True, True]  # the second never began
+
+
+def test_a_goal_that_is_wrong_does_not_stop_the_one_that_runs(run: Callable[..., Any]) -> None:
+    good, bad = run(goal := Goal(1), Goal(2, path_tolerance=[tolerance("c", 0.1)]))
+    assert (good.error_code, bad.error_code, goal.ended) == (Result.SUCCESSFUL, Result.INVALID_GOAL, "ok")
+
+
+def test_a_joint_that_the_arm_does_not_have_is_told_from_other_refusals(run: Callable[..., Any]) -> None:
     goal = Goal()
-    goal.requests = 2  # type: ignore[attr-defined]
+    goal.request.trajectory.joint_names = ["a", "elbow"]
+    assert run(goal).error_code == Result.INVALID_JOINTS
+
+
+def test_the_executor_has_its_time_to_answer_also_after_a_late_start(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trajectory_action_node, "UNHEARD_S", 1.0)
+    goal = Goal()
+    now_ns = time.time_ns() + 2_000_000_000
+    goal.request.trajectory.header.stamp = Time(sec=now_ns // 10**9, nanosec=now_ns % 10**9)
     assert run(goal).error_code == Result.SUCCESSFUL
-    assert goal.answers == [GoalResponse.ACCEPT, GoalResponse.REJECT, GoalResponse.ACCEPT]  # type: ignore[attr-defined]

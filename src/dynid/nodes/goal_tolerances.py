@@ -15,6 +15,7 @@ from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, decode, head
 from dynid.robot import FloatArray
 
 NO_LIMIT = -1.0
+STANDING_RAD_S = 1e-6
 KEPT_STATES = 64  # until the reference that was computed from one arrives
 UNITS = {"position": "rad", "velocity": "rad/s"}
 
@@ -76,18 +77,18 @@ class GoalMonitor:
     """Compares each reference with the state that it was computed from, for one goal.
 
     Args:
-        tolerances: of the goal.
-        joints: of its trajectory.
-        end: positions of its last point, in their order [rad].
+        request: the goal.
 
     Raises:
-        ConfigurationError: as many positions as joints are expected.
+        ConfigurationError: as of `Tolerances.of`, or its last point has not one position per joint.
     """
 
-    def __init__(self, tolerances: Tolerances, joints: Sequence[str], end: Sequence[float]) -> None:
-        if len(end) != len(joints):
-            raise ConfigurationError(f"the last point has {len(end)} positions for {len(joints)} joints")
-        self._tolerances, self._joints, self._end = tolerances, tuple(joints), np.array(end)
+    def __init__(self, request: Any) -> None:
+        self.tolerances = Tolerances.of(request)
+        points, self._joints = request.trajectory.points, tuple(request.trajectory.joint_names)
+        self._end = np.array(points[-1].positions if points else (), dtype=float)
+        if len(self._end) != len(self._joints):
+            raise ConfigurationError(f"the last point has {len(self._end)} positions for {len(self._joints)} joints")
         self._states: dict[int, bytes] = {}
         self._reference = b""
 
@@ -100,6 +101,19 @@ class GoalMonitor:
     def on_reference(self, raw: bytes) -> None:
         """A serialized message of `reference`; its stamp is that of the state it answers."""
         self._reference = raw
+
+    def unknown_joints(self) -> tuple[str, ...]:
+        """Joints of the goal that the last state does not name; () before there is one."""
+        if not self._states:
+            return ()
+        names = decode(next(reversed(self._states.values())), JOINT_STATE).name
+        return tuple(one for one in self._joints if one not in names)
+
+    def braking(self) -> bool:
+        """Whether the last reference moves."""
+        if not self._reference:
+            return False
+        return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDING_RAD_S)
 
     def moment(self) -> Moment | None:
         """The last reference beside its state; None before there are any."""
@@ -121,14 +135,14 @@ class GoalMonitor:
 
     def off_path(self, moment: Moment | None) -> str:
         """What is farther from its reference than the goal allows; '' where nothing is."""
-        return "" if moment is None else _first_beyond(self._tolerances.path, moment, moment.desired, "path")
+        return "" if moment is None else _first_beyond(self.tolerances.path, moment, moment.desired, "path")
 
     def off_goal(self, moment: Moment | None) -> str:
         """What is farther from the last point, or faster, than the goal allows; '' where nothing is."""
         if moment is None:
-            return "no state of the arm was received" if self._tolerances.goal else ""
+            return "no state of the arm was received" if self.tolerances.goal else ""
         end = {"position": self._end, "velocity": np.zeros(len(self._joints))}
-        return _first_beyond(self._tolerances.goal, moment, end, "goal")
+        return _first_beyond(self.tolerances.goal, moment, end, "goal")
 
 
 def _first_beyond(

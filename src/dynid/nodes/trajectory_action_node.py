@@ -1,22 +1,22 @@
 """Node that offers control_msgs/FollowJointTrajectory (what MoveIt speaks) in front of the executor.
 
 A goal becomes a message on `joint_trajectory`, named by the goal's id; its outcome is read from `motion_status`. A
-cancelled goal calls `executor/cancel`, and so does one that leaves its path tolerance. It needs control_msgs, which
-comes with an installed ROS and not with wheels.
+cancelled goal calls `executor/cancel`, and so does one that leaves its path tolerance, or that a newer goal replaces:
+the arm stops before it begins the new one. It needs control_msgs, which comes with a ROS installation, not with wheels.
 """
 
 import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from builtin_interfaces.msg import Duration
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
-from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -24,7 +24,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.errors import ConfigurationError, NodeError
 from dynid.nodes.common import LATCHED, declare, run_node
-from dynid.nodes.goal_tolerances import GoalMonitor, Moment, Tolerances
+from dynid.nodes.goal_tolerances import GoalMonitor, Moment
 from dynid.robot import FloatArray
 
 UNHEARD_S = 5.0  # how long the executor may take to begin or refuse: it checks the whole motion first
@@ -37,7 +37,7 @@ LONGEST_WAIT_S = 10.0  # for the time at which a trajectory is to start
 class Outcome:
     """How a goal ended, and why; "lost" is a motion that began and was given up, "missed" one that ended elsewhere."""
 
-    end: Literal["reached", "refused", "cancelled", "lost", "missed", "late"]
+    end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late"]
     reason: str
 
 
@@ -61,8 +61,13 @@ class GoalWatch:
 
     def __init__(self, identifier: str, now: Callable[[], float] = time.monotonic) -> None:
         self.identifier, self._now = identifier, now
-        self._began, self._heard = now(), False
+        self._heard = False
         self.outcome: Outcome | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """The executor is asked now: from here on it has its time to answer."""
+        self._began = self._now()
 
     def hear(self, text: str) -> None:
         """A message of `motion_status`."""
@@ -103,8 +108,8 @@ class TrajectoryActionNode(Node):
         name = declare(
             self, "action_name", "joint_trajectory_controller/follow_joint_trajectory", "name of the action", fixed=True
         )
-        self._watch: GoalWatch | None = None
-        self._taken = False
+        self._watch: GoalWatch | None = None  # of the goal that runs
+        self._newest: GoalWatch | None = None
         beside = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
         self.create_subscription(String, "motion_status", self._on_status, LATCHED, callback_group=beside)
@@ -115,53 +120,86 @@ class TrajectoryActionNode(Node):
             name,
             self._on_goal,
             callback_group=beside,
-            goal_callback=self._on_request,
+            goal_callback=lambda _: GoalResponse.ACCEPT,  # what is wrong with one is said by its result
             cancel_callback=lambda _: CancelResponse.ACCEPT,
         )
 
     def shut_down(self) -> None:
         """Nothing to release: the executor holds the arm."""
 
-    def _on_request(self, _: Any) -> GoalResponse:
-        if self._taken:
-            return GoalResponse.REJECT
-        self._taken = True  # from now on: the next request may come before this goal begins
-        return GoalResponse.ACCEPT
-
     def _on_status(self, message: String) -> None:
         if self._watch is not None:
             self._watch.hear(message.data)
 
     async def _on_goal(self, goal: Any) -> Any:
-        """Run one goal to its end."""
-        watch = self._watch = GoalWatch(bytes(goal.goal_id.uuid).hex())
-        streams: list[Any] = []
+        """Run one goal to its end; what is wrong with it is found before it stops the one that runs."""
+        watch = GoalWatch(bytes(goal.goal_id.uuid).hex())
         try:
-            message = goal.request.trajectory
-            end = message.points[-1].positions if message.points else ()
-            tolerances = Tolerances.of(goal.request)
-            monitor = GoalMonitor(tolerances, message.joint_names, end)
-            for kind, topic, take in (
-                (JointState, "joint_states", monitor.on_state),
-                (JointTrajectory, "reference", monitor.on_reference),
-            ):
-                streams.append(self.create_subscription(kind, topic, take, 1, raw=True))
-            outcome = await self._run(goal, watch, monitor)
-            if outcome.end == "reached":
-                outcome = await self._settled(outcome, monitor, goal, tolerances.goal_time_s or SETTLE_S)
+            monitor = GoalMonitor(goal.request)
+            if unfit := self._unfit(goal.request.trajectory):
+                return self._result(goal, unfit)
         except ConfigurationError as error:
-            outcome = Outcome("refused", str(error))
+            return self._result(goal, Outcome("refused", str(error)))
+        self._newest = watch
+        while self._watch is not None:
+            if ended := self._given_up(goal, watch):
+                return self._result(goal, ended)
+            await self._sleep()
+        self._watch = watch
+        streams = [
+            self.create_subscription(JointState, "joint_states", monitor.on_state, 1, raw=True),
+            self.create_subscription(JointTrajectory, "reference", monitor.on_reference, 1, raw=True),
+        ]
+        try:
+            outcome = await self._follow(goal, watch, monitor)
         finally:
-            self._watch, self._taken = None, False
+            self._watch = None
             for stream in streams:
                 self.destroy_subscription(stream)
         return self._result(goal, outcome)
 
+    def _unfit(self, trajectory: Any) -> Outcome | None:
+        """Why a trajectory cannot start when it is to; None where it can."""
+        wait = self._seconds_until(trajectory)
+        last = trajectory.points[-1].time_from_start if trajectory.points else Duration()
+        if wait + last.sec + 1e-9 * last.nanosec < 0.0:
+            return Outcome("late", f"the trajectory was to start {-wait:.1f} s ago and is over: stamp 0 starts at once")
+        if wait > LONGEST_WAIT_S:
+            return Outcome("refused", f"the trajectory starts in {wait:.1f} s, expected at most {LONGEST_WAIT_S:.0f} s")
+        return None
+
+    def _seconds_until(self, trajectory: Any) -> float:
+        """How long it is to its start; 0 where it starts at once."""
+        stamp = trajectory.header.stamp
+        if not (stamp.sec or stamp.nanosec):
+            return 0.0
+        return float(stamp.sec + 1e-9 * stamp.nanosec - 1e-9 * self.get_clock().now().nanoseconds)
+
+    def _given_up(self, goal: Any, watch: "GoalWatch") -> Outcome | None:
+        """How a goal ends that nobody wants any more; None where it is wanted."""
+        if self._newest is not watch:
+            return Outcome("replaced", "a newer goal replaced it")
+        return Outcome("cancelled", "cancelled") if goal.is_cancel_requested else None
+
+    async def _follow(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
+        """Start the motion when it is time, and see how it ends."""
+        while self._seconds_until(goal.request.trajectory) > 0.0:
+            if ended := self._given_up(goal, watch):
+                return replace(ended, reason=f"{ended.reason} before its start")
+            await self._sleep()
+        outcome = await self._run(goal, watch, monitor)
+        if outcome.end == "refused" and monitor.unknown_joints():
+            return Outcome("unknown", outcome.reason)
+        if outcome.end == "reached":
+            return await self._settled(outcome, monitor, goal, watch)
+        until = time.monotonic() + UNHEARD_S
+        while monitor.braking() and time.monotonic() < until:  # what comes next is refused as long
+            await self._sleep()
+        return outcome
+
     async def _run(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
+        watch.begin()
         message = goal.request.trajectory
-        early = await self._start_of(goal, message)
-        if early is not None:
-            return early
         message.header.frame_id = watch.identifier
         self._motions.publish(message)
         left, asked_at, asked = "", math.inf, None  # asked: the answer to the last request to stop
@@ -169,47 +207,32 @@ class TrajectoryActionNode(Node):
             watch.tick()
             self._feed_back(goal, moment := monitor.moment())
             left = left or monitor.off_path(moment)
-            if (left or goal.is_cancel_requested) and (asked is None or asked.done()):
+            unwanted = self._given_up(goal, watch)
+            if (left or unwanted) and (asked is None or asked.done()):
                 asked = self._cancel.call_async(Trigger.Request())  # again: one may overtake the trajectory itself
                 asked_at = min(asked_at, time.monotonic())
             if time.monotonic() - asked_at > UNHEARD_S:
-                return Outcome("lost", f"{left or 'cancelled'}; the executor did not stop when it was asked to")
+                why = left or (unwanted.reason if unwanted else "cancelled")
+                return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
             await self._sleep()
         if not watch.answered:  # it may still read the trajectory, when nobody expects it any more
             self._cancel.call_async(Trigger.Request())
         if left and watch.outcome.end != "refused":
             return Outcome("lost", left)
-        if asked is not None and watch.outcome.end == "refused":  # cancelled while it was checked: nothing moved
-            return Outcome("cancelled", watch.outcome.reason)
+        if asked is not None and watch.outcome.end in ("refused", "cancelled"):  # refused: stopped while it was checked
+            return self._given_up(goal, watch) or watch.outcome
         return watch.outcome
 
-    async def _start_of(self, goal: Any, message: Any) -> Outcome | None:
-        """Wait for the time at which a trajectory is to start; how the goal ended where it does not."""
-        stamp = message.header.stamp
-        wait = stamp.sec + 1e-9 * stamp.nanosec - 1e-9 * self.get_clock().now().nanoseconds
-        if not (stamp.sec or stamp.nanosec):  # at once
-            return None
-        last = message.points[-1].time_from_start if message.points else None
-        if last is not None and wait + last.sec + 1e-9 * last.nanosec < 0.0:
-            return Outcome("late", f"the trajectory was to start {-wait:.1f} s ago and is over: stamp 0 starts at once")
-        if wait > LONGEST_WAIT_S:
-            return Outcome("refused", f"the trajectory starts in {wait:.1f} s, expected at most {LONGEST_WAIT_S:.0f} s")
-        while self.get_clock().now() < Time.from_msg(stamp, self.get_clock().clock_type):
-            if goal.is_cancel_requested:
-                return Outcome("cancelled", "cancelled before its start")
-            await self._sleep()
-        return None
-
-    async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, longest_s: float) -> Outcome:
+    async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, watch: "GoalWatch") -> Outcome:
         """A motion that is over, once the arm is within the goal tolerance."""
-        until = time.monotonic() + longest_s
+        until = time.monotonic() + (monitor.tolerances.goal_time_s or SETTLE_S)
         while off := monitor.off_goal(moment := monitor.moment()):
-            if time.monotonic() > until or goal.is_cancel_requested:
+            if ended := self._given_up(goal, watch):
+                return replace(ended, reason=f"{ended.reason} at its end, where {off}")
+            if time.monotonic() > until:
                 break
             self._feed_back(goal, moment)
             await self._sleep()
-        if off and goal.is_cancel_requested:
-            return Outcome("cancelled", f"cancelled at its end, where {off}")
         return Outcome("missed", off) if off else outcome
 
     def _feed_back(self, goal: Any, moment: Moment | None) -> None:
@@ -235,6 +258,8 @@ class TrajectoryActionNode(Node):
             goal.abort()
             result.error_code = {
                 "refused": kinds.INVALID_GOAL,
+                "replaced": kinds.INVALID_GOAL,  # as of ros2_controllers
+                "unknown": kinds.INVALID_JOINTS,
                 "late": kinds.OLD_HEADER_TIMESTAMP,
                 "missed": kinds.GOAL_TOLERANCE_VIOLATED,
             }.get(outcome.end, kinds.PATH_TOLERANCE_VIOLATED)
