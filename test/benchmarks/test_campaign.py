@@ -292,14 +292,15 @@ def scale_of(truth: FloatArray) -> FloatArray:
     return np.maximum(np.abs(truth), [median[unit] for unit in units])
 
 
-@pytest.mark.parametrize(("name", "late"), [("PA02", ()), ("PA02", (DELAY,)), ("AP01", (DELAY,))])
+@pytest.mark.parametrize(("name", "late"), [("PA02", ()), ("AP01", (DELAY,))])
 def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str, ...]) -> None:
-    """Without nuisances, at every interval, by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
+    """Without nuisances, at every interval (at some where nothing is late), by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
     recording = recorded(tmp_path, name, tuple(one for one in NUISANCES if one not in late))
     truth = MODEL.base_parameters(from_file(plant_standard(ROBOT), MODEL.mdh, MODEL.regrouping.standard)).values
     scale = scale_of(truth)
     runner = Runner(ROBOT, DEFAULT, "hanging")
-    for interval in load_identification(ROBOT).campaign_intervals_s:
+    intervals = load_identification(ROBOT).campaign_intervals_s
+    for interval in intervals if late else intervals[::3]:
         run = runner.run(recording, interval, "key")
         assert run.ols is not None and run.clie is not None and run.accepted
         for stage in (run.ols, run.clie):

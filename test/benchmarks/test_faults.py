@@ -288,9 +288,8 @@ def cut_of_all(cut: Disturbed) -> Disturbed:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_arm_stops_wherever_its_cable_is_cut(robot: Robot, seed: int) -> None:
-    found = lockstep(robot, CUTS, seed)
+def test_the_arm_stops_wherever_its_cable_is_cut(robot: Robot) -> None:
+    found = lockstep(robot, CUTS, seed=1)
     assert [(one.fault, one.violations) for one in found] == [(name, ()) for name in CUTS]
     reached = [one for one in found if one.expectation == "reached joints stop"]  # nothing stops the others on the wire
     assert len(reached) == robot.size - 1 and max(one.stop_ms for one in reached) < 300.0

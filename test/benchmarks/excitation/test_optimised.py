@@ -1,10 +1,19 @@
 """Optimised excitation: gradients by differences, motions at rest at their ends, better conditions, limits kept."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies.excitation.objectives import Problem, cost, d_optimality, log_condition, start_coefficients
+from benchmarks.studies.excitation import optimiser as excitation_optimiser
+from benchmarks.studies.excitation.objectives import (
+    Problem,
+    cost,
+    d_optimality,
+    log_condition,
+    optimise,
+    start_coefficients,
+)
 from benchmarks.studies.excitation.optimiser import (
     Clearance,
     ExcitationOptimiser,
@@ -26,6 +35,12 @@ from dynid.trajectory.polynomial import through_points
 
 ROBOT = load_robot("crane_x7")
 EXCITATION = load_excitation(ROBOT)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of the iterations that the command takes: what they find is good enough."""
+    monkeypatch.setattr(excitation_optimiser, "optimise", partial(optimise, iterations=10))
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +98,7 @@ def test_links_that_come_near_are_pushed_apart() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("soon")
 def test_optimised_motion_beats_the_primitive_of_equal_duration(optimiser: ExcitationOptimiser, tmp_path: Path) -> None:
     primitive = EXCITATION.trajectory("AP01", "limited")
     found = optimiser.optimise("best", ExcitationWish(primitive.duration))
@@ -99,6 +115,7 @@ def test_optimised_motion_beats_the_primitive_of_equal_duration(optimiser: Excit
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("soon")
 def test_an_arm_with_a_sliding_joint(tmp_path: Path) -> None:
     (tmp_path / "arm.urdf").write_text(random_arm(4, prismatic=True), encoding="utf-8")
     command = ["robot", "new", "arm", "--urdf", str(tmp_path / "arm.urdf"), "--out", str(tmp_path / "arm")]
