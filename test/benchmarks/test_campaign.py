@@ -294,7 +294,7 @@ def scale_of(truth: FloatArray) -> FloatArray:
 
 @pytest.mark.parametrize(("name", "late"), [("PA02", ()), ("AP01", (DELAY,))])
 def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str, ...]) -> None:
-    """Without nuisances, at every interval (at some where nothing is late), by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
+    """Without nuisances, by OLS, CLIE and the plain pipeline; the delay is read from the bag."""
     recording = recorded(tmp_path, name, tuple(one for one in NUISANCES if one not in late))
     truth = MODEL.base_parameters(from_file(plant_standard(ROBOT), MODEL.mdh, MODEL.regrouping.standard)).values
     scale = scale_of(truth)

@@ -175,11 +175,12 @@ def test_dry_friction_is_what_the_model_without_it_misses():
 def test_compiled_servo_side_agrees_with_the_plants_bit_for_bit():
     rng = np.random.default_rng(2)
     q, dq = np.cumsum(rng.normal(0, 2e-4, (300, 8)), axis=0), rng.normal(0, 1, (300, 8))
-    position, q_true, dq_true = (np.zeros((300, 8)) for _ in range(3))
+    position, velocity, q_true, dq_true = (np.zeros((300, 8)) for _ in range(4))
     seen, play = np.zeros(8), Play(1e-3, np.zeros(8))
     for k in range(300):
-        sense(k, q[k], dq[k], seen, 0.5e-3, POSITION_RAD_PER_COUNT, position, q_true, dq_true)
+        sense(k, q[k], dq[k], seen, 0.5e-3, POSITION_RAD_PER_COUNT, position, velocity, q_true, dq_true)
         np.testing.assert_array_equal(position[k], quantise(play.update(q[k]), POSITION_RAD_PER_COUNT))
+        np.testing.assert_array_equal(velocity[k], play.velocity(q[k], dq[k]))
     np.testing.assert_array_equal(q_true, q)
     np.testing.assert_array_equal(dq_true, dq)
     assert nearest(0.3, 0.0) == 0.3 and nearest(0.3, 0.25) == 0.25

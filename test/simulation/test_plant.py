@@ -314,6 +314,24 @@ def test_backlash_hides_small_motions_of_the_joint():
     assert float(without.update(np.array([0.03]))[0]) == 0.03
 
 
+def test_the_velocity_register_rests_while_a_joint_moves_within_its_play():
+    play, speed, at, found = Play(0.2, np.zeros(1)), np.array([0.7]), 0.0, []
+    for step, sign in ((0.05, 1), (0.1, 1), (0.1, 1), (-0.05, -1), (-0.1, -1), (-0.1, -1)):
+        at += step
+        play.update(np.array([at]))
+        found.append(float(play.velocity(np.array([at]), sign * speed)[0]))
+    assert found == [0.0, 0.7, 0.7, 0.0, 0.0, -0.7]
+    assert float(Play(0.0, np.zeros(1)).velocity(np.array([0.03]), speed)[0]) == 0.7
+
+
+def test_a_pull_within_the_play_moves_no_velocity_register():
+    plant = ArmPlant(ROBOT, switched_off=QUIET - {"backlash"}, q0=np.zeros(8))
+    plant.set_currents(np.eye(8)[0] * 0.02)
+    seen = [(plant.q[0], plant.measure()) for _ in range(50) if plant.advance(0.0002) is None]
+    moved = [reading.dq[0] for q, reading in seen if reading.q[0] == 0.0]
+    assert max(moved) == 0.0 and seen[-1][0] > 0.0
+
+
 def test_plants_encoder_lags_by_half_the_backlash():
     plant = ArmPlant(ROBOT, switched_off=QUIET - {"backlash"}, q0=np.zeros(8))
     plant.set_currents(np.eye(8)[0] * 0.2)

@@ -12,6 +12,7 @@ import numpy as np
 from dynid.control.controller import Controller
 from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
 from dynid.robot import FloatArray
+from dynid.simulation.plant.nuisances import crossed
 
 
 @numba.njit(cache=True)
@@ -23,22 +24,24 @@ def sense(
     half_play: float,
     step: float,
     position: FloatArray,
+    velocity: FloatArray,
     q_true: FloatArray,
     dq_true: FloatArray,
 ) -> None:
-    """Read the encoders of cycle k into row k of `position`, `q_true` and `dq_true`, (N, n) each.
+    """Read the encoders of cycle k into row k of `position`, `velocity`, `q_true` and `dq_true`, (N, n) each.
 
     Args:
         q, dq: joint angles and velocities now, (n,) [rad, rad/s].
         seen: state of the play operator, (n,) [rad]; updated.
         half_play: half the width of the backlash [rad].
         step: encoder resolution [rad], 0 for none.
-        position, q_true, dq_true: the records.
+        position, velocity, q_true, dq_true: the records; `velocity` without its steps.
     """
     for i in range(q.shape[0]):
         angle = min(max(seen[i], q[i] - half_play), q[i] + half_play) if half_play > 0.0 else q[i]
         seen[i] = angle
         position[k, i] = nearest(angle, step)
+        velocity[k, i] = dq[i] if crossed(q[i] - angle, dq[i], half_play) else 0.0
         q_true[k, i] = q[i]
         dq_true[k, i] = dq[i]
 

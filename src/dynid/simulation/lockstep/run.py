@@ -143,6 +143,7 @@ class Records:
     """Raw readings of the loop, (N, n) each; register steps are applied afterwards, all at once."""
 
     position: FloatArray
+    velocity: FloatArray
     command: FloatArray
     goal: FloatArray
     in_force: FloatArray
@@ -155,14 +156,14 @@ def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, 
     """The 1 kHz loop of a trajectory; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
-    out = Records(*(np.zeros((count, n)) for _ in range(7)))
+    out = Records(*(np.zeros((count, n)) for _ in range(8)))
     noise = plant.drive_noise.rows(count)
     late = math.ceil(nuisances.delay / cycle - 1e-9)
     intervals = np.diff(plan.stamps_ns / 1e9, prepend=-cycle).tolist()
     seen, half_play, resolution = plant.q.copy(), 0.5 * nuisances.backlash, nuisances.position_step
     controller.reset(quantise(seen, resolution))
     for k, (q_ref, dq_ref, ddq_ref) in enumerate(zip(plan.q, plan.dq, plan.ddq, strict=True)):
-        sense(k, plant.q, plant.dq, seen, half_play, resolution, out.position, out.q, out.dq)
+        sense(k, plant.q, plant.dq, seen, half_play, resolution, out.position, out.velocity, out.q, out.dq)
         wanted = controller.update(intervals[k], out.position[k], q_ref, dq_ref, ddq_ref)
         actuate(
             k,
@@ -274,7 +275,7 @@ def assembled(
         phases=plan.phases,
         stamps_ns=plan.stamps_ns,
         q=raw.position,
-        dq=quantise(raw.dq, nuisances.velocity_step),
+        dq=quantise(raw.velocity, nuisances.velocity_step),
         torque_present=quantise(current, nuisances.current_step) * constants,
         torque_command=raw.command,
         torque_goal=raw.in_force * constants,

@@ -20,7 +20,7 @@ from dynid.simulation.plant.arm import SENSOR_NOISE, ArmPlant
 from dynid.simulation.plant.nuisances import NoiseStream, stamps
 
 BLOCK = 4096
-RECORDS = ("position", "q", "dq", "command", "goal", "in_force", "motor", "noise", "q_ref", "dq_ref", "ddq_ref")
+RECORDS = "position velocity q dq command goal in_force motor noise q_ref dq_ref ddq_ref".split()
 
 
 class SteppedArm:
@@ -91,6 +91,7 @@ class SteppedArm:
             0.5 * nuisances.backlash,
             nuisances.position_step,
             rows["position"],
+            rows["velocity"],
             rows["q"],
             rows["dq"],
         )

@@ -247,8 +247,9 @@ class ArmPlant:
             DataError: the simulated arm has diverged.
         """
         self.check()
-        dq = self._dq if self.motors is None else self.motors.velocity
-        return PlantReading(self.measured_position().copy(), dq.copy(), self.measured_current())
+        position = self.measured_position().copy()
+        dq = self._play.velocity(self._q, self._dq if self.motors is None else self.motors.velocity)
+        return PlantReading(position, dq, self.measured_current())
 
 
 def _placed(robot: Robot, seed: int) -> FloatArray:

@@ -7,6 +7,7 @@ switching one off leaves the draws of the others as they were.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 
 from dynid.errors import DataError, UnknownNameError
@@ -20,6 +21,7 @@ NUISANCES = (COULOMB, TORQUE_NOISE, ENCODER, CURRENT_QUANTISATION, JITTER, BACKL
 
 NOISE_PERIOD_S = 0.001  # torque noise is constant over this time
 NOISE_BLOCK = 1024  # draws per call of the generator
+ROUNDED_RAD = 1e-12  # what rounding takes from a gap that is crossed
 JITTER_CLIP = 0.4  # of a cycle, so that stamps never change places
 
 
@@ -134,6 +136,12 @@ class NoiseStream:
         return out
 
 
+@numba.njit(cache=True, inline="always")
+def crossed(ahead: float, dq: float, half_play: float) -> bool:
+    """Whether a joint that is `ahead` of what its encoder sees [rad] takes that along, at a velocity dq [rad/s]."""
+    return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDED_RAD and ahead * dq > 0.0)
+
+
 class Play:
     """Backlash as a play operator: the output rests until the input has crossed the gap.
 
@@ -144,6 +152,11 @@ class Play:
     def __init__(self, width: float, q: FloatArray) -> None:
         self._half = 0.5 * width
         self._output = np.array(q, dtype=np.float64)
+
+    def velocity(self, q: FloatArray, dq: FloatArray) -> FloatArray:
+        """What a velocity made from the encoder is at joint positions q and velocities dq, (n,) [rad, rad/s]."""
+        turning = [crossed(a, v, self._half) for a, v in zip(q - self._output, dq, strict=True)]
+        return np.where(turning, dq, 0.0)
 
     def update(self, q: FloatArray) -> FloatArray:
         """The measured position for the joint position q, (n,) [rad]; a view that the next call changes."""
