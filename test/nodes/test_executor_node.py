@@ -179,7 +179,7 @@ def test_an_arm_that_does_not_follow_is_held_where_it_is(client: Supervisor, nod
     arm.wait(lambda: state(client) == "approach", "another motion")
 
 
-def test_an_arm_that_its_driver_stops_is_not_held(client: Supervisor, node: Process) -> None:
+def test_an_arm_that_its_driver_stops_is_neither_held_nor_moved(client: Supervisor, node: Process) -> None:
     arm = PerfectArm(client, ROBOT.rest_posture)
     reports = client.node.create_publisher(DiagnosticArray, "diagnostics", 10)
     arm.wait_until_seen()
@@ -194,7 +194,13 @@ def test_an_arm_that_its_driver_stops_is_not_held(client: Supervisor, node: Proc
 
     fault = "emergency stop: true on topic estop"
     client.wait(lambda: fault in answer(DiagnosticStatus.ERROR, fault), 10.0, "the refusal")
+    with pytest.raises(NodeError, match="nothing is moved: the driver stops the arm"):
+        begin(client)
     client.wait(lambda: answer(DiagnosticStatus.OK, "disabled") == "holding with ff_pd", 10.0, "the hold")
+    with pytest.raises(NodeError, match="torque is off; switch it on with hardware/enable"):
+        begin(client)  # it would be done, and the arm where it was
+    answer(DiagnosticStatus.OK, "enabled")
+    client.wait(lambda: "executing" in begin(client), 10.0, "the motion")
 
 
 def test_torque_that_went_off_forgets_what_was_commanded(client: Supervisor, node: Process) -> None:

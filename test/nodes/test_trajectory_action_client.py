@@ -83,7 +83,11 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arm]:
     with Chain(ROBOT, ChainOptions("crane_x7", identification=False, rate_hz=250), logs) as chain:
         chain.activate()
         chain.add_node("trajectory_action_node", "trajectory_action", {})
-        yield Arm(chain)
+        made = Arm(chain)
+        refused = made.send(made.turned(0.1, 1)).result()
+        assert refused[:2] == (ABORTED, CODES.INVALID_GOAL) and "torque is off" in refused[2]
+        chain.supervisor.set_enabled("hardware", True)
+        yield made
         assert chain.hardware is not None and chain.arm is not None
         for process in (chain.hardware, chain.arm):  # nobody waits until a simulated arm is let down
             chain.kill(process)

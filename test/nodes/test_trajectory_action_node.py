@@ -35,7 +35,10 @@ def status(state: str, identifier: str = "goal", **more: object) -> dict[str, ob
 def test_states_of_the_executor_become_outcomes() -> None:
     for running in ("approach", "trajectory", "rest"):
         assert outcome_of(status(running), "goal") is None
-    assert outcome_of(status("done", tracking={"rms_deg": 0.5}), "goal") == Outcome("reached", "rms_deg 0.5")
+    tracking = {"states": 9, "rms_deg": 0.5, "largest_deg": 2.0, "largest_at": "a"}
+    told = "goal reached: 0.50 deg RMS off its path, at most 2.00 deg (a)"
+    assert outcome_of(status("done", tracking=tracking), "goal") == Outcome("reached", told)
+    assert outcome_of(status("done", tracking={"states": 0}), "goal") == Outcome("reached", "goal reached")
     assert outcome_of(status("refused", reason="too far"), "goal") == Outcome("refused", "too far")
     assert outcome_of(status("cancelled"), "goal") == Outcome("cancelled", "cancelled")
     assert outcome_of(status("cancelled", reason="lost"), "goal") == Outcome("lost", "lost")

@@ -11,7 +11,9 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
+from dynid.errors import SafetyError
 from dynid.hardware.loop.diagnostics import LOOP, TIMES_OFF
+from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import LATCHED, NEWEST
 
 ESTOP_TOPIC = "estop"
@@ -73,20 +75,29 @@ class TorqueWatch:
 
     Attributes:
         fault: what the driver stops the arm for, in words; "" while it would follow commands.
+        off: whether the driver says that torque is off.
     """
 
     def __init__(self, node: Node, went_off: Callable[[], None]) -> None:
-        self._times, self._went_off, self.fault = "", went_off, ""
+        self._times, self._went_off, self.fault, self.off = "", went_off, "", False
         node.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
             if status.name == LOOP:
                 self.fault = status.message if status.level == DiagnosticStatus.ERROR else ""
+                self.off = status.message == GuardState.DISABLED.value
         values = {pair.key: pair.value for status in message.status if status.name == LOOP for pair in status.values}
         before, self._times = self._times, values.get(TIMES_OFF, self._times)
         if before and self._times != before:
             self._went_off()
+
+    def refuse_idle(self) -> None:
+        """Raise SafetyError where the arm would not follow a motion: it would be over, and the arm where it was."""
+        if self.fault:
+            raise SafetyError(f"nothing is moved: the driver stops the arm ({self.fault})")
+        if self.off:
+            raise SafetyError("nothing is moved: torque is off; switch it on with hardware/enable")
 
 
 class OneSource:

@@ -349,6 +349,7 @@ class ExecutorNode(Node):
             return str(plan)
         try:
             self._refuse_stale()
+            self._driver.refuse_idle()
             self._refuse_contradiction(self._motion.controller.law)
             self._motion.begin(plan, self._q, self._stamp_ns)
         except DynidError as error:

@@ -51,8 +51,7 @@ def outcome_of(status: dict[str, Any], identifier: str) -> Outcome | None:
     if state == "cancelled":
         return Outcome("lost", reason) if reason else Outcome("cancelled", "cancelled")
     if state == "done":
-        tracking = status.get("tracking") or {}
-        return Outcome("reached", ", ".join(f"{key} {value}" for key, value in tracking.items()))
+        return Outcome("reached", _reached(status.get("tracking") or {}))
     return None
 
 
@@ -271,6 +270,16 @@ class TrajectoryActionNode(Node):
         timer = self.create_timer(POLL_S, lambda: done.set_result(None))
         await done
         self.destroy_timer(timer)
+
+
+def _reached(tracking: Mapping[str, Any]) -> str:
+    """What the client of a goal that was reached is told; a motion of one point has no tracking."""
+    if not tracking.get("states"):
+        return "goal reached"
+    return (
+        f"goal reached: {tracking['rms_deg']:.2f} deg RMS off its path, at most {tracking['largest_deg']:.2f} deg "
+        f"({tracking['largest_at']})"
+    )
 
 
 def _point(side: Mapping[str, FloatArray]) -> JointTrajectoryPoint:
