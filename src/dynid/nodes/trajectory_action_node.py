@@ -273,7 +273,7 @@ class TrajectoryActionNode(Node):
 
 
 def _reached(tracking: Mapping[str, Any]) -> str:
-    """What the client of a goal that was reached is told; a motion of one point has no tracking."""
+    """The text of a goal that was reached; a motion of one point has no tracking."""
     if not tracking.get("states"):
         return "goal reached"
     return (
