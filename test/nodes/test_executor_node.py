@@ -199,6 +199,8 @@ def test_an_arm_that_its_driver_stops_is_neither_held_nor_moved(client: Supervis
     client.wait(lambda: answer(DiagnosticStatus.OK, "disabled") == "holding with ff_pd", 10.0, "the hold")
     with pytest.raises(NodeError, match="torque is off; switch it on with hardware/enable"):
         begin(client)  # it would be done, and the arm where it was
+    arm.follows, arm.q = False, arm.q + 0.2  # somebody moves it
+    arm.wait(lambda: np.allclose(arm.references[-1], arm.q), "a reference that it is not pulled away from")
     answer(DiagnosticStatus.OK, "enabled")
     client.wait(lambda: "executing" in begin(client), 10.0, "the motion")
 

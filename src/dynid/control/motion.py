@@ -31,6 +31,7 @@ FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
 GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # of held positions, see `Relief`
 BACK_RAD_S = 0.3  # all of it within the standstill before a trajectory
+LIMP_RAD = 0.02  # so far somebody must move an arm without torque before the reference goes with it
 LARGEST_SAG_RAD = 0.2  # a held arm is nearer than this to its reference, with gears that stick under load
 MAX_TRACKING_ERROR_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -172,6 +173,12 @@ class MotionExecutor:
             self._reset(q, stamp_ns)
         self.phases, self._parts = [], [Part("hold", HoldPath(start))]
         self._enter(stamp_ns)
+
+    def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
+        """Torque is off: hold where the arm was put, q (n,) [rad], or it would be pulled back once torque is on."""
+        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
+            self.release()
+            self.hold(q, stamp_ns)
 
     def switch_to(self, law: TorqueLaw) -> None:
         """Choose another law, without a jump in torque.

@@ -252,6 +252,8 @@ class ExecutorNode(Node):
         self._stamp_ns, self._q = state[0], state[1]["position"]
         self._holding.note(self._stamp_ns, self._q, state[1]["velocity"], state[1]["effort"])
         self._arrival_s = time.monotonic()
+        if self._driver.off:
+            self._motion.follow_limp(self._q, self._stamp_ns)
         reason, moving = "", self._motion.moving
         try:
             step = self._motion.update(self._stamp_ns, self._q)
