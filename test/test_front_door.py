@@ -1,18 +1,21 @@
 """`import dynid`: stable names that load late, arrays beside bags and CSV, and the notebook that uses them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import dynid
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.data import preprocessing, sources
+from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import FloatArray, load_robot
@@ -108,11 +111,29 @@ def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object], words: s
         dynid.recording_from_arrays(ROBOT, **(motion(1) | {"name": "run"} | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("joint", "away"), [(2, 4.0 * np.pi), (0, -7.0)])
+def test_positions_within_limits_of_several_turns_are_read(joint: int, away: float, tmp_path: Path) -> None:
+    """A wrist may turn twice, and a rail be longer than 2 pi metres: robot.yaml says what is beyond."""
+    shutil.copytree(ROBOT.folder, tmp_path / "arm")
+    shutil.copy(ROBOT.urdf_path, tmp_path / "arm")
+    content = yaml.safe_load((tmp_path / "arm" / "robot.yaml").read_text(encoding="utf-8"))
+    content["joints"][joint] |= {"lower_deg": -900.0, "upper_deg": 900.0}
+    content["urdf"] = ROBOT.urdf_path.name
+    (tmp_path / "arm" / "robot.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    own = load_robot(tmp_path / "arm")
+    turned = motion(1) | {"q": motion(1)["q"] + away * (np.arange(3) == joint)}
+    samples = dynid.recording_from_arrays(own, **turned).samples(load_identification(own))
+    assert abs(samples.q[:, joint].mean() - away) < 0.5
+    beyond = turned | {"q": turned["q"] + 30.0 * (np.arange(3) == joint)}
+    with pytest.raises(DataError, match=r"its limits in robot.yaml are -15.71 and 15.71: expected rad"):
+        dynid.recording_from_arrays(own, **beyond)
+
+
 def test_what_else_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="mount"):
         dynid.recording_from_arrays(ROBOT, **motion(1), mount="sideways")
     degrees = motion(1) | {"q": np.rad2deg(motion(1)["q"])}
-    with pytest.raises(DataError, match=r"arrays: position of .* expected rad"):
+    with pytest.raises(DataError, match=r"arrays: joint .* its limits in robot.yaml are .* expected rad"):
         dynid.identify(ROBOT, [dynid.recording_from_arrays(ROBOT, **degrees)])
     with pytest.raises(DataError, match=r"differ in mount .* or torque constants"):
         pair = [dynid.recording_from_arrays(ROBOT, **motion(1), torque_constants=k) for k in ((), (1.0, 1.0, 1.0))]

@@ -95,7 +95,7 @@ def validate(
         verdict += judge(HELD_OUT, motions[-1:], settings)
     return HeldOut(
         robot.joint_names,
-        interval_s or settings.sampling_interval_s,
+        settings.sampling_interval_s if interval_s is None else interval_s,
         tuple(motions),
         verdict,
         tuple((str(one.path), one.sha256) for one in sources),

@@ -199,7 +199,8 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     if mapping.velocity is not None:
         rates = content.groups["velocity"] * length_factors(mapping.velocity, robot, rate=True)
         dq = read_only(_joint_side(rates, mapping.velocity, robot))
-    _refuse_beyond_limits(q, robot, path)
+    cure = "is its column, unit, sign, ratio, side or offset in the mapping right?"
+    refuse_beyond_limits(q, robot, str(path), cure)
     return CsvRecording(
         source=path,
         joint_names=robot.joint_names,
@@ -215,15 +216,17 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     )
 
 
-def _refuse_beyond_limits(q: FloatArray, robot: Robot, path: Path) -> None:
-    """Raise DataError where a joint is where it cannot be: a wrong column, unit, sign, ratio, side or offset."""
+def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str) -> None:
+    """Raise DataError where a joint of a recording's positions (N, n) [rad or m] is where it cannot be.
+
+    cure: what to look at, as a question.
+    """
     margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
     joint = int(np.argmax(beyond))
     if beyond[joint] > 0:
         unit = "m" if robot.prismatic[joint] else "rad"
         raise DataError(
-            f"{path}: joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} "
-            f"{unit}, its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: is its "
-            "column, unit, sign, ratio, side or offset in the mapping right?"
+            f"{name}: joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} "
+            f"{unit}, its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: {cure}"
         )

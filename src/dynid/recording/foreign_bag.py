@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.recording.bag_reader import Bag
-from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD
+from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD, refuse_beyond_limits
 from dynid.recording.log import Log
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
 from dynid.recording.series import JointSeries, joint_series
@@ -59,15 +59,7 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
 
     cure: what to look at, as a question.
     """
-    margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
-    beyond = np.maximum(robot.lower - margin - log.q.min(axis=0), log.q.max(axis=0) - robot.upper - margin)
-    joint = int(np.argmax(beyond))
-    if beyond[joint] > 0.0:
-        q, unit = log.q[:, joint], "m" if robot.prismatic[joint] else "rad"
-        raise DataError(
-            f"{log.name}: {log.joint_names[joint]} goes from {q.min():.4g} to {q.max():.4g} {unit}, its limits in "
-            f"robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: {cure}"
-        )
+    refuse_beyond_limits(log.q, robot, log.name, cure)
     _refuse_jumps(log, robot)
     if log.tau is None:
         return
@@ -78,7 +70,8 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
             f"{log.name}: the torque of {log.joint_names[joint]} reaches {np.abs(log.tau[:, joint]).max():.4g} N m, "
             f"its limit in robot.yaml is {robot.torque_limits[joint]:.4g}: {cure}"
         )
-    silent = (np.ptp(log.tau, axis=0) == 0.0) & (np.ptp(log.q, axis=0) > margin)
+    moved = np.ptp(log.q, axis=0) > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    silent = (np.ptp(log.tau, axis=0) == 0.0) & moved
     if silent.any():
         names = ", ".join(name for name, one in zip(log.joint_names, silent, strict=True) if one)
         raise DataError(

@@ -187,6 +187,7 @@ def signals_of(recording: Recording, robot: Robot, settings: IdentificationSetti
         dq=recording.dq[:, columns],
         torque_delay_s=chosen.delay_s,
         torque_source=chosen.source,
+        farthest=robot.farthest,
         other=next(iter(torques.values()), None),
     )
 
@@ -200,7 +201,9 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     Raises:
         DataError: not finite, unsorted, too short, no motion, or in the wrong unit; says which joint and value.
     """
-    interval = interval_s or settings.sampling_interval_s
+    interval = settings.sampling_interval_s if interval_s is None else interval_s
+    if not 0.0 < interval < np.inf:
+        raise DataError(f"the sampling interval is {interval:g} s, expected a time above 0 s, such as 0.02")
     refuse_unusable(signals)
     axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
     steps, cutoff = max(1, round(interval / axis.period)), settings.filter.cutoff_hz(interval)

@@ -17,7 +17,7 @@ from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.csv_reader import is_csv, read_csv, refuse_beyond_limits
 from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
@@ -164,6 +164,7 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
         torque_limits=robot.torque_limits,
         dq=run.dq,
         torque_delay_s=run.torque_delay_s,
+        farthest=robot.farthest,
     )
     return Source(run.source, run.sha256, run.mount, run.torque_constants, run.notes, lambda _: signals)
 
@@ -176,7 +177,8 @@ def _source_of_bag(path: Path, robot: Robot) -> Source:
             return source_of_recording(bags.recording_of(bag, robot), robot)
         log = foreign_log(bag, robot)
         assert log.tau is not None, "see `foreign_log`"
-        signals = Signals(robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits)
+        given = robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits
+        signals = Signals(*given, farthest=robot.farthest)
         notes = (*bag.findings, foreign_note(robot), *log.notes)
         return Source(path, bag.sha256(), robot.file.default_mount, (), notes, lambda _: signals)
 
@@ -217,7 +219,7 @@ def recording_from_arrays(
         name: of the recording in reports and messages; recordings that are used together need different ones.
 
     Raises:
-        DataError: an array of another shape, or joints that are not the robot's.
+        DataError: an array of another shape, joints that are not the robot's, or positions beyond their limits.
         UnknownNameError: the mount.
     """
     own = robot.joint_names
@@ -235,7 +237,10 @@ def recording_from_arrays(
     robot.gravity(chosen)
     constants = tuple(float(torque_constants[k]) for k in columns) if torque_constants else ()
     digest = hashlib.sha256(b"".join(one.tobytes() for one in (stamps, *arrays.values()))).hexdigest()
-    signals = Signals(own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits, dq=arrays.get("dq"))
+    if len(stamps):
+        refuse_beyond_limits(arrays["q"], robot, name, "expected rad, or m where it slides: are these limits right?")
+    given_signals = own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits
+    signals = Signals(*given_signals, dq=arrays.get("dq"), farthest=robot.farthest)
     return Source(Path(name), digest, chosen, constants, (), lambda _: signals)
 
 
