@@ -18,7 +18,7 @@ from dynid.identification.data import preprocessing, sources
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
-from dynid.robot import FloatArray, load_robot
+from dynid.robot import FloatArray, Robot, load_robot
 
 ROOT = Path(__file__).parents[1]
 ROBOT = load_robot("planar_3r")
@@ -104,6 +104,9 @@ def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> N
         ({"time": np.zeros((2000, 1))}, r"time of run has shape \(2000, 1\), expected \(N,\)"),
         ({"joint_names": ("a", "b", "c")}, "run names the joints a, b, c; robot 'planar_3r' has"),
         ({"torque_constants": (1.0, 2.0)}, "run gives 2 torque constants, expected one for each of 3"),
+        ({"torque_constants": (1.0, 2.0, "x")}, "torque_constants of run is no array of numbers"),
+        ({"time": ["now"] * 2000}, "time of run is no array of numbers"),
+        ({"q": [[1.0, 2.0], [3.0]]}, "q of run is no array of numbers"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
@@ -127,6 +130,28 @@ def test_positions_within_limits_of_several_turns_are_read(joint: int, away: flo
     beyond = turned | {"q": turned["q"] + 30.0 * (np.arange(3) == joint)}
     with pytest.raises(DataError, match=r"its limits in robot.yaml are -15.71 and 15.71: expected rad"):
         dynid.recording_from_arrays(own, **beyond)
+
+
+def test_one_recording_may_stand_alone_and_that_of_another_robot_is_refused() -> None:
+    """What was read for one arm is no recording of another."""
+    run, other = (dynid.recording_from_arrays(ROBOT, **motion(seed), name=f"run {seed}") for seed in (1, 2))
+    result = dynid.identify(ROBOT, run, validation=other)
+    assert result.verdict.accepted and [one.name for one in result.motions] == ["run 2", "run 1"]
+    stranger = load_robot("aloha_class")
+    for read in (run, [run]):
+        with pytest.raises(DataError, match=r"run 1 was read for the joints joint_1, .*; robot 'aloha_class' has"):
+            dynid.identify(stranger, read)
+    with pytest.raises(DataError, match="read it for this robot"):
+        dynid.validate(result.as_model(), dynid.recording_from_arrays(stranger, **_within(stranger), name="leg"))
+    with pytest.raises(DataError, match=r"data every 1e\+07 s .* are the stamps seconds"):
+        late = motion(1) | {"time": 1e9 * motion(1)["time"]}
+        dynid.identify(ROBOT, dynid.recording_from_arrays(ROBOT, **late))
+
+
+def _within(robot: Robot) -> dict[str, FloatArray]:
+    """Arrays of an arm that stays in the middle of its limits."""
+    middle = 0.5 * (robot.lower + robot.upper) * np.ones((50, 1))
+    return {"time": np.arange(50.0), "q": middle, "tau": 0.0 * middle}
 
 
 def test_what_else_cannot_be_used(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
     Mapping,
     Portion,
-    Recorded,
+    Several,
     load_sources,
     refuse_fitted,
     refuse_repeated,
@@ -219,9 +219,9 @@ def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
 
 def identify(
     robot: Robot,
-    recordings: Sequence[Recorded],
+    recordings: Several,
     *,
-    validation: Sequence[Recorded] = (),
+    validation: Several = (),
     settings: IdentificationSettings | None = None,
     progress: Progress = lambda stage: None,
     mapping: Mapping = None,
@@ -233,7 +233,7 @@ def identify(
 
     Args:
         robot: the robot the recordings must be of.
-        recordings: bags, CSV files, or recordings that were read or made of arrays already.
+        recordings: bags, CSV files, or recordings that were read or made of arrays already; one, or several.
         validation: recordings that judge the result.
         settings: None reads the robot's identification.yaml.
         progress: called with the name of each stage as it starts.

@@ -139,7 +139,8 @@ class LowPass:
         if self.cutoff_hz >= 0.5 / slowest:
             raise DataError(
                 f"data every {slowest:.4g} s cannot be filtered at {self.cutoff_hz:.4g} Hz for a target interval of "
-                f"{interval_s:.4g} s; choose a longer interval, record faster, or use 'dynid logs' for slow logs"
+                f"{interval_s:.4g} s; are the stamps seconds? Then choose a longer interval, record faster, or use "
+                "'dynid logs' for slow logs"
             )
         self.settling_s = settings.settling_periods / self.cutoff_hz
         self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
