@@ -217,16 +217,20 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
 
 
 def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str) -> None:
-    """Raise DataError where a joint of a recording's positions (N, n) [rad or m] is where it cannot be.
+    """Raise DataError where `beyond_limits` has words; `cure`: what to look at, as a question."""
+    if words := beyond_limits(q, robot):
+        raise DataError(f"{name}: {words}: {cure}")
 
-    cure: what to look at, as a question.
-    """
+
+def beyond_limits(q: FloatArray, robot: Robot) -> str:
+    """Which joint of positions (N, n) [rad or m] goes where it cannot be, in words; "" where none does."""
     margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
     joint = int(np.argmax(beyond))
     if beyond[joint] > 0:
         unit = "m" if robot.prismatic[joint] else "rad"
-        raise DataError(
-            f"{name}: joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} "
-            f"{unit}, its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: {cure}"
+        return (
+            f"joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} {unit}, "
+            f"its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}"
         )
+    return ""
