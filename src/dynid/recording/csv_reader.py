@@ -217,7 +217,7 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
 
 
 def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str) -> None:
-    """Raise DataError where `beyond_limits` has words; `cure`: what to look at, as a question."""
+    """Raise DataError where `beyond_limits` of positions (N, n) has words; `cure`: what to look at, as a question."""
     if words := beyond_limits(q, robot):
         raise DataError(f"{name}: {words}: {cure}")
 

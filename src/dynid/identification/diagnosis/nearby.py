@@ -22,6 +22,7 @@ from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.uncertainty import score_covariance
+from dynid.model.drive import of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
@@ -38,7 +39,7 @@ class Unknown:
 
     Attributes:
         kind: "torque scale", "position zero", "position scale", "delay" or "gravity".
-        axis: counted from 0; of gravity, which of two directions across it; -1 of a delay.
+        axis: counted from 0; of gravity, which of two directions across it; -1 of a delay of all.
         value: 0 is the data as given; [-], rad or s.
         deviation: of it; infinite where the motion does not show it.
         explained: part of the squared error that it takes away.
@@ -174,7 +175,10 @@ def _columns(
         longer = 1.0 + STEP * (np.arange(samples.q.shape[1]) == axis)
         change = model.inverse_dynamics(samples.q * longer, samples.dq * longer, samples.ddq * longer, base) - at
         add("position scale", axis, change / STEP * slides)
-    add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
+    late = -_rate(samples, _links(regression, phi)) * slides
+    add("delay", -1, late)
+    for axis in range(n):
+        add("delay", axis, late * (np.arange(n) == axis))
     size = float(np.linalg.norm(model.gravity))
     for k, direction in enumerate(across(model.gravity) if size else ()):
         add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
@@ -213,10 +217,17 @@ def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
-    """Torques of phi (p,) in all states, (N, n) [N m]."""
+    """Torques of phi (p,) in all states, without dry friction, whose rate is none, (N, n) [N m]."""
+    smooth = of_kinds(BaseParameters(regression.names, phi), ("FC", "FCM", "FS"), others=True).values
     if regression.beside is None:
-        return (regression.W @ phi).reshape(-1, regression.axes)
-    return np.asarray(regression.beside.judged.rows.W @ phi)
+        return (regression.W @ smooth).reshape(-1, regression.axes)
+    return np.asarray(regression.beside.judged.rows.W @ smooth)
+
+
+def dry_share(samples: Samples, regression: Regression) -> FloatArray:
+    """How much of each axis's torque varies otherwise than that of the links, over that of the links, (n,) [-]."""
+    links = _links(regression, regression.solve().phi)
+    return np.asarray(np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING))
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
