@@ -18,6 +18,7 @@ from dynid.identification.data import preprocessing, sources
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
+from dynid.recording.csv_mapping import CsvMapping
 from dynid.robot import FloatArray, Robot, load_robot
 
 ROOT = Path(__file__).parents[1]
@@ -90,7 +91,7 @@ def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> N
     notes = dynid.identify(ROBOT, [run], validation=[again, other]).notes
     found = [note for note in notes if "repeats the motion" in note]
     assert len(found) == 1 and found[0].startswith("again repeats the motion that was fitted (")
-    twice = {key: np.concatenate([value, value + 20.0 * (key == "time")]) for key, value in motion(1).items()}
+    twice = {key: np.concatenate([value, value + 22.0 * (key == "time")]) for key, value in motion(1).items()}
     both = dynid.recording_from_arrays(ROBOT, **twice, name="both")
     notes = dynid.identify(ROBOT, [both], held_out_share=0.4).notes
     assert any(note.startswith("The last 40 % of both repeats the motion") for note in notes)
@@ -154,6 +155,28 @@ def _within(robot: Robot) -> dict[str, FloatArray]:
     """Arrays of an arm that stays in the middle of its limits."""
     middle = 0.5 * (robot.lower + robot.upper) * np.ones((50, 1))
     return {"time": np.arange(50.0), "q": middle, "tau": 0.0 * middle}
+
+
+@pytest.mark.parametrize("kind", ["frozen", "wrapped"])
+def test_positions_that_jump_are_refused_where_they_do(kind: str, tmp_path: Path) -> None:
+    """An encoder that stood still for two seconds, and an angle that is recorded between -0.5 and 0.5 of a turn."""
+    run = motion(1)
+    q = np.array(run["q"])
+    if kind == "frozen":
+        q[500:700, 1] = q[500, 1]
+    else:
+        q[:, 1] = (run["q"][:, 1] + 0.9 + 1.0) % 2.0 - 1.0
+    rows = np.flatnonzero(np.abs(np.diff(q[:, 1])) > 0.3)
+    words = rf"joint_2 jumps from .* within 0.01 s at {0.01 * rows[0]:.3f} s after the start \({len(rows)} such rows\)"
+    with pytest.raises(DataError, match=rf"arrays: {words}"):
+        dynid.recording_from_arrays(ROBOT, **(run | {"q": q}))
+    columns = [f"{key}{k}" for key in ("q", "tau") for k in range(3)]
+    table = np.column_stack([run["time"], q, run["tau"]])
+    np.savetxt(tmp_path / "run.csv", table, delimiter=",", header=",".join(["t", *columns]), comments="")
+    position, torque = ({"columns": columns[at : at + 3], "unit": unit} for at, unit in ((0, "rad"), (3, "N m")))
+    mapping = {"schema_version": 1, "time": {"column": "t"}, "position": position, "torque": torque}
+    with pytest.raises(DataError, match=rf"run.csv: {words}"):
+        dynid.load_recording(tmp_path / "run.csv", ROBOT, CsvMapping.model_validate(mapping))
 
 
 def test_what_else_cannot_be_used(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from dynid.robot import FloatArray, Robot, read_only
 
 BEYOND_RAD = 0.2  # by so much a position may exceed the joint's limits; beyond it, the unit or the mapping is wrong
 BEYOND_M = 0.02
+FASTEST = 3.0  # times the velocity limit of robot.yaml: no joint is faster
 LISTED = 5  # bad rows that an error names
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
 
@@ -201,6 +202,7 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
         dq = read_only(_joint_side(rates, mapping.velocity, robot))
     cure = "is its column, unit, sign, ratio, side or offset in the mapping right?"
     refuse_beyond_limits(q, robot, str(path), cure)
+    refuse_jumps(content.time, q, robot, str(path))
     return CsvRecording(
         source=path,
         joint_names=robot.joint_names,
@@ -234,3 +236,18 @@ def beyond_limits(q: FloatArray, robot: Robot) -> str:
             f"its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}"
         )
     return ""
+
+
+def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> None:
+    """Raise DataError where positions (N, n) [rad or m] at time (N,) [s] jump from one row to the next."""
+    step = np.abs(np.diff(time))[:, None]  # stamps that are not sorted are refused elsewhere
+    far = np.abs(np.diff(q, axis=0)) - FASTEST * robot.velocity_limits * step
+    jumps = far > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    if jumps.any():
+        row, joint = np.argwhere(jumps)[0]
+        before, after = q[row : row + 2, joint]
+        raise DataError(
+            f"{name}: {robot.joint_names[joint]} jumps from {before:.4g} to {after:.4g} within {step[row, 0]:.3g} s at "
+            f"{time[row] - time[0]:.3f} s after the start ({int(jumps.any(axis=1).sum())} such rows): an angle that "
+            "wraps round, an encoder that stood still, two publishers on one topic, or two recordings in one?"
+        )

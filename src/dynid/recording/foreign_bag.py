@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.recording.bag_reader import Bag
-from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD, refuse_beyond_limits
+from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD, refuse_beyond_limits, refuse_jumps
 from dynid.recording.log import Log
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
 from dynid.recording.series import JointSeries, joint_series
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS
 from dynid.robot import FloatArray, Robot
 
-FASTEST = 3.0  # times the limit of robot.yaml: no joint is faster
 MOST_OF_LIMIT = 30.0  # a torque beyond it is in another unit; limits of robot.yaml may be far too low
 SET_BACK_S = 0.5  # by less, messages overtook each other
 CLOCK_GAP_STEPS = 100.0  # of the median step: behind a clock that was set back
@@ -60,7 +59,7 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
     cure: what to look at, as a question.
     """
     refuse_beyond_limits(log.q, robot, log.name, cure)
-    _refuse_jumps(log, robot)
+    refuse_jumps(log.time, log.q, robot, log.name)
     if log.tau is None:
         return
     ratio = np.abs(log.tau).max(axis=0) / robot.torque_limits
@@ -77,21 +76,6 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
         raise DataError(
             f"{log.name}: {names} moved, but the torque is the same in every row ({log.tau[0, silent.argmax()]:.4g} "
             "N m): its effort was not measured"
-        )
-
-
-def _refuse_jumps(log: Log, robot: Robot) -> None:
-    """Raise DataError where a joint is elsewhere from one row to the next: two publishers, angles that wrap round."""
-    step = np.diff(log.time)[:, None]
-    far = np.abs(np.diff(log.q, axis=0)) - FASTEST * robot.velocity_limits * step
-    jumps = far > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
-    if jumps.any():
-        row, joint = np.argwhere(jumps)[0]
-        before, after = log.q[row : row + 2, joint]
-        raise DataError(
-            f"{log.name}: {log.joint_names[joint]} jumps from {before:.4g} to {after:.4g} within {step[row, 0]:.3g} s "
-            f"at {log.time[row]:.3f} s ({int(jumps.any(axis=1).sum())} such rows): two publishers on one topic, two "
-            "recordings in one, or an angle that wraps round?"
         )
 
 

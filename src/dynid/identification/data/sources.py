@@ -17,7 +17,7 @@ from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.recording.csv_reader import beyond_limits, is_csv, read_csv
+from dynid.recording.csv_reader import beyond_limits, is_csv, read_csv, refuse_jumps
 from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
@@ -226,7 +226,7 @@ def recording_from_arrays(
         name: of the recording in reports and messages; recordings that are used together need different ones.
 
     Raises:
-        DataError: an array of another shape, or joints that are not the robot's.
+        DataError: an array of another shape, joints that are not the robot's, or positions that jump.
         UnknownNameError: the mount.
     """
     own = robot.joint_names
@@ -246,6 +246,8 @@ def recording_from_arrays(
     constants = tuple(factors[columns].tolist()) if len(factors) else ()
     digest = hashlib.sha256(b"".join(one.tobytes() for one in (stamps, *arrays.values()))).hexdigest()
     beyond = beyond_limits(arrays["q"], robot) if len(stamps) else ""
+    if not beyond:  # else another unit may be what jumps, and the note says so
+        refuse_jumps(stamps, arrays["q"], robot, name)
     notes = (f"{beyond}: are limits, unit and zero right?",) if beyond else ()
     given_signals = own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits
     signals = Signals(*given_signals, dq=arrays.get("dq"), farthest=robot.farthest)
