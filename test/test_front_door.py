@@ -1,21 +1,25 @@
 """`import dynid`: stable names that load late, arrays beside bags and CSV, and the notebook that uses them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import dynid
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.data import preprocessing, sources
+from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
-from dynid.robot import FloatArray, load_robot
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.robot import FloatArray, Robot, load_robot
 
 ROOT = Path(__file__).parents[1]
 ROBOT = load_robot("planar_3r")
@@ -87,7 +91,7 @@ def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> N
     notes = dynid.identify(ROBOT, [run], validation=[again, other]).notes
     found = [note for note in notes if "repeats the motion" in note]
     assert len(found) == 1 and found[0].startswith("again repeats the motion that was fitted (")
-    twice = {key: np.concatenate([value, value + 20.0 * (key == "time")]) for key, value in motion(1).items()}
+    twice = {key: np.concatenate([value, value + 22.0 * (key == "time")]) for key, value in motion(1).items()}
     both = dynid.recording_from_arrays(ROBOT, **twice, name="both")
     notes = dynid.identify(ROBOT, [both], held_out_share=0.4).notes
     assert any(note.startswith("The last 40 % of both repeats the motion") for note in notes)
@@ -101,6 +105,9 @@ def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> N
         ({"time": np.zeros((2000, 1))}, r"time of run has shape \(2000, 1\), expected \(N,\)"),
         ({"joint_names": ("a", "b", "c")}, "run names the joints a, b, c; robot 'planar_3r' has"),
         ({"torque_constants": (1.0, 2.0)}, "run gives 2 torque constants, expected one for each of 3"),
+        ({"torque_constants": (1.0, 2.0, "x")}, "torque_constants of run is no array of numbers"),
+        ({"time": ["now"] * 2000}, "time of run is no array of numbers"),
+        ({"q": [[1.0, 2.0], [3.0]]}, "q of run is no array of numbers"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
@@ -108,11 +115,75 @@ def test_arrays_that_do_not_fit_are_refused(changes: dict[str, object], words: s
         dynid.recording_from_arrays(ROBOT, **(motion(1) | {"name": "run"} | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("joint", "away"), [(2, 4.0 * np.pi), (0, -7.0)])
+def test_positions_within_limits_of_several_turns_are_read(joint: int, away: float, tmp_path: Path) -> None:
+    """A wrist may turn twice, and a rail be longer than 2 pi metres: robot.yaml says what is beyond."""
+    shutil.copytree(ROBOT.folder, tmp_path / "arm")
+    shutil.copy(ROBOT.urdf_path, tmp_path / "arm")
+    content = yaml.safe_load((tmp_path / "arm" / "robot.yaml").read_text(encoding="utf-8"))
+    content["joints"][joint] |= {"lower_deg": -900.0, "upper_deg": 900.0}
+    content["urdf"] = ROBOT.urdf_path.name
+    (tmp_path / "arm" / "robot.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    own = load_robot(tmp_path / "arm")
+    turned = motion(1) | {"q": motion(1)["q"] + away * (np.arange(3) == joint)}
+    samples = dynid.recording_from_arrays(own, **turned).samples(load_identification(own))
+    assert abs(samples.q[:, joint].mean() - away) < 0.5
+    beyond = turned | {"q": turned["q"] + 30.0 * (np.arange(3) == joint)}
+    with pytest.raises(DataError, match=r"reaches .* expected at most 16.71 rad, or m where it slides"):
+        dynid.recording_from_arrays(own, **beyond).samples(load_identification(own))
+    (note,) = dynid.recording_from_arrays(own, **beyond).notes
+    assert "its limits in robot.yaml are -15.71 and 15.71" in note
+
+
+def test_one_recording_may_stand_alone_and_that_of_another_robot_is_refused() -> None:
+    """What was read for one arm is no recording of another."""
+    run, other = (dynid.recording_from_arrays(ROBOT, **motion(seed), name=f"run {seed}") for seed in (1, 2))
+    result = dynid.identify(ROBOT, run, validation=other)
+    assert result.verdict.accepted and [one.name for one in result.motions] == ["run 2", "run 1"]
+    stranger = load_robot("aloha_class")
+    for read in (run, [run]):
+        with pytest.raises(DataError, match=r"run 1 was read for the joints joint_1, .*; robot 'aloha_class' has"):
+            dynid.identify(stranger, read)
+    with pytest.raises(DataError, match="read it for this robot"):
+        dynid.validate(result.as_model(), dynid.recording_from_arrays(stranger, **_within(stranger), name="leg"))
+    with pytest.raises(DataError, match=r"data every 1e\+07 s .* are the stamps seconds"):
+        late = motion(1) | {"time": 1e9 * motion(1)["time"]}
+        dynid.identify(ROBOT, dynid.recording_from_arrays(ROBOT, **late))
+
+
+def _within(robot: Robot) -> dict[str, FloatArray]:
+    """Arrays of an arm that stays in the middle of its limits."""
+    middle = 0.5 * (robot.lower + robot.upper) * np.ones((50, 1))
+    return {"time": np.arange(50.0), "q": middle, "tau": 0.0 * middle}
+
+
+@pytest.mark.parametrize("kind", ["frozen", "wrapped"])
+def test_positions_that_jump_are_refused_where_they_do(kind: str, tmp_path: Path) -> None:
+    """An encoder that stood still for two seconds, and an angle that is recorded between -0.5 and 0.5 of a turn."""
+    run = motion(1)
+    q = np.array(run["q"])
+    if kind == "frozen":
+        q[500:700, 1] = q[500, 1]
+    else:
+        q[:, 1] = (run["q"][:, 1] + 0.9 + 1.0) % 2.0 - 1.0
+    rows = np.flatnonzero(np.abs(np.diff(q[:, 1])) > 0.3)
+    words = rf"joint_2 jumps from .* within 0.01 s at {0.01 * rows[0]:.3f} s after the start \({len(rows)} such rows\)"
+    with pytest.raises(DataError, match=rf"arrays: {words}"):
+        dynid.recording_from_arrays(ROBOT, **(run | {"q": q}))
+    columns = [f"{key}{k}" for key in ("q", "tau") for k in range(3)]
+    table = np.column_stack([run["time"], q, run["tau"]])
+    np.savetxt(tmp_path / "run.csv", table, delimiter=",", header=",".join(["t", *columns]), comments="")
+    position, torque = ({"columns": columns[at : at + 3], "unit": unit} for at, unit in ((0, "rad"), (3, "N m")))
+    mapping = {"schema_version": 1, "time": {"column": "t"}, "position": position, "torque": torque}
+    with pytest.raises(DataError, match=rf"run.csv: {words}"):
+        dynid.load_recording(tmp_path / "run.csv", ROBOT, CsvMapping.model_validate(mapping))
+
+
 def test_what_else_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="mount"):
         dynid.recording_from_arrays(ROBOT, **motion(1), mount="sideways")
     degrees = motion(1) | {"q": np.rad2deg(motion(1)["q"])}
-    with pytest.raises(DataError, match=r"arrays: position of .* expected rad"):
+    with pytest.raises(DataError, match=r"arrays: position of .* reaches .* expected at most .* rad"):
         dynid.identify(ROBOT, [dynid.recording_from_arrays(ROBOT, **degrees)])
     with pytest.raises(DataError, match=r"differ in mount .* or torque constants"):
         pair = [dynid.recording_from_arrays(ROBOT, **motion(1), torque_constants=k) for k in ((), (1.0, 1.0, 1.0))]

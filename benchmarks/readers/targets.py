@@ -183,7 +183,7 @@ def _csv_target(folder: Path) -> Target:
     robot = load_robot("planar_3r")
     names = [f"{kind}{j}" for kind in ("q", "tau") for j in range(COLUMNS)]
     rng = np.random.default_rng(0)
-    rows = np.c_[0.01 * np.arange(ROWS), rng.uniform(-1.0, 1.0, (ROWS, 2 * COLUMNS))]
+    rows = np.c_[0.01 * np.arange(ROWS), rng.uniform(-0.05, 0.05, (ROWS, 2 * COLUMNS))]
     lines = [",".join(["t", *names]), *(",".join(f"{x:.6f}" for x in row) for row in rows)]
     group = {"columns": names[:COLUMNS], "unit": "rad"}
     mapping = CsvMapping.model_validate(

@@ -179,6 +179,11 @@ class Robot:
         return read_only([_position(j.upper_deg, j.upper_m) for j in self.file.joints])
 
     @cached_property
+    def farthest(self) -> FloatArray:
+        """How far from zero a recorded joint can be, (n,) [rad or m]: a turn, or a little more than its limits."""
+        return read_only(np.maximum(2.0 * np.pi, 1.0 + np.maximum(np.abs(self.lower), np.abs(self.upper))))
+
+    @cached_property
     def velocity_limits(self) -> FloatArray:
         """Velocity limits, (n,) [rad/s or m/s]."""
         return read_only([j.velocity_limit for j in self.file.joints])

@@ -121,6 +121,18 @@ def test_in_words(files, tmp_path: Path) -> None:
     assert "identified by 'ols'" in load_model(tmp_path / "model" / "model.yaml").source
 
 
+def test_validate_says_which_recording_was_fitted(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    code, _ = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
+    assert code == 0
+    notes = {}
+    for one in (fit, other):
+        words = ["validate", str(tmp_path / "model"), str(one), "--mapping", str(mapping), "--robot", "planar_3r"]
+        notes[one] = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["notes"]
+    assert f"{fit} was fitted: it judges nothing new" in notes[fit]
+    assert not any("was fitted" in note for note in notes[other])
+
+
 def test_a_refusal_says_why_and_what_to_try(files, tmp_path: Path) -> None:
     fit, other, mapping = files
     wrong = change(mapping, torque={"sign": [1, 1, -1]})

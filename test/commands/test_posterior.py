@@ -95,7 +95,7 @@ def test_what_is_no_result_gives_no_folder(result: Path, tmp_path: Path) -> None
         run("posterior", str(tmp_path / "nothing"), "--out", str(out))
     with pytest.raises(OutputExistsError):
         run("posterior", str(result), "--out", str(result))
-    with pytest.raises(DataError, match="another structure"):
+    with pytest.raises(DataError, match="of 'planar_3r', not of 'puma560'"):
         run("posterior", str(result), "--out", str(out), "--robot", "puma560")
     belief = (result / "belief.npz").read_bytes()
     (result / "belief.npz").write_bytes(b"broken")

@@ -1,6 +1,7 @@
 """Parts of the consistent projection by themselves: the prior, units and bounds of every kind, and tolerances."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from dynid.identification.feasibility.consistent import (
     pseudo_inertia_rows,
     solver_units,
 )
+from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
-from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia, to_link_frame
+from dynid.model.robot_draft import draft_robot, write_draft
+from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
 from dynid.model.within_limits import link_rows, outside
 from dynid.robot import FloatArray, load_robot
 
@@ -125,6 +128,33 @@ def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened(
 def test_units_make_a_small_link_of_order_one() -> None:
     names = ("M1", "MX1", "MY12", "MZ3", "XX1", "YZ4", "IA2", "FV1", "FC7", "FS2", "FVM3", "FCM3", "OF1")
     np.testing.assert_allclose(solver_units(names), [0.1, 0.01, 0.01, 0.01, 0.001, 0.001, 0.001, *[0.1] * 6])
+
+
+SCARA = (
+    '<robot name="scara"><link name="base"/><link name="arm"><inertial><origin xyz="0.14 0 0.02"/><mass value="6"/>'
+    '<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.11" iyz="0" izz="0.12"/></inertial></link><link name="quill"><inertial>'
+    '<origin xyz="0 0 -0.1"/><mass value="2"/><inertia ixx="0.012" ixy="0" ixz="0" iyy="0.012" iyz="0" izz="0.001"/>'
+    '</inertial></link><joint name="turn" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/>'
+    '<limit lower="-2" upper="2" effort="80" velocity="3"/></joint><joint name="lift" type="prismatic"><parent '
+    'link="arm"/><child link="quill"/><origin xyz="0.3 0 0"/><axis xyz="0 0 -1"/><limit lower="0" upper="0.3" '
+    'effort="300" velocity="0.8"/></joint></robot>'
+)
+
+
+def test_the_weight_of_a_lift_is_no_offset_of_its_friction(tmp_path: Path) -> None:
+    """Torques show weight less offset, and rotor and offset: the URDF keeps the weight of its CAD data."""
+    (tmp_path / "scara.urdf").write_text(SCARA, encoding="utf-8")
+    write_draft(draft_robot("scara", tmp_path / "scara.urdf"), tmp_path / "scara.urdf", tmp_path / "scara")
+    robot = load_robot(tmp_path / "scara")
+    model = ArmModel.of(robot)
+    prior = load_standard(tmp_path / "scara" / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
+    true = np.array(prior.values)
+    true[prior.names.index("IA2")] = 15.0  # kg: a ball screw's rotor, of which no URDF says anything
+    phi = BaseParameters(model.names, model.regrouping.K @ true)
+    found = consistent_projection(model, phi, robot.file.physical_bounds, prior=prior.values).standard
+    assert found["M2"] == pytest.approx(2.0, abs=0.02)
+    assert found["OF2"] == pytest.approx(0.0, abs=0.2)
+    assert found["IA2"] == pytest.approx(15.0, abs=0.02)
 
 
 def test_rows_ask_for_margin_and_spread_and_room() -> None:

@@ -193,7 +193,7 @@ RAW = signals()
         ({"torque_time": RAW.time[::-1]}, "torque stamps are not sorted"),
         ({"time": np.r_[RAW.time[:-1], np.nan]}, "not sorted"),
         ({"q": RAW.q[:, :1]}, "expected \\(12000, 2\\)"),
-        ({"q": np.rad2deg(RAW.q)}, "more than a turn"),
+        ({"q": np.rad2deg(RAW.q)}, "at most 6.283 rad"),
         ({"tau": 1000 * RAW.tau}, "mA or raw counts"),
         ({"q": np.full_like(RAW.q, 0.3)}, "no joint moves"),
         ({"window": (1.0, 1.2)}, "usable samples"),
@@ -204,6 +204,12 @@ RAW = signals()
 def test_unusable_data_are_refused_with_a_sentence(changes: dict[str, object], words: str) -> None:
     with pytest.raises(DataError, match=words):
         preprocess(signals(**changes), SETTINGS)
+
+
+@pytest.mark.parametrize("interval", [0.0, -1.0, np.nan, np.inf])
+def test_an_interval_that_is_none_is_refused(interval: float) -> None:
+    with pytest.raises(DataError, match=r"the sampling interval is .* s, expected a time above 0 s"):
+        preprocess(RAW, SETTINGS, interval)
 
 
 def test_data_slower_than_the_target_are_refused() -> None:

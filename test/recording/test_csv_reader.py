@@ -119,7 +119,7 @@ def test_motors_turn_joints_through_gears_and_coupling(tmp_path: Path) -> None:
 
 def test_currents_pass_the_torque_constants_and_say_so(tmp_path: Path) -> None:
     arm = load_robot("aloha_class")
-    values = np.random.default_rng(2).uniform(-0.3, 0.3, (20, 14))
+    values = np.random.default_rng(2).uniform(-0.05, 0.05, (20, 14))
     path = write(tmp_path / "run.csv", values, None)
     torque = {"columns": list(range(8, 15)), "unit": "mA"}
     found = read(

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from dynid.commands.options import JsonOption
+from dynid.commands.options import JsonOption, read_model
 from dynid.commands.terminal import SCHEMA_VERSION, print_json, say, stages
 from dynid.errors import InputNotFoundError, UnknownNameError
 
@@ -39,8 +39,8 @@ def posterior(
     place = next((one for one in (result, result / "model") if (one / "model.yaml").is_file()), None)
     if place is None:
         raise InputNotFoundError(f"{result} holds no model.yaml: name the folder that identify wrote (--out)")
-    content, belief = load_model(place / "model.yaml"), Belief.load(place)
-    loaded = load_robot(robot or content.robot)
+    loaded = load_robot(robot or load_model(place / "model.yaml").robot)
+    content, belief = read_model(loaded, place / "model.yaml"), Belief.load(place)
     model = ArmModel.of(loaded, mount=content.mount, lengths_m=content.geometry_overrides_m)
     content.base_parameters(model)  # refuses a result of another structure
     start = None if content.standard is None else from_file(content.standard, model.mdh, model.regrouping.standard)

@@ -1,5 +1,6 @@
 """`dynid validate`: how well a model predicts the torques of recorded motions."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,9 @@ def validate(
         base = opt.parameters_for(ArmModel.of(loaded), content, loaded)
         predictor = Model(loaded, base, content.friction(), torque_constants=content.torque_constants_nm_per_a)
         found = run(predictor, bags, interval_s=interval, mapping=opt.read_mapping(mapping))
+        fitted = {one["sha256"] for one in content.provenance.get("bags", ()) if one["used"] == "fitted"}
+        again = (f"{name} was fitted: it judges nothing new" for name, sha in found.sources if sha in fitted)
+        found = replace(found, notes=(*again, *found.notes))
     if as_json:
         print_json(found.as_dict())
     else:

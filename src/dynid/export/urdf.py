@@ -132,8 +132,7 @@ def _listing(robot: Robot, standard: StandardParameters) -> str:
 
 
 def rotor_inertias(robot: Robot, standard: StandardParameters) -> str:
-    """The side file of the URDF: rotor inertias per joint as YAML [kg m^2]."""
+    """The side file of the URDF: rotor inertias per joint as YAML [kg m^2; kg]."""
     values = dict(zip(robot.joint_names, map(float, standard.axis("IA")), strict=True))
-    return "# rotor inertias [kg m^2] for the URDF in this folder; use them as armature\n" + yaml.safe_dump(
-        {"rotor_inertia_kg_m2": values}, sort_keys=False
-    )
+    head = "# rotor inertias [kg m^2; kg where a joint slides] for the URDF in this folder; use them as armature\n"
+    return head + yaml.safe_dump({"rotor_inertia_kg_m2": values}, sort_keys=False)

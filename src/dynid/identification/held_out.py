@@ -1,6 +1,5 @@
 """Validation of a model on recordings that it was not identified from (paper VI-C)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.repeats import repeat_note
-from dynid.identification.data.sources import Mapping, Recorded, Source, load_recording, torque_sentence
+from dynid.identification.data.sources import Mapping, Several, read_sources, torque_sentence
 from dynid.identification.prediction import Motion, predict
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.identified import Model
@@ -51,7 +50,7 @@ def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tu
 
 def validate(
     model: Model,
-    recordings: Sequence[Recorded],
+    recordings: Several,
     *,
     settings: IdentificationSettings | None = None,
     interval_s: float | None = None,
@@ -63,7 +62,7 @@ def validate(
 
     Args:
         model: what predicts them, at the mount of each recording.
-        recordings: bags, CSV files or recordings that were read already.
+        recordings: bags, CSV files or recordings that were read already; one, or several.
         settings: None reads the robot's identification.yaml.
         interval_s: sampling interval; None is the settings' own.
         mapping: what the columns of CSV files are.
@@ -76,7 +75,7 @@ def validate(
     """
     robot = model.robot
     settings = settings or load_identification(robot)
-    sources = [one if isinstance(one, Source) else load_recording(one, robot, mapping) for one in recordings]
+    sources = read_sources(recordings, robot, mapping)
     motions: list[Motion] = []
     repeats: list[str] = []
     verdict = Verdict(())
@@ -95,7 +94,7 @@ def validate(
         verdict += judge(HELD_OUT, motions[-1:], settings)
     return HeldOut(
         robot.joint_names,
-        interval_s or settings.sampling_interval_s,
+        settings.sampling_interval_s if interval_s is None else interval_s,
         tuple(motions),
         verdict,
         tuple((str(one.path), one.sha256) for one in sources),

@@ -22,13 +22,14 @@ from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
     Mapping,
     Portion,
-    Recorded,
+    Several,
     load_sources,
     refuse_fitted,
     refuse_repeated,
     simulated_sentence,
     torque_sentence,
 )
+from dynid.identification.diagnosis.causes import cause_of
 from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
@@ -219,9 +220,9 @@ def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
 
 def identify(
     robot: Robot,
-    recordings: Sequence[Recorded],
+    recordings: Several,
     *,
-    validation: Sequence[Recorded] = (),
+    validation: Several = (),
     settings: IdentificationSettings | None = None,
     progress: Progress = lambda stage: None,
     mapping: Mapping = None,
@@ -233,7 +234,7 @@ def identify(
 
     Args:
         robot: the robot the recordings must be of.
-        recordings: bags, CSV files, or recordings that were read or made of arrays already.
+        recordings: bags, CSV files, or recordings that were read or made of arrays already; one, or several.
         validation: recordings that judge the result.
         settings: None reads the robot's identification.yaml.
         progress: called with the name of each stage as it starts.
@@ -355,6 +356,10 @@ def conclude(
     diagnosis = diagnose(model, samples, regression, limits.suspicion, thorough=_doubtful(fit, limits))
     found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, known_droop(robot))
     motions = _fitted_motions(fitted, estimate, base)
+    verdict = judge(DATA, samples.quality, settings)
+    verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
+    verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
+    cause = "" if verdict.accepted else cause_of(model, samples, regression)
     return Identification(
         robot=robot,
         model=model,
@@ -366,14 +371,11 @@ def conclude(
         motions=motions,
         settings=settings,
         mount=fitted[0].mount,
-        verdict=judge(DATA, samples.quality, settings)
-        + judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
-        + judge(FITTED, [found], settings)
-        + judge(PREDICTED, motions, settings),
+        verdict=verdict,
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*((sentence,) if (sentence := consistent.strain_sentence) else ()), *diagnosis.notes),
+        notes=(*filter(None, (consistent.strain_sentence, cause)), *diagnosis.notes),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 

@@ -22,6 +22,7 @@ from dynid.robot import FloatArray, Robot, read_only
 
 BEYOND_RAD = 0.2  # by so much a position may exceed the joint's limits; beyond it, the unit or the mapping is wrong
 BEYOND_M = 0.02
+FASTEST = 3.0  # times the velocity limit of robot.yaml: no joint is faster
 LISTED = 5  # bad rows that an error names
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
 
@@ -199,7 +200,9 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     if mapping.velocity is not None:
         rates = content.groups["velocity"] * length_factors(mapping.velocity, robot, rate=True)
         dq = read_only(_joint_side(rates, mapping.velocity, robot))
-    _refuse_beyond_limits(q, robot, path)
+    cure = "is its column, unit, sign, ratio, side or offset in the mapping right?"
+    refuse_beyond_limits(q, robot, str(path), cure)
+    refuse_jumps(content.time, q, robot, str(path))
     return CsvRecording(
         source=path,
         joint_names=robot.joint_names,
@@ -215,15 +218,36 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     )
 
 
-def _refuse_beyond_limits(q: FloatArray, robot: Robot, path: Path) -> None:
-    """Raise DataError where a joint is where it cannot be: a wrong column, unit, sign, ratio, side or offset."""
+def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str) -> None:
+    """Raise DataError where `beyond_limits` of positions (N, n) has words; `cure`: what to look at, as a question."""
+    if words := beyond_limits(q, robot):
+        raise DataError(f"{name}: {words}: {cure}")
+
+
+def beyond_limits(q: FloatArray, robot: Robot) -> str:
+    """Which joint of positions (N, n) [rad or m] goes where it cannot be, in words; "" where none does."""
     margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
     joint = int(np.argmax(beyond))
     if beyond[joint] > 0:
         unit = "m" if robot.prismatic[joint] else "rad"
+        return (
+            f"joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} {unit}, "
+            f"its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}"
+        )
+    return ""
+
+
+def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> None:
+    """Raise DataError where positions (N, n) [rad or m] at time (N,) [s] jump from one row to the next."""
+    step = np.abs(np.diff(time))[:, None]  # stamps that are not sorted are refused elsewhere
+    far = np.abs(np.diff(q, axis=0)) - FASTEST * robot.velocity_limits * step
+    jumps = far > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    if jumps.any():
+        row, joint = np.argwhere(jumps)[0]
+        before, after = q[row : row + 2, joint]
         raise DataError(
-            f"{path}: joint {robot.joint_names[joint]} goes from {q[:, joint].min():.4g} to {q[:, joint].max():.4g} "
-            f"{unit}, its limits in robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: is its "
-            "column, unit, sign, ratio, side or offset in the mapping right?"
+            f"{name}: {robot.joint_names[joint]} jumps from {before:.4g} to {after:.4g} within {step[row, 0]:.3g} s at "
+            f"{time[row] - time[0]:.3f} s after the start ({int(jumps.any(axis=1).sum())} such rows): an angle that "
+            "wraps round, an encoder that stood still, two publishers on one topic, or two recordings in one?"
         )

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.recording.bag_reader import Bag
-from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD
+from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD, refuse_beyond_limits, refuse_jumps
 from dynid.recording.log import Log
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
 from dynid.recording.series import JointSeries, joint_series
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS
 from dynid.robot import FloatArray, Robot
 
-FASTEST = 3.0  # times the limit of robot.yaml: no joint is faster
 MOST_OF_LIMIT = 30.0  # a torque beyond it is in another unit; limits of robot.yaml may be far too low
 SET_BACK_S = 0.5  # by less, messages overtook each other
 CLOCK_GAP_STEPS = 100.0  # of the median step: behind a clock that was set back
@@ -59,16 +58,8 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
 
     cure: what to look at, as a question.
     """
-    margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
-    beyond = np.maximum(robot.lower - margin - log.q.min(axis=0), log.q.max(axis=0) - robot.upper - margin)
-    joint = int(np.argmax(beyond))
-    if beyond[joint] > 0.0:
-        q, unit = log.q[:, joint], "m" if robot.prismatic[joint] else "rad"
-        raise DataError(
-            f"{log.name}: {log.joint_names[joint]} goes from {q.min():.4g} to {q.max():.4g} {unit}, its limits in "
-            f"robot.yaml are {robot.lower[joint]:.4g} and {robot.upper[joint]:.4g}: {cure}"
-        )
-    _refuse_jumps(log, robot)
+    refuse_beyond_limits(log.q, robot, log.name, cure)
+    refuse_jumps(log.time, log.q, robot, log.name)
     if log.tau is None:
         return
     ratio = np.abs(log.tau).max(axis=0) / robot.torque_limits
@@ -78,27 +69,13 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
             f"{log.name}: the torque of {log.joint_names[joint]} reaches {np.abs(log.tau[:, joint]).max():.4g} N m, "
             f"its limit in robot.yaml is {robot.torque_limits[joint]:.4g}: {cure}"
         )
-    silent = (np.ptp(log.tau, axis=0) == 0.0) & (np.ptp(log.q, axis=0) > margin)
+    moved = np.ptp(log.q, axis=0) > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    silent = (np.ptp(log.tau, axis=0) == 0.0) & moved
     if silent.any():
         names = ", ".join(name for name, one in zip(log.joint_names, silent, strict=True) if one)
         raise DataError(
             f"{log.name}: {names} moved, but the torque is the same in every row ({log.tau[0, silent.argmax()]:.4g} "
             "N m): its effort was not measured"
-        )
-
-
-def _refuse_jumps(log: Log, robot: Robot) -> None:
-    """Raise DataError where a joint is elsewhere from one row to the next: two publishers, angles that wrap round."""
-    step = np.diff(log.time)[:, None]
-    far = np.abs(np.diff(log.q, axis=0)) - FASTEST * robot.velocity_limits * step
-    jumps = far > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
-    if jumps.any():
-        row, joint = np.argwhere(jumps)[0]
-        before, after = log.q[row : row + 2, joint]
-        raise DataError(
-            f"{log.name}: {log.joint_names[joint]} jumps from {before:.4g} to {after:.4g} within {step[row, 0]:.3g} s "
-            f"at {log.time[row]:.3f} s ({int(jumps.any(axis=1).sum())} such rows): two publishers on one topic, two "
-            "recordings in one, or an angle that wraps round?"
         )
 
 

@@ -139,7 +139,8 @@ class LowPass:
         if self.cutoff_hz >= 0.5 / slowest:
             raise DataError(
                 f"data every {slowest:.4g} s cannot be filtered at {self.cutoff_hz:.4g} Hz for a target interval of "
-                f"{interval_s:.4g} s; choose a longer interval, record faster, or use 'dynid logs' for slow logs"
+                f"{interval_s:.4g} s; are the stamps seconds? Then choose a longer interval, record faster, or use "
+                "'dynid logs' for slow logs"
             )
         self.settling_s = settings.settling_periods / self.cutoff_hz
         self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
@@ -187,6 +188,7 @@ def signals_of(recording: Recording, robot: Robot, settings: IdentificationSetti
         dq=recording.dq[:, columns],
         torque_delay_s=chosen.delay_s,
         torque_source=chosen.source,
+        farthest=robot.farthest,
         other=next(iter(torques.values()), None),
     )
 
@@ -200,7 +202,9 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     Raises:
         DataError: not finite, unsorted, too short, no motion, or in the wrong unit; says which joint and value.
     """
-    interval = interval_s or settings.sampling_interval_s
+    interval = settings.sampling_interval_s if interval_s is None else interval_s
+    if not 0.0 < interval < np.inf:
+        raise DataError(f"the sampling interval is {interval:g} s, expected a time above 0 s, such as 0.02")
     refuse_unusable(signals)
     axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
     steps, cutoff = max(1, round(interval / axis.period)), settings.filter.cutoff_hz(interval)

@@ -42,6 +42,7 @@ class Signals:
         dq: recorded velocities (N, n) [rad/s], used for a plausibility check only; None if not recorded.
         torque_delay_s: from the stamp of a torque to its effect.
         torque_source: which current `tau` is.
+        farthest: from zero that each joint can be, (n,) [rad or m]; None is a turn.
         other: the torques of the current that `tau` is not of; None if it was not recorded.
     """
 
@@ -55,6 +56,7 @@ class Signals:
     dq: FloatArray | None = None
     torque_delay_s: float = 0.0
     torque_source: TorqueSource = "present"
+    farthest: FloatArray | None = None
     other: Torques | None = None
 
 
@@ -146,11 +148,12 @@ def refuse_unusable(signals: Signals) -> None:
 def _refuse_units(signals: Signals) -> None:
     """Raise DataError where a value is far beyond what its SI unit allows."""
     largest = np.abs(signals.q).max(axis=0)
-    joint = int(np.argmax(largest))
-    if largest[joint] > 2.0 * np.pi:
+    most = np.full(len(largest), 2.0 * np.pi) if signals.farthest is None else signals.farthest
+    joint = int(np.argmax(largest / most))
+    if largest[joint] > most[joint]:
         raise DataError(
-            f"position of {signals.joint_names[joint]} reaches {largest[joint]:.4g} rad, more than a turn; expected "
-            "rad (degrees or encoder counts?)"
+            f"position of {signals.joint_names[joint]} reaches {largest[joint]:.4g}, expected at most "
+            f"{most[joint]:.4g} rad, or m where it slides (degrees, millimetres or encoder counts?)"
         )
     ratio = np.abs(signals.tau).max(axis=0) / signals.torque_limits
     joint = int(np.argmax(ratio))

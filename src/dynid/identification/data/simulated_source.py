@@ -26,6 +26,7 @@ def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
             torque_limits=robot.torque_limits,
             window=window,
             dq=run.dq,
+            farthest=robot.farthest,
             other=written,
         )
 

@@ -17,7 +17,7 @@ from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.csv_reader import beyond_limits, is_csv, read_csv, refuse_jumps
 from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
@@ -58,6 +58,7 @@ class Source:
         notes: what a reader of the result should know.
         signals: in the robot's joint order, torques being those that the settings choose.
         simulated: whether the driver said that its arm was a simulated one; of files and arrays nobody knows.
+        joint_names: of the robot that it was read for, (n,); () where nobody said.
     """
 
     path: Path
@@ -67,6 +68,7 @@ class Source:
     notes: tuple[str, ...]
     signals: Callable[[IdentificationSettings], Signals]
     simulated: bool = False
+    joint_names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -109,6 +111,7 @@ class Source:
 
 
 Recorded = Source | Path | str
+Several = Sequence[Recorded] | Recorded
 Mapping = CsvMapping | Path | str | None  # of CSV files, or the file that holds it
 
 
@@ -149,7 +152,11 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
     Raises:
         InputNotFoundError, DataError, ConfigurationError: it cannot be used; one sentence that says why.
     """
-    path = Path(path)
+    return replace(_source_of_file(Path(path), robot, mapping), joint_names=robot.joint_names)
+
+
+def _source_of_file(path: Path, robot: Robot, mapping: Mapping) -> Source:
+    """See `load_recording`."""
     if not is_csv(path):
         return _source_of_bag(path, robot)
     if mapping is None:
@@ -164,6 +171,7 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
         torque_limits=robot.torque_limits,
         dq=run.dq,
         torque_delay_s=run.torque_delay_s,
+        farthest=robot.farthest,
     )
     return Source(run.source, run.sha256, run.mount, run.torque_constants, run.notes, lambda _: signals)
 
@@ -176,7 +184,8 @@ def _source_of_bag(path: Path, robot: Robot) -> Source:
             return source_of_recording(bags.recording_of(bag, robot), robot)
         log = foreign_log(bag, robot)
         assert log.tau is not None, "see `foreign_log`"
-        signals = Signals(robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits)
+        given = robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits
+        signals = Signals(*given, farthest=robot.farthest)
         notes = (*bag.findings, foreign_note(robot), *log.notes)
         return Source(path, bag.sha256(), robot.file.default_mount, (), notes, lambda _: signals)
 
@@ -217,14 +226,14 @@ def recording_from_arrays(
         name: of the recording in reports and messages; recordings that are used together need different ones.
 
     Raises:
-        DataError: an array of another shape, or joints that are not the robot's.
+        DataError: an array of another shape, joints that are not the robot's, or positions that jump.
         UnknownNameError: the mount.
     """
     own = robot.joint_names
     names = tuple(joint_names) or own
     if sorted(names) != sorted(own):
         raise DataError(f"{name} names the joints {', '.join(names)}; robot '{robot.name}' has {', '.join(own)}")
-    columns, stamps = [names.index(joint) for joint in own], np.array(time, dtype=np.float64)
+    columns, stamps = [names.index(joint) for joint in own], _numbers(name, "time", time)
     if stamps.ndim != 1:
         raise DataError(f"time of {name} has shape {stamps.shape}, expected (N,)")
     given = {"q": q, "tau": tau} | ({} if dq is None else {"dq": dq})
@@ -233,39 +242,67 @@ def recording_from_arrays(
         raise DataError(f"{name} gives {len(torque_constants)} torque constants, expected one for each of {len(own)}")
     chosen = mount or robot.file.default_mount
     robot.gravity(chosen)
-    constants = tuple(float(torque_constants[k]) for k in columns) if torque_constants else ()
+    factors = _numbers(name, "torque_constants", torque_constants)
+    constants = tuple(factors[columns].tolist()) if len(factors) else ()
     digest = hashlib.sha256(b"".join(one.tobytes() for one in (stamps, *arrays.values()))).hexdigest()
-    signals = Signals(own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits, dq=arrays.get("dq"))
-    return Source(Path(name), digest, chosen, constants, (), lambda _: signals)
+    beyond = beyond_limits(arrays["q"], robot) if len(stamps) else ""
+    if not beyond:  # else another unit may be what jumps, and the note says so
+        refuse_jumps(stamps, arrays["q"], robot, name)
+    notes = (f"{beyond}: are limits, unit and zero right?",) if beyond else ()
+    given_signals = own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits
+    signals = Signals(*given_signals, dq=arrays.get("dq"), farthest=robot.farthest)
+    return Source(Path(name), digest, chosen, constants, notes, lambda _: signals, joint_names=own)
 
 
 def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
     """One array (N, n) in the robot's joint order, as a copy."""
-    array = np.array(values, dtype=np.float64)
+    array = _numbers(name, key, values)
     if array.shape != (count, len(columns)):
         raise DataError(f"{key} of {name} has shape {array.shape}, expected ({count}, {len(columns)}): one per joint")
     return array[:, columns]
 
 
+def _numbers(name: str, key: str, values: ArrayLike) -> FloatArray:
+    """An array of any shape, as a copy; raises DataError where it holds no numbers."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{key} of {name} is no array of numbers: {error}") from None
+
+
 def load_sources(
-    recordings: Sequence[Recorded],
-    robot: Robot,
-    mapping: Mapping = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    recordings: Several, robot: Robot, mapping: Mapping = None, progress: Callable[[str], None] = lambda stage: None
 ) -> list[Source]:
-    """Sources to identify one model from, read where they are paths; arguments and errors as in `load_recording`.
+    """Sources to identify one model from, read where they are paths; arguments and errors as in `read_sources`.
 
     Raises:
         DataError: they differ in mount or torque constants.
     """
+    sources = read_sources(recordings, robot, mapping, progress)
+    for other in sources[1:]:
+        refuse_other_setting(sources[0], other)
+    return sources
+
+
+def read_sources(
+    recordings: Several, robot: Robot, mapping: Mapping = None, progress: Callable[[str], None] = lambda stage: None
+) -> list[Source]:
+    """Sources of one robot, read where they are paths; a single one may stand alone; errors as in `load_recording`.
+
+    Raises:
+        DataError: one was read for a robot with other joints.
+    """
     sources = []
-    for one in recordings:
+    for one in [recordings] if isinstance(recordings, Recorded) else recordings:
         if not isinstance(one, Source):
             progress(f"reading {Path(one).name}")
             one = load_recording(one, robot, mapping)
+        if one.joint_names and one.joint_names != robot.joint_names:
+            raise DataError(
+                f"{one.path} was read for the joints {', '.join(one.joint_names)}; robot '{robot.name}' has "
+                f"{', '.join(robot.joint_names)}: read it for this robot"
+            )
         sources.append(one)
-    for other in sources[1:]:
-        refuse_other_setting(sources[0], other)
     return sources
 
 

@@ -7,16 +7,19 @@ import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
-from dynid.identification.diagnosis.nearby import Unknown, unknowns
+from dynid.identification.diagnosis.nearby import Unknown, dry_share, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import SuspicionLimits
 from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray
 
 MOST_NAMED = 3
 LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a little better with either
 SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
-LEANS_RAD = 0.01  # a tilt that is named, though models absorb most of it
+# what is named though models absorb most of it, beyond so many deviations; friction of another kind passes for a zero
+NAMED = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
+BUILDS_UP = 2.0  # friction as large as the links' torques and slow to build up passes for so many limits of a delay
 SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
@@ -51,14 +54,14 @@ class Diagnosis:
         strongest: strength of the strongest reading, named or not.
         unseen: joints whose torques could have another scale without contradicting the others, with the deviation.
         losses: friction that grows with another load than the model's, where the model has such friction; else None.
-        lean: a tilt of gravity [rad] that is sure but below its limit; 0 without one.
+        small: a tilt of gravity or a zero of a joint that is sure but below its limit, in words; "" without one.
     """
 
     suspicions: tuple[Suspicion, ...]
     strongest: float
     unseen: tuple[tuple[str, float], ...]
     losses: OtherLosses | None = None
-    lean: float = 0.0
+    small: str = ""
 
     @property
     def measured(self) -> tuple[float, str]:
@@ -68,11 +71,11 @@ class Diagnosis:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is too small to be refused, or open, in words."""
-        found, one = [], self.losses
-        if self.lean:
+        found, one = [self.small] if self.small else [], self.losses
+        if self.unseen:
             found.append(
-                f"gravity seems to be tilted by {np.degrees(np.arctan(self.lean)):.2g} deg, which is below the limit: "
-                "'--estimate-setup tilt' shows how the base leans"
+                f"no other joint's torque shows the scale of {', '.join(joint for joint, _ in self.unseen)}: a torque "
+                f"constant that is {100 * SCALE_FAULT:.0f} % off is not seen there; a known mass shows it"
             )
         named = any(own.kind == "losses" for own in self.suspicions)
         if one is not None and not one.alike and not named and one.significance >= -SURE:
@@ -103,7 +106,8 @@ def diagnose(
     trials, joints = Trials(model, samples), samples.joint_names
     free = unknowns(model, samples, regression)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
-    found = [_of_unknown(one, limits, joints) for one in free if confirmed(one, trials, limits)]
+    doubt = 1.0 + BUILDS_UP * dry_share(samples, regression)
+    found = _told_once([_of_unknown(one, limits, joints, doubt) for one in free if confirmed(one, trials, limits)])
     found += [suspicion_of(one, limits, joints) for one in readings]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
@@ -114,9 +118,14 @@ def diagnose(
         for one in free
         if one.kind == "torque scale" and SCALE_FAULT < limits.torque_scale + limits.deviations * one.deviation
     ]
-    return Diagnosis(
-        tuple(named), max(0.0, *(one.strength for one in found)), tuple(hidden), losses, _lean(free, limits)
-    )
+    strongest = max(0.0, *(one.strength for one in found))
+    return Diagnosis(tuple(named), strongest, tuple(hidden), losses, _small(model, free, limits, joints))
+
+
+def _told_once(found: Sequence[Suspicion]) -> list[Suspicion]:
+    """Without delays of single joints, where the torques of all are late."""
+    all_late = any(one.kind == "delay" and not one.joints and one.strength > 1.0 for one in found)
+    return [one for one in found if not (all_late and one.kind == "delay" and one.joints)]
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
@@ -127,15 +136,27 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
     return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
 
 
-def _lean(free: Sequence[Unknown], limits: SuspicionLimits) -> float:
-    """The largest tilt [rad] that is surely more than `LEANS_RAD` and not refused; 0 without one."""
-    sizes = [
-        abs(one.value)
+def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
+    """What explains most of the tilts and zeros that are sure and not refused, in words; "" where none is."""
+    most = {"gravity": limits.gravity_rad, "position zero": limits.position_zero_rad}
+    sure = [
+        one
         for one in free
-        if one.kind == "gravity"
-        and LEANS_RAD < abs(one.value) - limits.deviations * one.deviation <= limits.gravity_rad
+        if one.kind in NAMED and abs(one.value) - NAMED[one.kind][1] * one.deviation > NAMED[one.kind][0]
     ]
-    return max(sizes, default=0.0)
+    one = max(sure, key=lambda one: one.explained, default=None)
+    if one is None or abs(one.value) - limits.deviations * one.deviation > most[one.kind]:
+        return ""
+    if one.kind == "gravity":
+        return (
+            f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg, which is below the limit: "
+            "'--estimate-setup tilt' shows how the base leans"
+        )
+    unit = "m" if model.prismatic[one.axis] else "rad"
+    return (
+        f"the zero of {joints[one.axis]}, or of a joint beside it, seems to be {one.value:+.2g} {unit} away, which is "
+        f"below the limit: '--estimate-setup zero:{joints[one.axis]}' shows it"
+    )
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
@@ -156,7 +177,8 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
     return Suspicion("losses", (), strength, words, losses.gain)
 
 
-def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
+    """An unknown as a suspicion; the limit of one joint's delay is multiplied by its `doubt`, (n,)."""
     surer = SURER if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = {
@@ -168,8 +190,9 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str]) ->
     }[one.kind]
     if one.kind == "delay":
         late = f"{1e3 * abs(one.value):.2g} ms (+-{1e3 * one.deviation:.1g} ms) {'late' if one.value > 0 else 'early'}"
-        words = f"the torques look {late} against the positions: check the stamps and delays"
-        return Suspicion(one.kind, (), size / limit, words)
+        named, limit = ((), limit) if one.axis < 0 else ((joints[one.axis],), float(doubt[one.axis]) * limit)
+        what = f"the torques{''.join(f' of {name}' for name in named)} look {late} against the positions"
+        return Suspicion(one.kind, named, size / limit, f"{what}: check the stamps and delays")
     if one.kind == "gravity":
         words = f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg: check the mount"
         return Suspicion(one.kind, (), size / limit, words)

@@ -22,6 +22,7 @@ from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.uncertainty import score_covariance
+from dynid.model.drive import of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
@@ -38,7 +39,7 @@ class Unknown:
 
     Attributes:
         kind: "torque scale", "position zero", "position scale", "delay" or "gravity".
-        axis: counted from 0; of gravity, which of two directions across it; -1 of a delay.
+        axis: counted from 0; of gravity, which of two directions across it; -1 of a delay of all.
         value: 0 is the data as given; [-], rad or s.
         deviation: of it; infinite where the motion does not show it.
         explained: part of the squared error that it takes away.
@@ -94,23 +95,28 @@ class Columns:
 
 def columns_beside(model: ArmModel, samples: Samples, regression: Regression) -> Columns:
     """The columns of every unknown that is tried; arguments as of `unknowns`."""
+    own, weights, y = weighted_residual(samples, regression)
+    kinds, columns = _columns(model, samples, regression, regression.solve().phi)
+    left = columns * weights[:, None]
+    lengths = np.linalg.norm(left, axis=0)
+    left, y = beside(own, left), beside(own, y[:, None])[:, 0]
+    # the zero of a joint about gravity's own direction changes no torque: its column is rounding alone
+    least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
+    seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
+    return Columns(tuple(kinds), left, y, seen, regression.axes, regression.interval_s)
+
+
+def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weighted columns of all parameters and of friction that builds up (rows, k), weights and residual (rows,)."""
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
     if regression.trust is not None:
         weights = weights * regression.trust
-    kinds, columns = _columns(model, samples, regression, solution.phi)
     free = np.ones(regression.columns().shape[1], dtype=bool)
     free[: regression.friction_size] = solution.sliding[: regression.friction_size]
     own = np.concatenate([regression.columns()[:, free], _building_up(samples, regression)], axis=1)
-    own *= weights[:, None]
-    left = columns * weights[:, None]
-    lengths = np.linalg.norm(left, axis=0)
-    left, y = _beside(own, left), _beside(own, (residual.ravel() * weights)[:, None])[:, 0]
-    # the zero of a joint about gravity's own direction changes no torque: its column is rounding alone
-    least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
-    seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
-    return Columns(tuple(kinds), left, y, seen, regression.axes, regression.interval_s)
+    return own * weights[:, None], weights, residual.ravel() * weights
 
 
 def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Unknown, ...]:
@@ -135,7 +141,7 @@ def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     )
 
 
-def _beside(own: FloatArray, columns: FloatArray) -> FloatArray:
+def beside(own: FloatArray, columns: FloatArray) -> FloatArray:
     """What of columns (rows, m) the columns `own` (rows, k) do not span."""
     scale = np.linalg.norm(own, axis=0)
     own = own[:, scale > 0.0] / scale[scale > 0.0]
@@ -174,7 +180,10 @@ def _columns(
         longer = 1.0 + STEP * (np.arange(samples.q.shape[1]) == axis)
         change = model.inverse_dynamics(samples.q * longer, samples.dq * longer, samples.ddq * longer, base) - at
         add("position scale", axis, change / STEP * slides)
-    add("delay", -1, -_rate(samples, _links(regression, phi)) * slides)
+    late = -_rate(samples, _links(regression, phi)) * slides
+    add("delay", -1, late)
+    for axis in range(n):
+        add("delay", axis, late * (np.arange(n) == axis))
     size = float(np.linalg.norm(model.gravity))
     for k, direction in enumerate(across(model.gravity) if size else ()):
         add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
@@ -213,10 +222,22 @@ def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
-    """Torques of phi (p,) in all states, (N, n) [N m]."""
+    """Torques of phi (p,) in all states, without dry friction, whose rate is none, (N, n) [N m]."""
+    smooth = of_kinds(BaseParameters(regression.names, phi), ("FC", "FCM", "FS"), others=True).values
+    return np.asarray(links_regressor(regression) @ smooth)
+
+
+def links_regressor(regression: Regression) -> FloatArray:
+    """The regressor of the base parameters without friction beside them, (N, n, p)."""
     if regression.beside is None:
-        return (regression.W @ phi).reshape(-1, regression.axes)
-    return np.asarray(regression.beside.judged.rows.W @ phi)
+        return regression.W.reshape(-1, regression.axes, len(regression.names))
+    return regression.beside.judged.rows.W
+
+
+def dry_share(samples: Samples, regression: Regression) -> FloatArray:
+    """How much of each axis's torque varies otherwise than that of the links, over that of the links, (n,) [-]."""
+    links = _links(regression, regression.solve().phi)
+    return np.asarray(np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING))
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:

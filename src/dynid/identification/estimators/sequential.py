@@ -168,7 +168,7 @@ class _JointProgram:
     def __init__(self, model: ArmModel, bounds: PhysicalBounds, axis: int, mine: NDArray[np.int64]) -> None:
         self.axis = axis
         self.names = tuple(model.regrouping.standard[k] for k in mine)
-        self.units = solver_units(self.names)
+        self.units = solver_units(self.names, model.prismatic)
         self.x = np.eye(len(mine))
         self.pulled: list[FloatArray] = []
         self.cones: list[Cone] = []

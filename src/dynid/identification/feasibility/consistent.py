@@ -72,11 +72,12 @@ class ConsistentModel:
         )
 
 
-def solver_units(names: tuple[str, ...]) -> FloatArray:
-    """The solver's unit of every standard parameter, (s,)."""
+def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> FloatArray:
+    """The solver's unit of every standard parameter, (s,); the rotor of a `prismatic` axis is a mass."""
     inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
     by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
-    return np.array([by_kind.get(name.rstrip("0123456789"), inertia) for name in names])
+    slides = dict.fromkeys((f"IA{k + 1}" for k in np.flatnonzero(prismatic)), MASS_UNIT_KG)
+    return np.array([slides.get(name, by_kind.get(name.rstrip("0123456789"), inertia)) for name in names])
 
 
 def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
@@ -103,7 +104,7 @@ class ConsistentProblem:
 
     def __init__(self, model: ArmModel, limits: ArmLimits, room: float | None = 0.0) -> None:
         self.names = model.regrouping.standard
-        self.units = solver_units(self.names)
+        self.units = solver_units(self.names, model.prismatic)
         self.size = len(self.names) + (room is None)
         x, links = np.eye(len(self.names)), 10 * model.chain_size
         pi = np.diag(self.units)
@@ -212,9 +213,17 @@ def consistent_projection(
     moved, away = by_x / base_units[:, None], phi / base_units
     fixed = [positive(sign * moved, SECOND_STAGE_FREEDOM - sign * away) for sign in (1.0, -1.0)]
     free = [k for k, name in enumerate(regrouping.standard) if k < 10 * model.chain_size or name.startswith("IA")]
-    apart = 1.0, np.eye(len(problem.units))[free], -near[free] / problem.units[free]
-    second = problem.nearest([apart], fixed, "second stage")
+    # norms that are not squared: an offset leaves its nominal value only where the bounds demand it
+    apart = [(1.0, np.eye(len(near))[own], -near[own] / problem.units[own]) for own in (free, _offsets(model)) if own]
+    second = problem.nearest(apart, fixed, "second stage")
     return _outcome(model, phi0, second, limits)
+
+
+def _offsets(model: ArmModel) -> list[int]:
+    """Places of friction offsets that pass for a weight, as that of a joint that slides up and down does."""
+    groups, names = model.regrouping.K != 0.0, model.regrouping.standard
+    shared = groups[groups.sum(axis=1) > 1].any(axis=0)
+    return [k for k, name in enumerate(names) if name.startswith("OF") and shared[k]]
 
 
 def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:

@@ -168,7 +168,7 @@ class _Arm:
         self.rows = np.array([self._row(model, name) for name in belief.names])
         held = np.diag(belief.covariance) == 0.0
         self.free = np.flatnonzero(self._freedom(model, belief.names, held))
-        self.units = solver_units(self.names)[self.free]
+        self.units = solver_units(self.names, model.prismatic)[self.free]
         self.fixed = np.array(start)
         self.fixed[self.free] = 0.0
         deviations = np.sqrt(np.diag(belief.covariance)[~held])
@@ -213,7 +213,7 @@ class _Arm:
         total = np.array([-float(name.startswith("M") and name[1:].isdigit()) for name in self.names]) / MASS_UNIT_KG
         A.append(total[None])
         b.append(np.array([limits.total_mass / MASS_UNIT_KG]))
-        units = solver_units(self.names)
+        units = solver_units(self.names, model.prismatic)
         least = {"IA": MINIMUM_ROTOR_INERTIA, **dict.fromkeys(FRICTION, 0.0)}
         for k in self.free:
             kind = kind_and_number(self.names[k])[0]
