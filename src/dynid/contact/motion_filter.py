@@ -61,6 +61,7 @@ class MotionFilter:
         errors: what model.yaml states of the model's torques: the size of b by speed.
         torque_delay_s: from the torque that `update` gets to the motors [s].
         lasting: b is only what of the errors lasts: for who averages over many of the filter's innovations.
+        reading_rad: deviation of readings beside the encoder's step [rad].
 
     Attributes:
         x: (q, v, b, f), (3 n + 3,), SI.
@@ -83,6 +84,7 @@ class MotionFilter:
         torque_delay_s: float,
         *,
         lasting: bool = False,
+        reading_rad: float = READING_RAD,
     ) -> None:
         if errors is None:
             raise DataError(
@@ -94,7 +96,7 @@ class MotionFilter:
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
         self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
         self._law = np.array(whole_friction(robot, model.phi, model.friction).values)
-        self._tool, self._delay_s = ToolForce(robot, arm.mdh), torque_delay_s
+        self._tool, self._delay_s, self._reading = ToolForce(robot, arm.mdh), torque_delay_s, reading_rad
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
         self._play, self._jitter_s = math.radians(given.backlash_deg), given.stamp_jitter_s
@@ -187,7 +189,7 @@ class MotionFilter:
         self._add_noise(dt, budget**2 * unclear, kick, own, 1.0 - kept[0] ** 2)
         P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
         P[:n, :n] += self._jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
-        noise = np.hypot(READING_RAD, self._jitter_s * v)
+        noise = np.hypot(self._reading, self._jitter_s * v)
         measure(x, P, q, self._width, noise, self._gains, self._found)
         self._dt, self.friction, self.acceleration = dt, lost, (v - speed) / dt
 
