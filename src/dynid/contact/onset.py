@@ -27,6 +27,7 @@ class OnsetTests:
     Args:
         motion: the filter, updated before `update`.
         largest_n: forces that are looked for are of this size [N].
+        every: cycles between two onsets.
 
     Attributes:
         bound: what the statistic exceeds in contact only.
@@ -34,8 +35,9 @@ class OnsetTests:
         contact: whether the filter has a force at the tool.
     """
 
-    def __init__(self, motion: MotionFilter, largest_n: float) -> None:
+    def __init__(self, motion: MotionFilter, largest_n: float, every: int = EVERY) -> None:
         self._motion, self._prior, self.statistic = motion, np.eye(3) / largest_n**2, 0.0
+        self._every = every
         self.contact, self._quiet_s = False, 0.0
         self.bound = float(chdtri(3, FALSE_ALARMS_1_S * CYCLE_S / HYPOTHESES))
         self.reset()
@@ -48,8 +50,8 @@ class OnsetTests:
 
     def update(self) -> bool:
         """Test after the last update of the filter: whether a force has begun."""
-        if self._count % EVERY == 0:
-            h = self._count // EVERY % HYPOTHESES
+        if self._count % self._every == 0:
+            h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0
         self._count += 1
         begun = np.repeat(self._age >= 0, 3)
