@@ -2,8 +2,9 @@
 
 `Scale` takes all that it has seen for one body. Here it starts again where a force at the tool begins or ends that its
 body does not explain: something was picked up or put down, or somebody touches the arm. Those are the tests of
-`OnsetTests` on the scale's own innovations, with onsets over `WINDOW_S`, since 50 g show later than a push does. With
-the body the filter forgets what it took for errors of the model, which may be part of it, but not the arm's motion.
+`OnsetTests` on the scale's own innovations, with onsets over `WINDOW_S`, since 50 g show later than a push does. The
+statistic of a load grows as long as it is not known, so a bound of `CHANGED` times theirs costs little time. With the
+body the filter forgets what it took for errors of the model, which may be part of it, but not the arm's motion.
 
 Only a body that fits for a while, and differs significantly from what a controller has, is handed to it; until then it
 keeps that. An arm that rests says little about its load, since friction may carry any part of it, so its estimate stays
@@ -23,6 +24,7 @@ ESTIMATE_S = 0.05
 WINDOW_S = 0.4  # of onsets
 FRESH_S = 0.5  # for so long after a start nothing is tested: a body that is not known yet looks like a force
 JUDGED_S = 0.3  # from so long after a start on estimates are judged
+CHANGED = 2.5  # times the bound of the tests: on a real line states are lost, and a load stays
 SMALL_KG = 0.01  # a larger change of the filter's model begins the tests anew
 STEADY_S, STEADY = 0.5, 0.15  # so long an estimate has fitted and stayed within a share of itself
 FITS = 1.25  # root mean square of innovations of sliding joints, in deviations
@@ -57,7 +59,7 @@ class LivePayload:
 
     def restart(self) -> None:
         """Forget what was seen; what is held stays until another estimate is certain."""
-        self._scale.reset()
+        self._scale.reset(friction=True)
         self._tests.reset()
         self.restarts += 1
         self._began_ns, self.fits, self.misfit, self.estimate = self._last_ns, False, 0.0, None
@@ -75,9 +77,12 @@ class LivePayload:
         since_s = (stamp_ns - self._began_ns) * 1e-9
         if self._scale.changed_kg > SMALL_KG:
             self._tests.reset()
-        if since_s >= FRESH_S and self._tests.update():
-            self.restart()
-            return False
+        if since_s >= FRESH_S:
+            self._tests.update()
+            if self._tests.statistic > CHANGED * self._tests.bound * max(1.0, self._scale.misfit**2):
+                self._tests.adopt(lasts=False)
+                self.restart()
+                return False
         if (stamp_ns - self._estimated_ns) * 1e-9 < ESTIMATE_S:
             return False
         self._estimated_ns = stamp_ns

@@ -64,18 +64,20 @@ class OnsetTests:
         self._force, self.statistic = forces[self._best], float(statistics[self._best])
         return self.statistic > self.bound
 
-    def adopt(self) -> None:
+    def adopt(self, lasts: bool = True) -> None:
         """Take the best hypothesis for true: the filter's state and covariance become those with its force.
 
-        From here on the force may change, and the filter follows it; `left` says when it is gone.
+        From here on the force may change, and the filter follows it; `left` says when it is gone. One that does not
+        last has only moved the arm so far: whoever adopts it has another cause in mind, and a model of it.
         """
         x, P, h = self._motion.x, self._motion.P, self._best
         G = self._G[:, 3 * h : 3 * h + 3].copy()
-        G[-3:] = np.eye(3)
+        G[-3:] = lasts * np.eye(3)
         covariance = np.linalg.inv(self._information[h] + self._prior)
         x += G @ self._force
         P += G @ covariance @ G.T
-        self._motion.force_rate, self._quiet_s, self.contact = FORCE_RATE, 0.0, True
+        if lasts:
+            self._motion.force_rate, self._quiet_s, self.contact = FORCE_RATE, 0.0, True
         self.reset()
 
     def left(self, dt: float) -> None:

@@ -67,12 +67,17 @@ class Scale:
         self._information[BODY, BODY] = 1.0 / SHARE**2
         self.reset()
 
-    def reset(self) -> None:
-        """Forget the body, not what friction is like: something was picked up or put down."""
+    def reset(self, friction: bool = False) -> None:
+        """Forget the body: something was picked up or put down; with `friction`, forget also what friction is like.
+
+        What was seen between a change and its notice was taken for friction in part.
+        """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
         beside = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
         self._information[BODY:, BODY:] -= beside @ self._information[:BODY, BODY:]
         self._score[BODY:] -= beside @ self._score[:BODY]
+        if friction:
+            self._information[BODY, BODY], self._score[BODY] = 1.0 / SHARE**2, 0.0
         self._information[:BODY], self._information[:, :BODY], self._score[:BODY] = 0.0, 0.0, 0.0
         self._known, self._cycles, self._squares = np.zeros(BODY + 1), 0, np.zeros(2)
         self.motion.hold(self._known[:BODY])
