@@ -31,7 +31,7 @@ TIMING_S = 1e-4  # how well the delay of torques is known
 READING_RAD = 5e-5  # what a reading is off by beside the encoder's step
 FIRST = (1e-3, 0.01)  # deviations of the first position [rad] and velocity [rad/s]
 MOVING_RAD_S = 0.3  # deviation of velocities that are about known
-FORCE_S = 1.0  # how long a force at the tool lasts
+FORCE_S = 0.6  # how long a force at the tool lasts
 JACOBIAN_EVERY = 4  # updates
 
 

@@ -16,7 +16,7 @@ EVERY, HYPOTHESES = 4, 16  # cycles between two onsets, and how many are tested 
 CYCLE_S = 0.001
 FALSE_ALARMS_1_S = 0.1 / 3600.0  # one in ten hours of tests whose errors are as stated
 YOUNGEST = 3  # cycles
-FORCE_RATE = 3.0  # how fast the force of a contact changes [N/sqrt(s)]
+FORCE_RATE = 2.5  # how fast the force of a contact changes [N/sqrt(s)]
 NONE = float(chdtri(3, 0.01))  # what forces that are none exceed once in a hundred times
 LEFT_S = 0.15  # after so long without a difference it is gone
 
