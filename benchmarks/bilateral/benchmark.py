@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.bilateral.cycle_cost import cycle_costs
 from benchmarks.bilateral.faults import FAULTS, PairFault, energy_gain, inject
 from benchmarks.bilateral.lockstep import Lines, LockstepPair, PairRun
 from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
@@ -109,6 +110,8 @@ def benchmark_bilateral(
         progress(f"fault: {fault.name}")
         table.append(asdict(inject(robot, fault, maker(own, 0))))
     figures["faults"] = table
+    progress("time a cycle of one arm and of two")
+    figures |= cycle_costs(robot, bench.dynamics, own, settings)
     figures["fault_violations"] = sum(len(row["violations"]) for row in table)
     return figures
 

@@ -30,7 +30,7 @@ def bilateral(
 
     loaded = load_robot(robot)
     loaded.gravity(mount)
-    with stages("benchmark", 3 + 2 * len(WALLS_N_M) + len(FAULTS)) as begin, tempfile.TemporaryDirectory() as work:
+    with stages("benchmark", 4 + 2 * len(WALLS_N_M) + len(FAULTS)) as begin, tempfile.TemporaryDirectory() as work:
         figures = benchmark_bilateral(loaded, Path(work), mount=mount, seeds=seeds, progress=begin)
     report_figures(figures, [_figures(figures), _faults(figures)], missed(figures), as_json)
 
@@ -42,6 +42,8 @@ def _figures(figures: dict[str, Any]) -> Table:
     for key in ("force_error_contact", "force_error_pressing"):
         for wall, error in figures[key].items():
             table.add_row(f"{key}, {wall} N/m", f"{error:.3f}", f"{figures[key + '_nominal'][wall]:.3f}")
+    for key in ("p99_cycle_us_one", "p99_cycle_us_two", "p50_cycle_two_over_one", "p99_cycle_two_over_one"):
+        table.add_row(key, f"{figures[key]:.3g}", "")
     table.add_row("fault_violations", str(figures["fault_violations"]), "")
     return table
 

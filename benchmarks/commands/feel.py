@@ -25,7 +25,7 @@ def feel(
     from benchmarks.contact.feel import benchmark_feel, missed
     from dynid.robot import load_robot
 
-    with stages("benchmark", 16 + arms) as begin:
+    with stages("benchmark", 19 + arms) as begin:
         figures = benchmark_feel(load_robot(robot), places, minutes, payloads, arms, begin)
     report_figures(figures, [_table(figures)], missed(figures), as_json)
 
@@ -42,11 +42,6 @@ def _table(figures: dict[str, Any]) -> Any:
                 f"force RMS {one['rms_n']:.2f} N, {100 * one['in_90_percent_interval_share']:.0f} % in 90 % intervals"
             )
             table.add_row(f"{size} N, {state}: found", f"{shares}, median {median}; {force}")
-    for state, shares in figures["readable_in_20_ms_share"].items():
-        for size, share in shares.items():
-            table.add_row(f"{size} N, {state}: change a reading within 20 ms", f"{100 * share:.0f} %")
-    for size, share in figures["readable_still_share"].items():
-        table.add_row(f"{size} N, still: change a reading at all", f"{100 * share:.0f} %")
     for key, value in (figures["drawn_arms"] or {}).items():
         table.add_row(f"drawn arms: {key}", str(value) if isinstance(value, dict | list) else f"{value:.3g}")
     return table

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.contact.bound import least_rms_n, moving_arm, readable_share, still_arm
-from benchmarks.contact.feeling import FORCES_N, JUDGED_S, PULL_S, benchmark_feeling
+from benchmarks.contact.bound import benchmark_bound
+from benchmarks.contact.feeling import benchmark_feeling
 from benchmarks.contact.scenes import IDENTIFICATION, PROFILE, Scene
 from benchmarks.contact.weighing import benchmark_drawn, benchmark_weighing
 from benchmarks.speed.hand_push import pushes
@@ -65,13 +65,7 @@ def benchmark_feel(
     progress("identifying")
     scene = Scene.of(robot)
     felt = benchmark_feeling(scene, places, minutes, progress)
-    progress("looking for pulls that no encoder shows")
-    readable = {
-        state: {f"{size:g}": readable_share(scene, make, size, places) for size in FORCES_N[:1]}
-        for state, make in (("moving", moving_arm), ("still", still_arm))
-    }
-    whole_ms = 1e3 * (PULL_S + JUDGED_S)
-    ever = {size: readable_share(scene, still_arm, size, places, whole_ms) for size in FORCES_N}
+    bound = benchmark_bound(scene, places, progress)
     held = benchmark_weighing(scene, payloads, progress)
     drawn = benchmark_drawn(robot, arms, DRAWN_SEED, progress) if arms else None
     progress("leading by hand")
@@ -82,9 +76,8 @@ def benchmark_feel(
         | {f"{key}_nominal": nominal[key] for key in BARS}
         | {key: value for key, value in own.items() if key not in BARS}
         | {"push_nm": push, "push_ratio": ratio, "friction_share": scene.settings.friction_share}
-        | {"by_force_nominal": nominal["by_force"], "readable_in_20_ms_share": readable}
-        | {"readable_still_share": {f"{size:g}": share for size, share in ever.items()}}
-        | {"force_rms_still_least_n": least_rms_n(ever), "drawn_arms": drawn}
+        | {"by_force_nominal": nominal["by_force"], "drawn_arms": drawn}
+        | bound
     )
 
 

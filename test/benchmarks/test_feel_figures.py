@@ -1,8 +1,6 @@
 """What the benchmark of feeling makes of its runs: bounds, shares of intervals, and which bars are missed."""
 
 import numpy as np
-import pytest
-from benchmarks.contact.bound import least_rms_n
 from benchmarks.contact.feel import BARS, missed
 from benchmarks.contact.weighing import MASSES_KG, Weighing, weighing_figures
 
@@ -21,11 +19,6 @@ def test_shares_of_intervals_and_their_own_uncertainty() -> None:
     assert narrow["payload_in_90_percent_interval_share_between"][1] < 0.6
     np.testing.assert_allclose(honest["payload_rms_g"], 5.0, rtol=0.1)
     np.testing.assert_allclose(honest["payload_within_10_g_share"], 0.954, atol=0.03)
-
-
-@pytest.mark.parametrize(("share", "expected"), [(1.0, 0.0), (0.0, np.sqrt((4.0 + 25.0) / 2.0))])
-def test_a_pull_that_no_reading_shows_is_an_error_as_large_as_itself(share: float, expected: float) -> None:
-    np.testing.assert_allclose(least_rms_n({2.0: share, 5.0: share}), expected)
 
 
 def test_bars_that_are_missed_are_named() -> None:

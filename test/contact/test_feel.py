@@ -90,7 +90,7 @@ def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
     times, errors = np.array(felt[True]).T
     assert felt[False] == []
     assert FROM_S < times[0] < FROM_S + 0.1 and times[-1] < TO_S + 0.3
-    assert np.median(errors[(times > FROM_S + 0.1) & (times < TO_S)]) < 2.5
+    assert np.median(errors[(times > FROM_S + 0.1) & (times < TO_S)]) < 1.6
 
 
 def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> None:

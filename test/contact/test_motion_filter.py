@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from benchmarks.contact.bound import first_difference_ms
 from scipy.stats import chi2, truncnorm
-from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
+from test.shared.felt import ARM, ROBOT, SPREAD, N, control_model, model_file, moved
 
 from dynid.contact.force import ToolForce
-from dynid.contact.innovations import cut, friction_terms
+from dynid.contact.innovations import cut, friction_terms, measure
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.onset import FALSE_ALARMS_1_S, OnsetTests
 from dynid.errors import DataError
 from dynid.model.gear_presets import gear_friction
+from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
@@ -26,6 +27,42 @@ def test_a_normal_distribution_within_an_encoder_step_is_scipys(off: float, devi
     expected = truncnorm(low, high, scale=deviation)
     np.testing.assert_allclose(moved_by, expected.mean(), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(deviation**2 * (1.0 - share), expected.var(), rtol=1e-4, atol=1e-12)
+
+
+def read(steps_per_reading: float, readings: int = 60) -> tuple[float, float]:
+    """Error of a joint that moves by known steps, and the deviation that it is given, in encoder steps."""
+    x, P, true = np.array([0.0]), np.array([[STEP**2 / 12.0]]), 0.4 * STEP
+    gains, found, within = np.zeros((1, 1)), np.zeros((2, 1)), np.zeros(1)
+    for _ in range(readings):
+        x += steps_per_reading * STEP
+        true += steps_per_reading * STEP
+        middle = np.array([np.rint(true / STEP) * STEP])
+        measure(x, P, middle, np.array([STEP]), np.array([1e-3 * STEP]), within, gains, found)
+    return abs(float(x[0]) - true) / STEP, float(np.sqrt(P[0, 0])) / STEP
+
+
+@pytest.mark.parametrize("whole", [0.0, 1.0, -2.0])
+def test_reading_the_same_place_in_a_step_again_makes_nobody_surer(whole: float) -> None:
+    error, deviation = read(whole)
+    assert error > 0.3 and deviation > 0.15  # a uniform distribution within a step has 0.29
+
+
+def test_a_joint_that_moves_against_the_steps_is_known_to_a_small_part_of_one() -> None:
+    error, deviation = read(0.37)
+    assert error < 0.05 and deviation < 0.05
+
+
+def test_what_does_not_last_of_a_models_errors_is_noise_and_no_lasting_torque() -> None:
+    brief = tuple(3.0 * one for one in SPREAD)
+    given = TorqueDeviations(speeds_rad_s=(0.1,), deviations_nm=(brief,) * 2, lasting_nm=(SPREAD,) * 2)
+    spreads = []
+    for errors in (TorqueDeviations(speeds_rad_s=(0.1,), deviations_nm=(SPREAD,) * 2), given):
+        motion = MotionFilter(ROBOT, ARM, control_model(), errors, 0.0)
+        motion.reset(ROBOT.rest_posture, np.full(N, 0.5))
+        np.testing.assert_allclose(np.diag(motion.P)[2 * N : 3 * N], np.square(SPREAD))
+        motion.update(0.001, ROBOT.rest_posture + 5e-4, np.zeros(N))
+        spreads.append(np.diag(motion.P)[N : 2 * N].copy())
+    assert (spreads[1] > spreads[0]).all()
 
 
 def test_friction_of_a_sure_velocity_is_the_laws_and_of_an_open_one_nothing_is_known() -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 
-from dynid.contact.feel import ContactSense
-from dynid.contact.payload import HeldMass, PayloadEstimator, with_payload
-from dynid.contact.scale import Scale
+from dynid.contact.payload import HeldMass, with_payload
+from dynid.contact.scale import SHARE, Scale
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import compile_single
@@ -38,40 +37,6 @@ def holding(mass_kg: float) -> StandardFile:
     )
 
 
-def weighed(standard: StandardFile | None, seed: int) -> list[HeldMass]:
-    """Estimates every half second of a motion."""
-    sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations, torque_delay_s=0.0009)
-    scale = PayloadEstimator(ROBOT, ARM, sense.observer, sense.bars)
-    found, count = [], 0
-
-    def each(arm: SteppedArm, tau: FloatArray) -> None:
-        nonlocal count
-        sense.update(arm.stamp_ns, np.array(arm.position), tau)
-        scale.update(arm.stamp_ns, np.array(arm.position))
-        count += 1
-        if not count % 500:
-            found.append(scale.estimate())
-
-    moved(lambda arm, time_s: None, each, seed, standard)
-    return found
-
-
-def test_the_mass_and_its_centre_are_found_and_a_body_has_every_estimate() -> None:
-    found = weighed(holding(0.2), 5)
-    last = found[-1]
-    assert abs(last.mass_kg - 0.2) < min(0.03, 3.0 * last.mass_deviation_kg)
-    assert np.linalg.norm(last.centre_m - CENTRE) < 0.03
-    for one in found:
-        assert np.linalg.eigvalsh(pseudo_inertia(one.parameters))[0] > -1e-12 and one.mass_kg >= 0.0
-    assert last.mass_deviation_kg < found[0].mass_deviation_kg
-
-
-@pytest.mark.slow
-def test_an_empty_hand_weighs_little() -> None:
-    last = weighed(None, 6)[-1]
-    assert last.mass_kg < min(0.03, 3.0 * last.mass_deviation_kg)
-
-
 def scaled(
     standard: StandardFile | None, seed: int, push: Push = lambda arm, time_s: None
 ) -> tuple[Scale, list[HeldMass]]:
@@ -91,7 +56,7 @@ def scaled(
     return scale, found
 
 
-def test_a_scale_on_the_filter_weighs_within_its_deviation_and_nearer_than_the_observers() -> None:
+def test_a_scale_on_the_filter_weighs_within_its_deviation_and_every_estimate_is_a_body() -> None:
     scale, found = scaled(holding(0.2), 5)
     last = found[-1]
     assert abs(last.mass_kg - 0.2) < min(0.01, 2.0 * last.mass_deviation_kg)
@@ -102,6 +67,14 @@ def test_a_scale_on_the_filter_weighs_within_its_deviation_and_nearer_than_the_o
     scale.reset()
     nothing = scale.estimate()
     assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
+
+
+def test_what_friction_is_like_outlasts_a_body_unless_it_is_to_be_forgotten() -> None:
+    scale, _ = scaled(holding(0.2), 5)
+    scale.reset()
+    known = scale._information[-1, -1]
+    scale.reset(friction=True)
+    assert known > 4.0 * scale._information[-1, -1] == 4.0 / SHARE**2
 
 
 def test_a_scale_says_of_an_empty_hand_that_it_is_empty() -> None:
@@ -120,8 +93,7 @@ def test_what_no_body_explains_shows_in_the_misfit_and_widens_deviations() -> No
 
 
 def test_before_any_motion_nothing_is_known() -> None:
-    sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations)
-    nothing = PayloadEstimator(ROBOT, ARM, sense.observer, sense.bars).estimate()
+    nothing = Scale(ROBOT, ARM, control_model(), model_file().torque_deviations).estimate()
     assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
     np.testing.assert_array_equal(nothing.centre_m, ROBOT.file.tool_m)
 

@@ -56,7 +56,7 @@ class ContactSense:
     def observe(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> float:
         """Update observer and error bars alone, as `update` does; the time since the last state, 0 at a start [s].
 
-        For who weighs and tests for no contact: the filter of the arm's motion takes most of the time.
+        For who needs residual and thresholds only: the filter of the arm's motion takes most of the time.
         """
         self.observer.update(stamp_ns, q, None, tau)
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q

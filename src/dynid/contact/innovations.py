@@ -7,7 +7,10 @@ at the tool that is there in contact only. With M(q), friction F, load C v + g a
 
 An encoder says in which of its steps a joint is, no more: the normal distribution of the position is cut to the step,
 and the first two moments of what is left are those of an equal measurement without steps (`cut`). So a joint that moves
-by known laws is known much better than to a step, above all where its encoder has just changed.
+by known laws is known much better than to a step, above all where its encoder has just changed. As long as a joint
+stays where it is within its step, or moves by whole steps from reading to reading, a cut by the same step says nothing
+new, and would make sure of what is not: a cut counts by how far the joint has moved against the steps, in full from
+`NEW` of a step on.
 
 Friction is that of the mean direction of motion, m = E sign(v). Where the direction is open, 1 - m^2 of the budget's
 square is noise, and so is what play of the gears hides. A joint that sticks then says nothing about torques.
@@ -25,6 +28,7 @@ import numpy as np
 from dynid.model.friction import FV, OF, budget_of
 from dynid.robot import FloatArray
 
+NEW, LEAST_NEW = 0.1, 0.02  # of a step, between two readings; and no cut counts by less
 FAR = 6.0  # deviations from the step beyond which a measurement counts as one with noise
 
 
@@ -140,6 +144,7 @@ def measure(
     middle: FloatArray,
     width: FloatArray,
     noise: FloatArray,
+    within: FloatArray,
     gains: FloatArray,
     found: FloatArray,
 ) -> None:
@@ -149,6 +154,7 @@ def measure(
         x, P: state (N,) and covariance (N, N); replaced.
         middle, width: of the interval in which each joint is by its encoder, (n,) [rad]; width 0 is the value itself.
         noise: deviations of what is read beside the steps, (n,) [rad].
+        within: where in its step each joint was by the reading before, (n,) [rad]; updated.
         gains: Kalman gains, (n, N), filled in.
         found: innovations and their variances as those of measurements without steps, (2, n), filled in.
     """
@@ -159,13 +165,16 @@ def measure(
         moved = off
         if width[i] > 0.0:
             moved, share = cut(math.sqrt(variance), off, width[i])
-        found[0, i], found[1, i] = moved / share, variance / share
+        new = 1.0 if width[i] == 0.0 else min(max(abs(off + within[i]) / (NEW * width[i]), LEAST_NEW), 1.0)
+        found[0, i], found[1, i] = moved / share, variance / (new * share)
         gains[i] = P[:, i] / found[1, i]
         row = P[i].copy()
         for a in range(N):
             x[a] += gains[i, a] * found[0, i]
             for b in range(N):
                 P[a, b] -= gains[i, a] * row[b]
+    for i in range(len(middle)):
+        within[i] = x[i] - middle[i]
 
 
 @numba.njit(cache=True)

@@ -20,6 +20,7 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot, read_only
 
 MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimators.uncertainty`
+SHORT_S = 0.001  # how long the rest of it does
 TURN_S = 0.002  # how long an open direction of motion stays as it is
 OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
 FADE_S = 0.01  # how long a direction that was open still counts
@@ -30,7 +31,7 @@ TIMING_S = 1e-4  # how well the delay of torques is known
 READING_RAD = 5e-5  # what a reading is off by beside the encoder's step
 FIRST = (1e-3, 0.01)  # deviations of the first position [rad] and velocity [rad/s]
 MOVING_RAD_S = 0.3  # deviation of velocities that are about known
-FORCE_S = 0.5  # how long a force at the tool lasts
+FORCE_S = 0.6  # how long a force at the tool lasts
 JACOBIAN_EVERY = 4  # updates
 
 
@@ -58,9 +59,9 @@ class MotionFilter:
     Args:
         robot, arm: the arm, as it is mounted.
         model: parameters and friction.
-        errors: what model.yaml states of the model's torques: the size of b by speed.
+        errors: what model.yaml states of the model's torques, by speed: what lasts is the size of b, the rest is noise.
         torque_delay_s: from the torque that `update` gets to the motors [s].
-        lasting: b is only what of the errors lasts: for who averages over many of the filter's innovations.
+        reading_rad: deviation of readings beside the encoder's step [rad].
 
     Attributes:
         x: (q, v, b, f), (3 n + 3,), SI.
@@ -82,7 +83,7 @@ class MotionFilter:
         errors: TorqueDeviations | None,
         torque_delay_s: float,
         *,
-        lasting: bool = False,
+        reading_rad: float = READING_RAD,
     ) -> None:
         if errors is None:
             raise DataError(
@@ -94,20 +95,21 @@ class MotionFilter:
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
         self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
         self._law = np.array(whole_friction(robot, model.phi, model.friction).values)
-        self._tool, self._delay_s = ToolForce(robot, arm.mdh), torque_delay_s
+        self._tool, self._delay_s, self._reading = ToolForce(robot, arm.mdh), torque_delay_s, reading_rad
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
         self._play, self._jitter_s = math.radians(given.backlash_deg), given.stamp_jitter_s
         self._torque_noise = np.array(given.torque_noise_nm)
         self._bounds = np.array(errors.speeds_rad_s)
-        self._errors = read_only(errors.lasting if lasting else errors.deviations_nm)
+        self._errors = read_only(errors.lasting)
+        self._short = np.maximum(np.array(errors.deviations_nm) ** 2 - self._errors**2, 0.0)
         self.x, self.P = np.zeros(3 * n + 3), np.zeros((3 * n + 3, 3 * n + 3))
         self.J, self.force_rate = np.zeros((3, n)), 0.0
         self._T, self._inverse, self._inertia = np.zeros_like(self.P), np.zeros((n, n)), np.zeros((n, n))
         self._load, self._terms = np.zeros(n), np.zeros((4, n))
         self._gains, self._found = np.zeros((n, 3 * n + 3)), np.ones((2, n))
         self._before, self._dt, self._updates = np.zeros(n), 0.0, 0
-        self._unclear, self._width = np.ones(n), np.full(n, self._step)
+        self._unclear, self._width, self._within = np.ones(n), np.full(n, self._step), np.zeros(n)
         self.acceleration, self.friction = np.zeros((2, n))
         self.reset(np.zeros(n))
 
@@ -175,7 +177,8 @@ class MotionFilter:
         friction_terms(self._law, v, spread, motor, self._load - x[-3:] @ self.J, self._terms)
         lost, slope, budget, unclear = self._terms
         unclear = self._unclear = np.maximum(unclear, self._unclear * math.exp(-dt / FADE_S))
-        own = self._errors[np.searchsorted(self._bounds, np.abs(v)), np.arange(n)]
+        speed_class = np.searchsorted(self._bounds, np.abs(v)), np.arange(n)
+        own, short = self._errors[speed_class], self._short[speed_class]
         if self._updates % JACOBIAN_EVERY == 0:
             self.J = self._tool.jacobian(x[:n])[0]
         self._updates += 1
@@ -184,16 +187,16 @@ class MotionFilter:
         predict(x, P, dt, self._inertia, motor - lost - self._load, slope, self.J, kept, self._T, self._inverse)
         kick = 2.0 * self._play * np.abs(v - speed) / dt * unclear * dt / PLAY_S
         self._late = np.abs(tau - previous) * min(TIMING_S / dt, 1.0)
-        self._add_noise(dt, budget**2 * unclear, kick, own, 1.0 - kept[0] ** 2)
+        self._add_noise(dt, TURN_S * budget**2 * unclear + SHORT_S * short, kick, own, 1.0 - kept[0] ** 2)
         P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
         P[:n, :n] += self._jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
-        noise = np.hypot(READING_RAD, self._jitter_s * v)
-        measure(x, P, q, self._width, noise, self._gains, self._found)
+        noise = np.hypot(self._reading, self._jitter_s * v)
+        measure(x, P, q, self._width, noise, self._within, self._gains, self._found)
         self._dt, self.friction, self.acceleration = dt, lost, (v - speed) / dt
 
-    def _add_noise(self, dt: float, open_: FloatArray, kick: FloatArray, own: FloatArray, renewed: float) -> None:
-        n, P = len(open_), self.P
-        torque = dt**2 * (self._torque_noise**2 + self._late**2) + 2.0 * TURN_S * dt * open_
+    def _add_noise(self, dt: float, brief: FloatArray, kick: FloatArray, own: FloatArray, renewed: float) -> None:
+        n, P = len(brief), self.P
+        torque = dt**2 * (self._torque_noise**2 + self._late**2) + 2.0 * dt * brief
         P[n : 2 * n, n : 2 * n] += (self._inverse * torque) @ self._inverse.T + np.diag(kick)
         each = np.arange(2 * n, 3 * n)
         P[each, each] += renewed * own**2

@@ -16,7 +16,7 @@ EVERY, HYPOTHESES = 4, 16  # cycles between two onsets, and how many are tested 
 CYCLE_S = 0.001
 FALSE_ALARMS_1_S = 0.1 / 3600.0  # one in ten hours of tests whose errors are as stated
 YOUNGEST = 3  # cycles
-FORCE_RATE = 5.0  # how fast the force of a contact changes [N/sqrt(s)]
+FORCE_RATE = 2.5  # how fast the force of a contact changes [N/sqrt(s)]
 NONE = float(chdtri(3, 0.01))  # what forces that are none exceed once in a hundred times
 LEFT_S = 0.15  # after so long without a difference it is gone
 
@@ -27,6 +27,7 @@ class OnsetTests:
     Args:
         motion: the filter, updated before `update`.
         largest_n: forces that are looked for are of this size [N].
+        every: cycles between two onsets.
 
     Attributes:
         bound: what the statistic exceeds in contact only.
@@ -34,8 +35,9 @@ class OnsetTests:
         contact: whether the filter has a force at the tool.
     """
 
-    def __init__(self, motion: MotionFilter, largest_n: float) -> None:
+    def __init__(self, motion: MotionFilter, largest_n: float, every: int = EVERY) -> None:
         self._motion, self._prior, self.statistic = motion, np.eye(3) / largest_n**2, 0.0
+        self._every = every
         self.contact, self._quiet_s = False, 0.0
         self.bound = float(chdtri(3, FALSE_ALARMS_1_S * CYCLE_S / HYPOTHESES))
         self.reset()
@@ -48,8 +50,8 @@ class OnsetTests:
 
     def update(self) -> bool:
         """Test after the last update of the filter: whether a force has begun."""
-        if self._count % EVERY == 0:
-            h = self._count // EVERY % HYPOTHESES
+        if self._count % self._every == 0:
+            h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0
         self._count += 1
         begun = np.repeat(self._age >= 0, 3)
@@ -62,18 +64,20 @@ class OnsetTests:
         self._force, self.statistic = forces[self._best], float(statistics[self._best])
         return self.statistic > self.bound
 
-    def adopt(self) -> None:
+    def adopt(self, lasts: bool = True) -> None:
         """Take the best hypothesis for true: the filter's state and covariance become those with its force.
 
-        From here on the force may change, and the filter follows it; `left` says when it is gone.
+        From here on the force may change, and the filter follows it; `left` says when it is gone. One that does not
+        last has only moved the arm so far: whoever adopts it has another cause in mind, and a model of it.
         """
         x, P, h = self._motion.x, self._motion.P, self._best
         G = self._G[:, 3 * h : 3 * h + 3].copy()
-        G[-3:] = np.eye(3)
+        G[-3:] = lasts * np.eye(3)
         covariance = np.linalg.inv(self._information[h] + self._prior)
         x += G @ self._force
         P += G @ covariance @ G.T
-        self._motion.force_rate, self._quiet_s, self.contact = FORCE_RATE, 0.0, True
+        if lasts:
+            self._motion.force_rate, self._quiet_s, self.contact = FORCE_RATE, 0.0, True
         self.reset()
 
     def left(self, dt: float) -> None:

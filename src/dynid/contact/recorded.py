@@ -3,7 +3,9 @@
 import numpy as np
 
 from dynid.contact.feel import ContactSense
-from dynid.control.control_model import from_model_file
+from dynid.contact.live_payload import LivePayload
+from dynid.contact.scale import Scale
+from dynid.control.control_model import ControlModel, from_model_file
 from dynid.errors import DataError
 from dynid.identification.data.signals import Signals, Torques, interpolate
 from dynid.model.dynamics import ArmModel
@@ -17,11 +19,11 @@ COARSER = 1.5  # times the stated step
 BETWEEN = 0.05  # of a step: positions off the steps by more are not in steps
 
 
-def sense_of(robot: Robot, content: ModelFile, mount: str | None = None) -> ContactSense:
-    """The sense of an accepted model of this robot at a mount.
+def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[ArmModel, ControlModel]:
+    """The arm at a mount, and the accepted model of it.
 
     Raises:
-        DataError: a model of another robot or structure, one that was refused, or one without deviations.
+        DataError: a model of another robot or structure, or one that was refused.
     """
     if content.robot != robot.name:
         raise DataError(f"the model is of '{content.robot}', not of '{robot.name}': name the robot of the model")
@@ -30,7 +32,22 @@ def sense_of(robot: Robot, content: ModelFile, mount: str | None = None) -> Cont
             f"the model of {robot.name} was not accepted, so what it leaves of torques is no contact: identify again"
         )
     arm = ArmModel.of(robot, mount=mount, lengths_m=content.geometry_overrides_m)
-    return ContactSense(robot, arm, from_model_file(content, arm), content.torque_deviations)
+    return arm, from_model_file(content, arm)
+
+
+def sense_of(robot: Robot, content: ModelFile, mount: str | None = None) -> ContactSense:
+    """The sense of an accepted model of this robot at a mount.
+
+    Raises:
+        DataError: as `arm_of`, or a model without deviations.
+    """
+    return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations)
+
+
+def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) -> LivePayload:
+    """What weighs by an accepted model of this robot at a mount; raises as `sense_of`."""
+    arm, model = arm_of(robot, content, mount)
+    return LivePayload(robot, arm, Scale(robot, arm, model, content.torque_deviations))
 
 
 def refuse_coarser(signals: Signals, robot: Robot) -> None:

@@ -43,6 +43,8 @@ class Scale:
 
     Attributes:
         motion: the filter.
+        restarted: whether the last update was the first one, or the first after a gap.
+        changed_kg: by how much the last update changed the mass that the filter's model holds.
 
     Raises:
         DataError: the model states no deviations of its torques.
@@ -56,43 +58,52 @@ class Scale:
         errors: TorqueDeviations | None,
         torque_delay_s: float = 0.0,
     ) -> None:
-        self.motion = MotionFilter(robot, arm, model, errors, torque_delay_s, lasting=True)
+        self.motion = MotionFilter(robot, arm, model, errors, torque_delay_s)
         self._arm, self._bodies, n = arm, PointMasses(robot, arm), robot.size
         self._torques, self._acceleration = np.zeros((n, BODY + 1)), np.zeros(arm.chain_size)
         self._last_ns: int | None = None
-        self._began_ns = 0
+        self._began_ns, self.restarted, self.changed_kg = 0, True, 0.0
         self._information, self._score = np.zeros((BODY + 1, BODY + 1)), np.zeros(BODY + 1)
         self._information[BODY, BODY] = 1.0 / SHARE**2
         self.reset()
 
-    def reset(self) -> None:
-        """Forget the body, not what friction is like: something was picked up or put down."""
+    def reset(self, friction: bool = False) -> None:
+        """Forget the body: something was picked up or put down; with `friction`, forget also what friction is like.
+
+        What was seen between a change and its notice was taken for friction in part.
+        """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
         beside = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
         self._information[BODY:, BODY:] -= beside @ self._information[:BODY, BODY:]
         self._score[BODY:] -= beside @ self._score[:BODY]
+        if friction:
+            self._information[BODY, BODY], self._score[BODY] = 1.0 / SHARE**2, 0.0
         self._information[:BODY], self._information[:, :BODY], self._score[:BODY] = 0.0, 0.0, 0.0
         self._known, self._cycles, self._squares = np.zeros(BODY + 1), 0, np.zeros(2)
         self.motion.hold(self._known[:BODY])
         self.motion.forget_errors()
 
-    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> None:
-        """One state: stamp [ns], readings q (n,) [rad], and the torques (n,) [N m] commanded since the last one."""
+    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
+        """One state: stamp [ns], readings q (n,) [rad], and the torques (n,) [N m] commanded since the last one.
+
+        Returns whether it counts: not a state that is no newer, nor one before the arm's motion is known.
+        """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
-        first = self._last_ns is None or dt > LONGEST_STEP_S
+        first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
+        self.changed_kg = 0.0
         if not first and dt <= 0.0:
-            return
+            return False
         self._last_ns = stamp_ns
         if first:
             self.motion.reset(q)
             self._signatures[:], self._began_ns = 0.0, stamp_ns
-            return
+            return False
         self.motion.update(dt, q, tau)
         self._acceleration += min(dt / ACCELERATION_S, 1.0) * (
             self.motion.acceleration[: len(self._acceleration)] - self._acceleration
         )
         if (stamp_ns - self._began_ns) * 1e-9 < SETTLING_S:
-            return
+            return False
         if self._cycles % COLUMNS_EVERY == 0:
             self._torques[: self._arm.chain_size, :BODY] = -self._columns()
         self._cycles += 1
@@ -105,6 +116,7 @@ class Scale:
         self._squares += np.array([float(innovations @ (innovations * slides)), float(slides.sum())])
         if self._cycles % FOLD_EVERY == 0 and self._cycles >= FOLD_FROM:
             self._fold()
+        return True
 
     def _columns(self) -> FloatArray:
         """Y_L, (c, 10)."""
@@ -134,10 +146,15 @@ class Scale:
         found, _ = self._solved()
         change = found - self._known
         change[BODY:] = 0.0
+        self.changed_kg = abs(float(change[9]))
         self.motion.x += self._signatures @ change
         self._score -= self._information @ change
         self._known = self._known + change
         self.motion.hold(self._known[:BODY])
+
+    def apart(self, one: FloatArray, other: FloatArray) -> float:
+        """By how many deviations of what was seen two bodies, (10,) each, differ in all that was felt of them."""
+        return float(np.sqrt((one - other) @ self._information[:BODY, :BODY] @ (one - other)))
 
     def estimate(self) -> HeldMass:
         """What all updates since the reset say."""

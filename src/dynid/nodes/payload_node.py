@@ -18,9 +18,8 @@ from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from dynid.contact.live_payload import LivePayload
 from dynid.contact.payload import HeldMass
-from dynid.contact.recorded import sense_of
+from dynid.contact.recorded import live_payload_of
 from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DynidError
 from dynid.hardware.loop.realtime import prefer_throughput
@@ -71,7 +70,7 @@ class PayloadNode(SensingNode):
     def _take_mount(self, mount: str) -> None:
         self._mount = mount
         self._arm = ArmModel.of(self.robot, mount=mount, lengths_m=self._content.geometry_overrides_m)
-        self._live = LivePayload(self.robot, self._arm, sense_of(self.robot, self._content, mount))
+        self._live = live_payload_of(self.robot, self._content, mount)
 
     def _on_settings(self, message: String) -> None:
         """Gravity is that of the mount which the hardware reports."""

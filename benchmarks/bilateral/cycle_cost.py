@@ -1,0 +1,108 @@
+"""What a control cycle of two coupled arms costs beside that of one arm, in the same process and in turn.
+
+Both decode states, compute torques and encode commands, as executor and bilateral node do; drivers and middleware are
+not part of it. Blocks of both alternate, so that whatever else the host does falls on both alike.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.bilateral.lockstep import START_DEG
+from dynid.control.arm_controller import ArmController
+from dynid.control.bilateral.cycles import PairCycles
+from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
+from dynid.control.bilateral.pair import ArmPair, Reading
+from dynid.control.control_model import ControlModel
+from dynid.control.controller import load_controller
+from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.model_laws import ComputedTorque
+from dynid.control.motion import MotionExecutor
+from dynid.recording.messages import JointStateDecoder, JointStateEncoder
+from dynid.robot import Robot
+
+CYCLE_NS, BLOCK = 1_000_000, 200
+MOVES_RAD, TURN_S = 0.01, 0.5  # both arms move, so that nothing thinks that one has stopped
+Cycle = Callable[[int, list[bytes]], bool]
+
+
+def one_arm(robot: Robot, dynamics: InverseDynamics, model: ControlModel) -> Cycle:
+    """A held arm under computed torque; whether it commanded."""
+    settings, names = load_controller(robot), robot.joint_names
+    law = ComputedTorque(settings, model, dynamics)
+    motion = MotionExecutor(robot, ArmController(law, settings.pseudo_differentiation_s, robot.size))
+    motion.hold(np.deg2rad(START_DEG), 0)
+    decode, encode = JointStateDecoder(names), JointStateEncoder(names, fields=("effort",))
+
+    def cycle(stamp_ns: int, raw: list[bytes]) -> bool:
+        state = decode.decode(raw[0])
+        step = None if state is None else motion.update(state[0], state[1]["position"])
+        if step is None:
+            return False
+        encode.encode(stamp_ns, effort=step.tau)
+        return True
+
+    return cycle
+
+
+def two_arms(
+    robot: Robot, dynamics: InverseDynamics, model: ControlModel, settings: BilateralSettings | None = None
+) -> Cycle:
+    """Two arms that are coupled where they are; whether both were commanded."""
+    names = robot.joint_names
+    pair = PairCycles(ArmPair(robot, BilateralLaw(robot, model, model, dynamics, settings)))
+    decode, encode = JointStateDecoder(names), JointStateEncoder(names, fields=("effort",))
+    start = np.deg2rad(START_DEG)
+    for side in range(2):
+        pair.take(side, Reading(0, start))
+    pair.engage()
+
+    def cycle(stamp_ns: int, raw: list[bytes]) -> bool:
+        torques = None
+        for side in range(2):
+            state = decode.decode(raw[side])
+            assert state is not None
+            torques = pair.take(side, Reading(state[0], state[1]["position"]))
+        for tau in torques or ():
+            encode.encode(stamp_ns, effort=tau)
+        return torques is not None
+
+    return cycle
+
+
+def cycle_costs(
+    robot: Robot,
+    dynamics: InverseDynamics,
+    model: ControlModel,
+    settings: BilateralSettings | None = None,
+    *,
+    blocks: int = 25,
+) -> dict[str, float]:
+    """Cycles of one arm and of two [us]: median and 99th percentile, and by how much two cost more.
+
+    The first block of each is not counted.
+    """
+    kinds = {"one": one_arm(robot, dynamics, model), "two": two_arms(robot, dynamics, model, settings)}
+    took: dict[str, list[int]] = {name: [] for name in kinds}
+    encode, start = JointStateEncoder(robot.joint_names), np.deg2rad(START_DEG)
+    still, count = np.zeros(robot.size), 0
+    for _ in range(blocks + 1):
+        first = count
+        for name, cycle in kinds.items():
+            for k in range(first, first + BLOCK):
+                stamp = (k + 1) * CYCLE_NS
+                q = start + MOVES_RAD * np.sin(2.0 * np.pi * stamp * 1e-9 / TURN_S)
+                raw = [encode.encode(stamp, position=q, velocity=still, effort=still) for _ in range(2)]
+                begin = time.perf_counter_ns()
+                if not cycle(stamp, raw):
+                    raise AssertionError(f"cycle {k} of {name} commanded nothing")
+                took[name].append(time.perf_counter_ns() - begin)
+        count = first + BLOCK
+    figures: dict[str, float] = {}
+    for name, times in took.items():
+        p50, p99 = np.percentile(np.array(times[BLOCK:]) * 1e-3, (50, 99)).tolist()
+        figures |= {f"p50_cycle_us_{name}": p50, f"p99_cycle_us_{name}": p99}
+    for share in ("p50", "p99"):
+        figures[f"{share}_cycle_two_over_one"] = figures[f"{share}_cycle_us_two"] / figures[f"{share}_cycle_us_one"]
+    return figures
