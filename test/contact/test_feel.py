@@ -176,7 +176,7 @@ def test_friction_among_the_parameters_hides_as_much_as_friction_beside_them() -
         sense = sense_of(robot, content)
         held = arm.inverse_dynamics(q[None], 0.0 * q[None], 0.0 * q[None], parameters)[0]
         for k in range(400):
-            sense.observe(k * 1_000_000, q, held)
+            sense.update(k * 1_000_000, q, held)
         thresholds.append(sense.bars.threshold)
     assert dry.min() > 0.0
     np.testing.assert_allclose(thresholds[0] - thresholds[1], dry, rtol=0.01)

@@ -35,7 +35,6 @@ class ErrorBars:
 
     Attributes:
         deviation: of r, bounds counted as uniform distributions, (n,) [N m].
-        noise: the part of it that the encoder makes, and that is gone after 1 / K, (n,) [N m].
         threshold: what |r| exceeds in contact only, (n,) [N m].
 
     Raises:
@@ -62,7 +61,7 @@ class ErrorBars:
         rate = 2.0 * n * observer.gain_1_s / (2.0 * math.pi * FALSE_ALARMS_1_S)
         self.z = math.sqrt(2.0 * math.log(rate))
         self.deviation, self.threshold = np.full((2, n), np.inf)  # nothing is known yet
-        self.noise, self._unknown, self._kick, self._model = np.zeros((4, n))
+        self._unknown, self._kick, self._model = np.zeros((3, n))
 
     def update(self, dt: float, tau: FloatArray) -> FloatArray:
         """The thresholds (n,) [N m] of this cycle, dt [s] after the last; tau (n,) [N m] as the observer got it."""
@@ -82,8 +81,7 @@ class ErrorBars:
         self._model += share * (own - self._model)
         self._kick = np.maximum(kick, fade * self._kick)
         M, K = np.abs(seen.inertia), seen.gain_1_s
-        self.noise = K * self._noise * np.linalg.norm(M, axis=1)
-        normal = np.hypot(self._model, self.noise)
+        normal = np.hypot(self._model, K * self._noise * np.linalg.norm(M, axis=1))
         bound = self._unknown + K * (M @ self._kick)
         self.deviation = np.sqrt(normal**2 + bound**2 / 3.0)
         self.threshold = self.z * normal + bound

@@ -53,23 +53,12 @@ class ContactSense:
         self._settled = self._moved = False
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
 
-    def observe(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> float:
-        """Update observer and error bars alone, as `update` does; the time since the last state, 0 at a start [s].
-
-        For who needs residual and thresholds only: the filter of the arm's motion takes most of the time.
-        """
+    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
+        """Whether something touches the arm; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
         self.observer.update(stamp_ns, q, None, tau)
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
         if self.observer.restarted:
             self._began_ns, dt = stamp_ns, 0.0
-        if dt > 0.0:
-            self.bars.update(dt, tau)
-        return dt
-
-    def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Whether something touches the arm; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
-        dt = self.observe(stamp_ns, q, tau)
-        if self.observer.restarted:
             self.motion.reset(q)
             self.onset.reset()
             self.onset.contact = False
@@ -77,6 +66,7 @@ class ContactSense:
         if not self._settled:
             self._settled = self._found_motion((stamp_ns - self._began_ns) * 1e-9, q)
         if dt > 0.0:
+            self.bars.update(dt, tau)
             self.motion.update(dt, q, tau)
             if self.onset.contact:
                 self.onset.left(dt)

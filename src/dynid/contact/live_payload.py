@@ -40,6 +40,7 @@ class LivePayload:
         scale: of the arm without payload, by its accepted model.
 
     Attributes:
+        arm: as given.
         estimate: the newest; None before the first.
         held: what a controller should add to its model, (10,) as `HeldMass.parameters`; zeros where nothing is held.
         misfit: what the estimate leaves of the innovations of sliding joints, in their deviations.
@@ -48,7 +49,7 @@ class LivePayload:
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, scale: Scale) -> None:
-        self._scale = scale
+        self.arm, self._scale = arm, scale
         every = round(WINDOW_S / CYCLE_S / HYPOTHESES)
         self._tests = OnsetTests(scale.motion, ToolForce(robot, arm.mdh).largest_n, every)
         self.estimate: HeldMass | None = None

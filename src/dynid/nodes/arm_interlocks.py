@@ -92,10 +92,14 @@ class TorqueWatch:
         if before and self._times != before:
             self._went_off()
 
+    def refuse_fault(self, done: str) -> None:
+        """Raise SafetyError while the driver stops the arm; `done` is what it would be, such as "held"."""
+        if self.fault:
+            raise SafetyError(f"nothing is {done}: the driver stops the arm ({self.fault})")
+
     def refuse_idle(self) -> None:
         """Raise SafetyError where the arm would not follow a motion: it would be over, and the arm where it was."""
-        if self.fault:
-            raise SafetyError(f"nothing is moved: the driver stops the arm ({self.fault})")
+        self.refuse_fault("moved")
         if self.off:
             raise SafetyError("nothing is moved: torque is off; switch it on with hardware/enable")
 

@@ -109,6 +109,11 @@ def string(node: Node, name: str) -> str:
     return str(node.get_parameter(name).value)
 
 
+def seconds(given: Any) -> float:
+    """A Time or Duration of ROS [s]."""
+    return float(given.sec + 1e-9 * given.nanosec)
+
+
 def end_with_expected_parent() -> None:
     """Where asked for by the environment: end this process when its parent dies."""
     parent = expected_parent()

@@ -372,8 +372,7 @@ class ExecutorNode(Node):
 
     def _hold(self) -> str:
         self._refuse_stale()
-        if self._driver.fault:
-            raise SafetyError(f"nothing is held: the driver stops the arm ({self._driver.fault})")
+        self._driver.refuse_fault("held")
         self._refuse_contradiction(self._motion.controller.law)
         self._motion.hold(self._q, self._stamp_ns)
         return f"holding with {self._motion.controller.law.name}"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import ConfigurationError
+from dynid.nodes.common import seconds
 from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, decode, header_stamp_ns
 from dynid.robot import FloatArray
 
@@ -36,11 +37,10 @@ class Tolerances:
             ConfigurationError: of a joint that does not move, of an acceleration, which is not measured, or no limit.
         """
         joints = tuple(request.trajectory.joint_names)
-        late = request.goal_time_tolerance
         return cls(
             _limits(request.path_tolerance, "path", joints),
             _limits(request.goal_tolerance, "goal", joints),
-            max(0.0, late.sec + 1e-9 * late.nanosec),
+            max(0.0, seconds(request.goal_time_tolerance)),
         )
 
 

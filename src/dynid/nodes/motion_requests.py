@@ -16,6 +16,7 @@ from dynid.control.motion_check import MotionLimits
 from dynid.control.open_loop import PREFIX, excited_joint, plan_excitation
 from dynid.control.plan import MotionPlan, plan_motion
 from dynid.errors import ConfigurationError, DataError, DynidError
+from dynid.nodes.common import seconds
 from dynid.nodes.preparation import Preparation
 from dynid.recording.messages import JOINT_TRAJECTORY, decode
 from dynid.robot import FloatArray
@@ -154,7 +155,7 @@ def _name(message: Any) -> str:
 def _times(message: Any) -> FloatArray:
     if not message.points:
         raise ConfigurationError(f"trajectory '{_name(message)}' has no points")
-    return np.array([one.time_from_start.sec + one.time_from_start.nanosec * 1e-9 for one in message.points])
+    return np.array([seconds(one.time_from_start) for one in message.points])
 
 
 def _rows(message: Any, key: str) -> FloatArray | None:

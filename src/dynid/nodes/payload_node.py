@@ -24,7 +24,6 @@ from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DynidError
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.chain import read_urdf_text
-from dynid.model.dynamics import ArmModel
 from dynid.model.standard import to_link_frame
 from dynid.model.urdf_tree import read_tree
 from dynid.nodes.arm_interlocks import OneSource
@@ -69,7 +68,6 @@ class PayloadNode(SensingNode):
 
     def _take_mount(self, mount: str) -> None:
         self._mount = mount
-        self._arm = ArmModel.of(self.robot, mount=mount, lengths_m=self._content.geometry_overrides_m)
         self._live = live_payload_of(self.robot, self._content, mount)
 
     def _on_settings(self, message: String) -> None:
@@ -116,7 +114,7 @@ class PayloadNode(SensingNode):
         body.m = found.mass_kg
         body.com.x, body.com.y, body.com.z = map(float, found.centre_m)
         if found.mass_kg > 0.0:
-            inertia = to_link_frame(found.parameters, self._arm.mdh.in_link[-1]).inertia
+            inertia = to_link_frame(found.parameters, self._live.arm.mdh.in_link[-1]).inertia
             body.ixx, body.ixy, body.ixz = map(float, inertia[0])
             body.iyy, body.iyz, body.izz = float(inertia[1, 1]), float(inertia[1, 2]), float(inertia[2, 2])
         self._payloads.publish(message)
@@ -126,7 +124,7 @@ class PayloadNode(SensingNode):
         if time.monotonic() - self._asked_s < AGAIN_S or not self._set.service_is_ready():
             return
         self._asked_s, self._asked = time.monotonic(), self._live.held
-        values = payload_values(self._asked, self._arm.structure_hash)
+        values = payload_values(self._asked, self._live.arm.structure_hash)
         request = SetParametersAtomically.Request()
         request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
         self._set.call_async(request).add_done_callback(self._answered)

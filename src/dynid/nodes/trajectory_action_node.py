@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.errors import ConfigurationError, NodeError
-from dynid.nodes.common import LATCHED, declare, run_node
+from dynid.nodes.common import LATCHED, declare, run_node, seconds
 from dynid.nodes.goal_tolerances import GoalMonitor, Moment
 from dynid.robot import FloatArray
 
@@ -161,7 +161,7 @@ class TrajectoryActionNode(Node):
         """Why a trajectory cannot start when it is to; None where it can."""
         wait = self._seconds_until(trajectory)
         last = trajectory.points[-1].time_from_start if trajectory.points else Duration()
-        if wait + last.sec + 1e-9 * last.nanosec < 0.0:
+        if wait + seconds(last) < 0.0:
             return Outcome("late", f"the trajectory was to start {-wait:.1f} s ago and is over: stamp 0 starts at once")
         if wait > LONGEST_WAIT_S:
             return Outcome("refused", f"the trajectory starts in {wait:.1f} s, expected at most {LONGEST_WAIT_S:.0f} s")
@@ -172,7 +172,7 @@ class TrajectoryActionNode(Node):
         stamp = trajectory.header.stamp
         if not (stamp.sec or stamp.nanosec):
             return 0.0
-        return float(stamp.sec + 1e-9 * stamp.nanosec - 1e-9 * self.get_clock().now().nanoseconds)
+        return seconds(stamp) - 1e-9 * float(self.get_clock().now().nanoseconds)
 
     def _given_up(self, goal: Any, watch: "GoalWatch") -> Outcome | None:
         """How a goal ends that nobody wants any more; None where it is wanted."""
@@ -207,11 +207,11 @@ class TrajectoryActionNode(Node):
             self._feed_back(goal, moment := monitor.moment())
             left = left or monitor.off_path(moment)
             unwanted = self._given_up(goal, watch)
-            if (left or unwanted) and (asked is None or asked.done()):
+            why = left or (unwanted.reason if unwanted else "")
+            if why and (asked is None or asked.done()):
                 asked = self._cancel.call_async(Trigger.Request())  # again: one may overtake the trajectory itself
                 asked_at = min(asked_at, time.monotonic())
             if time.monotonic() - asked_at > UNHEARD_S:
-                why = left or (unwanted.reason if unwanted else "cancelled")
                 return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
             await self._sleep()
         if not watch.answered:  # it may still read the trajectory, when nobody expects it any more

@@ -224,9 +224,14 @@ def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str) -> N
         raise DataError(f"{name}: {words}: {cure}")
 
 
+def position_margin(robot: Robot) -> FloatArray:
+    """By how much positions may be off their limits, and what is no motion, (n,) [rad or m]."""
+    return np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+
+
 def beyond_limits(q: FloatArray, robot: Robot) -> str:
     """Which joint of positions (N, n) [rad or m] goes where it cannot be, in words; "" where none does."""
-    margin = np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    margin = position_margin(robot)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
     joint = int(np.argmax(beyond))
     if beyond[joint] > 0:
@@ -242,7 +247,7 @@ def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> No
     """Raise DataError where positions (N, n) [rad or m] at time (N,) [s] jump from one row to the next."""
     step = np.abs(np.diff(time))[:, None]  # stamps that are not sorted are refused elsewhere
     far = np.abs(np.diff(q, axis=0)) - FASTEST * robot.velocity_limits * step
-    jumps = far > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    jumps = far > position_margin(robot)
     if jumps.any():
         row, joint = np.argwhere(jumps)[0]
         before, after = q[row : row + 2, joint]

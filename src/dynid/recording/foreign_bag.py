@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.recording.bag_reader import Bag
-from dynid.recording.csv_reader import BEYOND_M, BEYOND_RAD, refuse_beyond_limits, refuse_jumps
+from dynid.recording.csv_reader import position_margin, refuse_beyond_limits, refuse_jumps
 from dynid.recording.log import Log
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
 from dynid.recording.series import JointSeries, joint_series
@@ -69,7 +69,7 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
             f"{log.name}: the torque of {log.joint_names[joint]} reaches {np.abs(log.tau[:, joint]).max():.4g} N m, "
             f"its limit in robot.yaml is {robot.torque_limits[joint]:.4g}: {cure}"
         )
-    moved = np.ptp(log.q, axis=0) > np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    moved = np.ptp(log.q, axis=0) > position_margin(robot)
     silent = (np.ptp(log.tau, axis=0) == 0.0) & moved
     if silent.any():
         names = ", ".join(name for name, one in zip(log.joint_names, silent, strict=True) if one)

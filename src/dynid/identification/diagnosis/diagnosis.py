@@ -138,20 +138,16 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
     """What explains most of the tilts and zeros that are sure and not refused, in words; "" where none is."""
-    most = {"gravity": limits.gravity_rad, "position zero": limits.position_zero_rad}
     sure = [
         one
         for one in free
         if one.kind in NAMED and abs(one.value) - NAMED[one.kind][1] * one.deviation > NAMED[one.kind][0]
     ]
     one = max(sure, key=lambda one: one.explained, default=None)
-    if one is None or abs(one.value) - limits.deviations * one.deviation > most[one.kind]:
+    if one is None or abs(one.value) - limits.deviations * one.deviation > _limit(one.kind, limits):
         return ""
     if one.kind == "gravity":
-        return (
-            f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg, which is below the limit: "
-            "'--estimate-setup tilt' shows how the base leans"
-        )
+        return f"{_tilted(one)}, which is below the limit: '--estimate-setup tilt' shows how the base leans"
     unit = "m" if model.prismatic[one.axis] else "rad"
     return (
         f"the zero of {joints[one.axis]}, or of a joint beside it, seems to be {one.value:+.2g} {unit} away, which is "
@@ -177,25 +173,33 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
     return Suspicion("losses", (), strength, words, losses.gain)
 
 
-def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
-    """An unknown as a suspicion; the limit of one joint's delay is multiplied by its `doubt`, (n,)."""
-    surer = SURER if one.kind == "position scale" else 1.0
-    size = abs(one.value) - surer * limits.deviations * one.deviation
-    limit = {
+def _limit(kind: str, limits: SuspicionLimits) -> float:
+    """What an unknown of a kind may be, in its own unit."""
+    return {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,
         "position scale": limits.position_scale,
         "gravity": limits.gravity_rad,
         "delay": limits.delay_s,
-    }[one.kind]
+    }[kind]
+
+
+def _tilted(one: Unknown) -> str:
+    return f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg"
+
+
+def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
+    """An unknown as a suspicion; the limit of one joint's delay is multiplied by its `doubt`, (n,)."""
+    surer = SURER if one.kind == "position scale" else 1.0
+    size = abs(one.value) - surer * limits.deviations * one.deviation
+    limit = _limit(one.kind, limits)
     if one.kind == "delay":
         late = f"{1e3 * abs(one.value):.2g} ms (+-{1e3 * one.deviation:.1g} ms) {'late' if one.value > 0 else 'early'}"
         named, limit = ((), limit) if one.axis < 0 else ((joints[one.axis],), float(doubt[one.axis]) * limit)
         what = f"the torques{''.join(f' of {name}' for name in named)} look {late} against the positions"
         return Suspicion(one.kind, named, size / limit, f"{what}: check the stamps and delays")
     if one.kind == "gravity":
-        words = f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg: check the mount"
-        return Suspicion(one.kind, (), size / limit, words)
+        return Suspicion(one.kind, (), size / limit, f"{_tilted(one)}: check the mount")
     joint = joints[one.axis]
     if one.kind == "position scale":
         words = (
