@@ -1,6 +1,6 @@
 """Other readings of data: faults are named, clean data are not suspected, and what cannot be seen is said."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.diagnosis import Diagnosis, confirmed, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.diagnosis.nearby import Unknown, unknowns
+from dynid.identification.diagnosis.nearby import Unknown, deviation_in_common, unknowns, usual_of_others
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
@@ -147,6 +147,31 @@ def late(axis: int | None, rows: int = 3) -> Callable[[FloatArray], FloatArray]:
         return held if axis is None else np.where(np.arange(8) == axis, held, tau)
 
     return shift
+
+
+def test_what_joints_have_in_common_is_no_surer_than_they_agree() -> None:
+    """With equal deviations the random effects of DerSimonian and Laird are the scatter's own standard error."""
+    scattered = np.array([-12.0, -27.0, -25.0, -50.0, -53.0, -60.0, -97.0])
+    assert np.isclose(deviation_in_common(scattered, np.full(7, 2.0)), scattered.std(ddof=1) / np.sqrt(7.0))
+    assert np.isclose(deviation_in_common(np.full(7, -20.0), np.full(7, 2.0)), 2.0 / np.sqrt(7.0))
+    assert deviation_in_common(np.array([5.0]), np.array([2.0])) == 2.0
+    assert usual_of_others(np.array([0.0, 30.0, 1.0, 2.0])).tolist() == [2.0, 1.0, 2.0, 1.0]
+
+
+def test_torques_that_are_late_by_another_time_for_each_joint_are_not_late_together() -> None:
+    """A stamp is late for all joints alike; two joints whose drives filter are still named, each by itself."""
+
+    def looking_late(rows: Sequence[int]) -> list[tuple[str, ...]]:
+        def shift(tau: FloatArray) -> FloatArray:
+            return np.hstack(
+                [late(None, row)(one) if row else one for row, one in zip(rows, np.hsplit(tau, 8), strict=True)]
+            )
+
+        return [one.joints for one in found(recorded(ROBOT, torques=shift)).suspicions if "look" in one.words]
+
+    assert () not in looking_late([1, 3, 5, 7, 9, 2, 6, 8])
+    assert looking_late([5] * 8) == [()]
+    assert sorted(looking_late([0, 0, 3, 3, 0, 0, 0, 0])) == sorted([(NAMES[2],), (NAMES[3],)])
 
 
 def test_a_zero_that_is_sure_but_small_is_a_note() -> None:

@@ -105,7 +105,8 @@ def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_t
 
 
 def test_gains_that_are_too_high_are_noticed() -> None:
-    _, torques = followed("upright", gain=20.0)
+    """Far too high: the velocity is made from the encoder, so it rests while the joint moves within its play."""
+    _, torques = followed("upright", gain=80.0)
     assert torques[-500:].std(axis=0).max() > 0.5
 
 

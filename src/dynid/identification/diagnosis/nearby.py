@@ -133,12 +133,39 @@ def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     values = left.T @ y / strength
     spread = np.sqrt(np.diag(found.scores(left, y[:, None] - left * values))) / strength
     explained = values**2 * np.where(seen, strength, 0.0) / max(float(y @ y), np.finfo(float).tiny)
+    alone = [k for k, (kind, axis) in enumerate(found.kinds) if kind == "delay" and axis >= 0 and seen[k]]
+    every, each = found.kinds.index(("delay", -1)), spread[alone]
+    spread[every] = max(spread[every], deviation_in_common(values[alone], each))
+    spread[alone] = np.hypot(each, usual_of_others(np.maximum(0.0, np.abs(values[alone]) - each)))
     return tuple(
         Unknown(kind, axis, float(value), float(deviation) if shown else np.inf, float(part))
         for (kind, axis), value, deviation, part, shown in zip(
             found.kinds, values, spread, explained, seen, strict=True
         )
     )
+
+
+def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
+    """Deviation of what several estimates (n,) have in common, where they differ by more than their own deviations.
+
+    A stamp is late for all joints alike; friction that is not in the model is late by another time for each. Random
+    effects of DerSimonian and Laird (1986): the variance between them is what their scatter leaves over.
+    """
+    if len(values) == 0:
+        return 0.0
+    weights = 1.0 / np.maximum(deviations, np.finfo(float).tiny) ** 2
+    mean, total = weights @ values / weights.sum(), float(weights.sum())
+    scatter = float(weights @ (values - mean) ** 2) - (len(values) - 1)
+    room = total - float((weights**2).sum()) / total
+    between = max(0.0, scatter / room) if room > 0.0 else 0.0
+    return float(np.sum(1.0 / (deviations**2 + between)) ** -0.5)
+
+
+def usual_of_others(sizes: FloatArray) -> FloatArray:
+    """The median of all others for each of several sizes, (n,): what one joint may have because the others have it."""
+    if len(sizes) < 2:
+        return np.zeros(len(sizes))
+    return np.array([np.median(np.delete(sizes, k)) for k in range(len(sizes))])
 
 
 def beside(own: FloatArray, columns: FloatArray) -> FloatArray:
