@@ -78,7 +78,7 @@ def positions(run: Touched) -> FloatArray:
 
 def registers(run: Touched) -> FloatArray:
     """What encoders and velocity registers said last, (2 n,); currents are those that were sent, and their noise."""
-    return np.concatenate([run.plant.position, run.velocity])
+    return np.concatenate([run.plant.position, run.plant.velocity])
 
 
 def first_difference_ms(

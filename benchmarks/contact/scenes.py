@@ -32,7 +32,6 @@ from dynid.model.standard import StandardFile, load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.nuisances import quantise
 from dynid.trajectory.families import Excitation, load_excitation
 
 IDENTIFICATION, PROFILE = "demo_identification", "limited"
@@ -106,10 +105,7 @@ class Scene:
 
 
 class Touched:
-    """A simulated arm that is commanded, touched and felt, a cycle at a time; `commanded` is as senses got it last.
-
-    Its velocity registers said `velocity`, (n,) [rad/s], at the last reading.
-    """
+    """A simulated arm that is commanded, touched and felt, a cycle at a time; `commanded` is as senses got it last."""
 
     def __init__(
         self,
@@ -139,7 +135,7 @@ class Touched:
         self.motion = MotionExecutor(robot, controller)
         self._chain = SerialChain.from_robot(robot).model
         self._data, self._tau = self._chain.createData(), np.zeros(robot.size)
-        self.cycle_s, self.velocity = robot.file.bus.cycle_s, np.zeros(robot.size)
+        self.cycle_s = robot.file.bus.cycle_s
         for sense in senses:
             sense.observer.reset()
 
@@ -174,7 +170,6 @@ class Touched:
     def pushed(self, push: FloatArray | None = None) -> list[bool]:
         """One cycle, the joints pushed by (n,) [N m]: which senses feel contact."""
         before = self.commanded = self._tau
-        self.velocity = quantise(self.plant.plant.dq, self.plant.plant.nuisances.velocity_step)
         step = self.plant.follow(self.motion, push)
         self._tau = np.zeros_like(before) if step is None else step.tau.copy()
         stamp, q = self.plant.stamp_ns, np.array(self.plant.position)

@@ -17,7 +17,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.kernels import actuate, sense
 from dynid.simulation.lockstep.run import LONGEST_STEP_S, STAMP_STREAM, Records, Schedule, SimulatedRun, assembled
 from dynid.simulation.plant.arm import SENSOR_NOISE, ArmPlant
-from dynid.simulation.plant.nuisances import NoiseStream, stamps
+from dynid.simulation.plant.nuisances import NoiseStream, quantise, stamps
 
 BLOCK = 4096
 RECORDS = "position velocity q dq command goal in_force motor noise q_ref dq_ref ddq_ref".split()
@@ -62,12 +62,17 @@ class SteppedArm:
         self._rows = {name: np.zeros((0, robot.size)) for name in RECORDS}
         self._stamps = np.zeros(0, dtype=np.int64)
         self.stamp_ns = 0
-        self._seen_position = np.zeros(robot.size)
+        self._seen_position = self._seen_velocity = np.zeros(robot.size)
 
     @property
     def position(self) -> FloatArray:
         """What the encoders said last, (n,) [rad]; zeros before the first measurement."""
         return self._seen_position
+
+    @property
+    def velocity(self) -> FloatArray:
+        """What the velocity registers said last, (n,) [rad/s]; zeros before the first measurement."""
+        return quantise(self._seen_velocity, self.plant.nuisances.velocity_step)
 
     def _grow(self) -> None:
         """Room for another block of cycles; its noise and stamps are drawn with it."""
@@ -97,6 +102,7 @@ class SteppedArm:
         )
         self.stamp_ns = int(self._stamps[self._count])
         self._seen_position = np.asarray(rows["position"][self._count])
+        self._seen_velocity = np.asarray(rows["velocity"][self._count])
         return self._seen_position
 
     def command(
