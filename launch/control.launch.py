@@ -35,7 +35,7 @@ def refuse_sensing_that_would_not_work(context: LaunchContext) -> list[Action]:
             raise ValueError(f"{name} needs a model: give model_file, the model.yaml of an accepted model")
         if given["command_output"] != "joint_commands" or given["start_hardware"].lower() != "true":
             raise ValueError(
-                f"{name} is sensed by joint_commands and the hardware node's settings: leave command_output and "
+                f"{name} is sensed by the states, torques and settings of the hardware node: leave command_output and "
                 "start_hardware at their defaults"
             )
     return []

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from child import Child
 
 from dynid.parallel import cores, in_processes
 from dynid.threads import THREAD_VARIABLES
@@ -67,7 +68,7 @@ def test_an_interrupt_ends_children_without_a_word_and_cleaned_up(tmp_path: Path
     (tmp_path / "out").mkdir()
     command = [sys.executable, str(tmp_path / "program.py"), moment, str(tmp_path / "out")]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, start_new_session=True, **pipes) as program:
+    with Child(command, start_new_session=True, **pipes) as program:
         try:
             assert [program.stdout.readline().strip() for _ in range(2)] == [moment] * 2
             os.killpg(program.pid, signal.SIGINT)
@@ -115,7 +116,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_children_end_with_a_parent_that_is_killed(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "program.py").write_text(KILLED)
-    with subprocess.Popen([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, text=True) as parent:
+    with Child([sys.executable, str(tmp_path / "program.py")], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         children = [os.pidfd_open(int(parent.stdout.readline())) for _ in range(2)]
         parent.send_signal(number)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from child import Child
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
@@ -126,7 +127,7 @@ def test_what_a_process_prints_into_a_closed_pipe_is_kept(tmp_path: Path) -> Non
     pipe = subprocess.PIPE
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", PRINTING, str(tmp_path / "x.log")]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+    with Child(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
         assert process.stdin and process.stdout and process.stderr
         assert process.stdout.readline() == "/dev/pts/0\n"
         process.stdout.close(), process.stderr.close()

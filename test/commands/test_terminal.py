@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from child import Child
 
 from dynid.cli import app
 from dynid.commands import terminal
@@ -123,7 +124,7 @@ def test_an_interrupt_while_the_command_is_loaded_is_one_word(tmp_path: Path) ->
         [sys.executable, "-m", "dynid", "--version"],
         {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE},
     )
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, text=True, **pipes) as program:
+    with Child(command, env=os.environ | {"PYTHONPATH": path}, text=True, **pipes) as program:
         assert program.stdout.readline() == "loading\n"
         program.send_signal(signal.SIGINT)
         assert program.communicate(timeout=60)[1] == "interrupted\n"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from child import Child
 
 from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.hardware.bus import clock as clock_module
@@ -338,7 +339,7 @@ for k in range(1, 200_000):
 
 def test_a_reader_never_sees_half_a_cycle(page: ClockPage) -> None:
     seen = set()
-    with subprocess.Popen([sys.executable, "-c", BEGIN_CYCLES, str(page.path)]) as writer:
+    with Child([sys.executable, "-c", BEGIN_CYCLES, str(page.path)]) as writer:
         while writer.poll() is None:
             if (cycle := page._read()) is not None:
                 wall_ns, held_ns, cap_ns = cycle

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.chain.realtime_layout import schedule_process
+from child import Child
 
 from dynid.hardware.loop import realtime
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, bounded_timer_slack, fifo_scheduling, quiet_interpreter
@@ -82,7 +83,7 @@ for change in (prefer_latency, None, leave_realtime, prefer_throughput):
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux' scheduling policies")
 def test_a_process_is_placed_with_the_threads_that_it_starts() -> None:
     processor = max(os.sched_getaffinity(0))
-    with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+    with Child([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         permitted = schedule_process(child.pid, processors={processor}, priority=3)
         output, _ = child.communicate(b"go\n", timeout=300)
     assert not schedule_process(child.pid, processors={processor}), "it has ended"

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from child import Child
 from plain_bus import IndependentAxesPlant, running_bus
 
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
@@ -197,7 +198,7 @@ def test_a_node_that_is_started_activated_and_ended_writes_nothing_that_moves(ta
         "print('ended', flush=True)\n"
     )
     environment = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
-    with subprocess.Popen(
+    with Child(
         [sys.executable, "-c", code, tap.port],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

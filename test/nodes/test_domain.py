@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from child import Child
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
@@ -49,7 +50,7 @@ def test_no_two_hold_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_process_does_not_get_it_until_its_holder_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-c", HOLD]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+    with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         number = int(other.stdout.readline())
         monkeypatch.setattr(module.random, "sample", lambda *_: [number])

@@ -78,6 +78,7 @@ class Reporting:
     def __init__(self) -> None:
         self.robot, self._sense = ROBOT, sense_of(ROBOT, model_file())
         self._contacts, self._states, self._joint, self._trouble, self._felt_s = 0, 1, "", "", -np.inf
+        self.torques_from = "applied_commands"
         self._diagnostics, self.messages = self, []
         self._sense.bars.threshold = np.ones(N)
 

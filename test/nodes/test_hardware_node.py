@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from child import Child
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
@@ -344,7 +345,7 @@ def test_a_driver_whose_parent_is_killed_switches_torque_off_and_ends(
     client: Supervisor, bus: EmulatedServoBus, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", STARTER, str(tmp_path), bus.port]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         ended = os.pidfd_open(int(parent.stdout.readline()))
         client.transition("hardware", "configure")

@@ -45,7 +45,8 @@ waypoints_deg:
 {5 * TO_AND_FRO}  - [0, 5, 0, -41, 0, -30, 0, 0]
 speed_factor: 0.3
 """
-HELD_KG, CLOSE_KG = 0.25, 0.08
+HELD_KG, CLOSE_KG, SURE_KG = 0.25, 0.05, 0.02
+RATE_HZ = 500  # half of the messages, and of the time that they take
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -64,7 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chain(folder: Path) -> Iterator[Chain]:
-    options = ChainOptions("crane_x7", identification=False, lead=str(folder / "shown.yaml"), held_kg=HELD_KG)
+    lead = str(folder / "shown.yaml")
+    options = ChainOptions("crane_x7", identification=False, lead=lead, held_kg=HELD_KG, rate_hz=RATE_HZ)
     with Chain(ROBOT, options, folder / "logs") as running:
         running.activate()
         yield running
@@ -124,6 +126,8 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
     os.kill(chain.arm.pid, signal.SIGUSR1)
     call.trigger("executor/execute")
     call.wait(lambda: abs(carried_kg() - HELD_KG) < CLOSE_KG, 60.0, "a model that carries what was picked up")
+    call.wait(lambda: number(call.reported("payload", "mass_deviation_kg")) < SURE_KG, 60.0, "a sure estimate")
+    assert call.reported("payload", "torques_from") == "applied_commands"
     assert abs(weighed[-1].inertia.m - HELD_KG) < CLOSE_KG
     assert weighed[-1].header.frame_id == "crane_x7_gripper_base_link"
     os.kill(chain.arm.pid, signal.SIGUSR2)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from child import Child
 from mcap.reader import make_reader
 from mcap.writer import CompressionType
 from mcap.writer import Writer as McapWriter
@@ -59,7 +60,7 @@ while True:
 def kill_recorder(bag: Path, storage: str, messages: int, lines: int, *more: str) -> str:
     """Run a recorder, kill it after it printed some lines; the last of them."""
     command = [sys.executable, "-c", RECORDER, str(bag), storage, str(messages), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Child(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         last = [process.stdout.readline() for _ in range(lines)][-1]
         process.send_signal(signal.SIGKILL)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.traces import load_trace
+from child import Child
 from dynamixel_sdk import (
     COMM_RX_TIMEOUT,
     COMM_SUCCESS,
@@ -392,7 +393,7 @@ def test_served_in_a_process_it_ends_by_signal_and_reports(tmp_path: Path, numbe
     link = tmp_path / "ttyARM"
     clock = tmp_path / "clock"
     command = [sys.executable, "-c", SERVE, str(link), "no", str(clock)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Child(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == str(link) and clock.is_file()
         handler = PortHandler(str(link))
@@ -415,7 +416,7 @@ def test_both_names_of_the_command_are_one(tmp_path: Path, front_end: tuple[str,
     link = tmp_path / "ttyARM"
     options = ["--robot", "crane_x7", "--link", str(link), "--ignore-interrupt", "--lock-step", "--no-wire-time"]
     command = [sys.executable, "-m", *front_end, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Child(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline().strip() == str(link)
         client = opened(str(link), 3_000_000)
@@ -434,7 +435,7 @@ def test_that_of_a_launch_file_waits_until_its_driver_is_silent(tmp_path: Path) 
     """Launch may be killed, and all of its processes are told to end at once: the arm is lowered first."""
     link = tmp_path / "ttyARM"
     command = [sys.executable, "-c", SERVE, str(link), "ignore"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Child(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline()
         client = opened(str(link), 3_000_000)
         assert SDK.write1ByteTxRx(client, 2, 64, 1) == (COMM_SUCCESS, 0)

@@ -8,6 +8,7 @@ from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.errors import DataError
 from dynid.identification.data.signals import Signals, Torques, interpolate
+from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
@@ -71,13 +72,22 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
             )
 
 
+def transmission_s(robot: Robot) -> float:
+    """From the stamp of a state to where the torques written in answer to it are in force [s]; see `goal_delay_s`."""
+    cycle_s = robot.file.bus.cycle_s
+    return max(0.0, load_identification(robot).goal_delay(cycle_s) - 0.5 * cycle_s)
+
+
 def torques_before(signals: Signals) -> FloatArray:
-    """Mean torques (N, n) [N m] between each state and the one before: those written, where a recording has them."""
+    """Mean torques (N, n) [N m] between each state and the one before: those written, where a recording has them.
+
+    A delay is to the middle of a torque's effect, which lasts for a period.
+    """
     given = signals.other
     if given is None or given.source != "goal":
         given = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     period = float(np.median(np.diff(given.time)))
-    edges = np.append(given.time, given.time[-1] + period) + given.delay_s
+    edges = np.append(given.time, given.time[-1] + period) + given.delay_s - 0.5 * period
     total = np.vstack([np.zeros(given.tau.shape[1]), np.cumsum(given.tau * np.diff(edges)[:, None], axis=0)])
     passed = interpolate(signals.time, edges, total)
     out = np.zeros_like(signals.q)

@@ -1,4 +1,4 @@
-"""Node that feels contact without a sensor: joint_states and joint_commands in, external torques and forces out.
+"""Node that feels contact without a sensor: joint_states and applied_commands in, external torques and forces out.
 
 `external_torque` (JointState) holds what acts on every joint, `tool_force` (WrenchStamped, in the base link) the force
 at the tool. Parameter `policy` says what a contact does: "report" publishes it in the diagnostics, "stop" also calls
@@ -33,7 +33,7 @@ class ExternalTorqueNode(SensingNode):
     """Feels the arm; see the module."""
 
     def __init__(self) -> None:
-        super().__init__("external_torque", "contact", POLICIES, "what a contact does")
+        super().__init__("external_torque", "contact", POLICIES, "what a contact does", NEWEST)
         self._mount = self.robot.file.default_mount
         self._sense = sense_of(self.robot, self._content, self._mount)
         executor = declare(self, "executor", "executor", "node that stops the arm", fixed=True)
@@ -48,7 +48,6 @@ class ExternalTorqueNode(SensingNode):
             OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_trouble, raw=True),
         )
-        self.create_subscription(JointState, "joint_commands", self._on_command, NEWEST, raw=True)
         self.create_timer(1.0, self._report)
 
     def shut_down(self) -> None:
@@ -68,7 +67,7 @@ class ExternalTorqueNode(SensingNode):
             state = self._decode_state.decode(raw)
             if state is None or not np.isfinite(state[1]["position"]).all():
                 return
-            felt = self._sense.update(state[0], state[1]["position"], self._tau)
+            felt = self._sense.update(state[0], state[1]["position"], self.torque_until(state[0]))
         except DynidError as error:
             self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
             return
@@ -107,6 +106,7 @@ class ExternalTorqueNode(SensingNode):
             "last_felt_by": self._joint,
             "policy": string(self, "policy"),
             "states": str(self._states),
+            "torques_from": self.torques_from,
         }
         status = DiagnosticStatus(
             "external_torque",

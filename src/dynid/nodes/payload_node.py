@@ -1,4 +1,4 @@
-"""Node that weighs what the arm holds while it moves: joint_states and joint_commands in, mass and centre out.
+"""Node that weighs what the arm holds while it moves: joint_states and applied_commands in, mass and centre out.
 
 `payload` (InertiaStamped, in the last link's frame) is the newest estimate, its deviations stand in the diagnostics.
 Parameter `policy` says what comes of it: "report" nothing more; "apply" hands a body that fits, and differs
@@ -41,7 +41,7 @@ class PayloadNode(SensingNode):
     """Weighs what the arm holds; see the module."""
 
     def __init__(self) -> None:
-        super().__init__("payload", "payload", POLICIES, "what comes of an estimate")
+        super().__init__("payload", "payload", POLICIES, "what comes of an estimate", STREAM)
         self._executor = declare(self, "executor", "executor", "node that takes it", fixed=True)
         self._take_mount(self.robot.file.default_mount)
         names = self.robot.joint_names
@@ -59,7 +59,6 @@ class PayloadNode(SensingNode):
             OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
             OneSource(self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True),
         )
-        self.create_subscription(JointState, "joint_commands", self._on_command, STREAM, raw=True)
         self.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
         self.create_timer(1.0, self._report)
 
@@ -94,7 +93,7 @@ class PayloadNode(SensingNode):
             state = self._decode_state.decode(raw)
             if state is None or self._guided or not np.isfinite(state[1]["position"]).all():
                 return
-            self._live.update(state[0], state[1]["position"], self._tau)
+            self._live.update(state[0], state[1]["position"], self.torque_until(state[0]))
         except DynidError as error:
             self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
             return
@@ -142,6 +141,7 @@ class PayloadNode(SensingNode):
         values = {
             "policy": string(self, "policy"),
             "states": str(self._states),
+            "torques_from": self.torques_from,
             "restarts": str(live.restarts),
             "guided": str(self._guided).lower(),
             "fits": str(live.fits).lower(),

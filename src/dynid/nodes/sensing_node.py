@@ -5,29 +5,41 @@ from pathlib import Path
 import numpy as np
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
 
+from dynid.contact.in_force import InForce
+from dynid.contact.recorded import transmission_s
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.model.model_file import load_model
 from dynid.nodes.common import check_parameters, declare, string
 from dynid.recording.messages import JointStateDecoder
-from dynid.robot import load_robot
+from dynid.recording.topics import APPLIED_COMMANDS, JOINT_COMMANDS
+from dynid.robot import FloatArray, load_robot
 
 
 class SensingNode(Node):
-    """A node with a robot, an accepted model, a policy, and the last torques that were commanded.
+    """A node with a robot, an accepted model, a policy, and the torques that are in force between states.
+
+    Those are what the driver says that it wrote. Of a driver that does not say so (`applied_commands`), it is what was
+    commanded last, which may be a cycle or more beside what the arm had: then weights and forces are less certain.
 
     Args:
         name: of the node.
         kind: what its policy is one of, in an error.
         policies: that there are; the first is the default.
         policy_help: of the parameter `policy`.
+        quality: of its subscriptions to torques.
+
+    Attributes:
+        torques_from: the topic that torques are taken from.
 
     Raises:
         ConfigurationError: no model is given.
         UnknownNameError: there is no such policy.
     """
 
-    def __init__(self, name: str, kind: str, policies: tuple[str, ...], policy_help: str) -> None:
+    def __init__(self, name: str, kind: str, policies: tuple[str, ...], policy_help: str, quality: QoSProfile) -> None:
         super().__init__(name)
         self._kind, self._policies = kind, policies
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
@@ -39,8 +51,11 @@ class SensingNode(Node):
         self._refuse_unknown_policy(string(self, "policy"))
         check_parameters(self, self._on_set)
         names = self.robot.joint_names
-        self._decode_state, self._decode_command = JointStateDecoder(names), JointStateDecoder(names)
-        self._tau, self._trouble = np.zeros(self.robot.size), ""
+        self._decode_state, self._decode_torques = JointStateDecoder(names), JointStateDecoder(names)
+        self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
+        self._in_force, self._before_ns = InForce(self.robot.size, transmission_s(self.robot)), 0
+        self.create_subscription(JointState, JOINT_COMMANDS, self._on_command, quality, raw=True)
+        self.create_subscription(JointState, APPLIED_COMMANDS, self._on_applied, quality, raw=True)
 
     def _refuse_unknown_policy(self, policy: str) -> None:
         if policy not in self._policies:
@@ -55,11 +70,29 @@ class SensingNode(Node):
         self._trouble = text
         self.get_logger().error(text)
 
+    def torque_until(self, stamp_ns: int) -> FloatArray:
+        """What was in force from the state before to this one, (n,) [N m]; once for each state."""
+        begin_ns, self._before_ns = self._before_ns, stamp_ns
+        return self._in_force.between(begin_ns, stamp_ns) if self.torques_from == APPLIED_COMMANDS else self._commanded
+
     def _on_command(self, raw: bytes) -> None:
+        given = self._decoded(JOINT_COMMANDS, raw)
+        if given is not None:
+            self._commanded = given[1]
+
+    def _on_applied(self, raw: bytes) -> None:
+        given = self._decoded(APPLIED_COMMANDS, raw)
+        if given is not None:
+            self._in_force.note(*given)
+            self.torques_from = APPLIED_COMMANDS
+
+    def _decoded(self, topic: str, raw: bytes) -> tuple[int, FloatArray] | None:
+        """Stamp [ns] and torques (n,) [N m] of this arm's joints; None of what cannot be used."""
         try:
-            command = self._decode_command.decode(raw)
+            given = self._decode_torques.decode(raw)
         except DataError as error:
-            self.get_logger().warning(f"joint_commands: left out, {error}", throttle_duration_sec=1.0)
-            return
-        if command is not None and np.isfinite(command[1]["effort"]).all():
-            self._tau = command[1]["effort"]
+            self.get_logger().warning(f"{topic}: left out, {error}", throttle_duration_sec=1.0)
+            return None
+        if given is None or not np.isfinite(given[1]["effort"]).all():
+            return None
+        return given[0], given[1]["effort"]

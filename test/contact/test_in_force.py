@@ -1,0 +1,70 @@
+"""Which torques were in force between two states: on line as along a recording, and by hand."""
+
+import numpy as np
+import pytest
+
+from dynid.contact.in_force import KEPT, InForce
+from dynid.contact.recorded import torques_before, transmission_s
+from dynid.identification.data.signals import Signals, Torques
+from dynid.robot import load_robot
+
+MS = 1_000_000
+
+
+def constant(value: float) -> np.ndarray:
+    return np.full(2, value)
+
+
+def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
+    """Stamps of 1 ms; what answers a state is written 0.4 ms later."""
+    found = InForce(2, 0.0004)
+    assert (found.between(0, MS) == 0.0).all(), "nothing was written yet"
+    found.note(0, constant(10.0))
+    found.note(MS, constant(20.0))
+    np.testing.assert_allclose(found.between(0, MS), constant(6.0))
+    np.testing.assert_allclose(found.between(MS, 2 * MS), constant(0.4 * 10.0 + 0.6 * 20.0))
+    found.note(MS, constant(99.0))  # once more: it was written, and does not count again
+    np.testing.assert_allclose(found.between(2 * MS, 4 * MS), constant(20.0))
+    np.testing.assert_allclose(found.between(0, 2 * MS), constant((10.0 + 0.6 * 20.0) / 2.0))
+
+
+def test_a_command_that_is_a_cycle_late_is_not_taken_for_what_was_in_force() -> None:
+    """Torques that alternate: the last command has the other sign than what the arm had."""
+    found = InForce(2)
+    for k in range(6):
+        found.note(k * MS, constant((-1.0) ** k))
+        if k:
+            np.testing.assert_allclose(found.between((k - 1) * MS, k * MS), constant((-1.0) ** (k - 1)))
+
+
+def test_what_is_older_than_is_kept_is_not_missed() -> None:
+    found = InForce(2)
+    for k in range(2 * KEPT):
+        found.note(k * MS, constant(float(k)))
+    begin = 2 * KEPT - 10
+    np.testing.assert_allclose(found.between(begin * MS, (begin + 1) * MS), constant(float(begin)))
+
+
+@pytest.mark.parametrize("cycle_s", [0.001, 0.002])
+def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
+    """Stamps jitter, states are lost, and the delay of a recording is to the middle of a torque's effect."""
+    random, transmission = np.random.default_rng(4), 0.0004
+    time = cycle_s * (np.arange(200) + 0.2 * random.uniform(-1.0, 1.0, 200))
+    tau, seen = random.normal(size=(200, 2)), np.sort(random.choice(200, 150, replace=False))
+    period = float(np.median(np.diff(time)))
+    given = Torques(time, tau, "goal", transmission + 0.5 * period)
+    q = np.zeros((150, 2))
+    signals = Signals(("a", "b"), time[seen], q, time[seen], q, np.ones(2), other=given)
+    along, online = torques_before(signals), InForce(2, transmission)
+    stamps = np.rint(time * 1e9).astype(int)
+    for k in range(1, 150):
+        for j in range(seen[k - 1], seen[k]):
+            online.note(int(stamps[j]), tau[j])
+        found = online.between(int(stamps[seen[k - 1]]), int(stamps[seen[k]]))
+        if k > 1:  # what was in force before the first row, a recording does not say
+            np.testing.assert_allclose(found, along[k], atol=1e-5)
+
+
+def test_the_transmission_is_that_of_the_line() -> None:
+    """Of 0.9 ms to the middle of a goal current's effect, half a cycle of 1 ms is its own hold."""
+    assert transmission_s(load_robot("crane_x7")) == pytest.approx(0.0004)
