@@ -10,6 +10,7 @@ from dynid.contact.force import ToolForce
 from dynid.contact.innovations import cut, friction_terms, measure
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.onset import FALSE_ALARMS_1_S, OnsetTests
+from dynid.contact.stamp_jitter import StampJitter
 from dynid.errors import DataError
 from dynid.model.gear_presets import gear_friction
 from dynid.model.model_file import TorqueDeviations
@@ -145,7 +146,7 @@ def surprise(signs: FloatArray) -> float:
     motion = MotionFilter(ROBOT, ARM, control_model(), model_file().torque_deviations, 0.0)
     v, late_s = np.linspace(0.8, 1.6, N), 1e-3
     motion.reset(ROBOT.rest_posture + 0.3)
-    motion.x[N : 2 * N], motion._width[:], motion._jitter_s = v, 0.0, late_s  # an encoder without steps
+    motion.x[N : 2 * N], motion._width[:], motion._jitter = v, 0.0, StampJitter(late_s)  # an encoder without steps
     sure = np.arange(2 * N)
     motion.P[sure, sure] = np.repeat([1e-12, 1e-8], N)
     motion.update(0.001, motion.x[:N] + 0.001 * v + late_s * signs * v, np.zeros(N))
@@ -157,3 +158,16 @@ def test_a_stamp_that_is_off_shifts_all_joints_together() -> None:
     together = np.ones(N)
     assert surprise(together) < 0.6 * surprise((-1.0) ** np.arange(N))
     assert surprise(together) < 0.6 * surprise(np.repeat([1.0, -1.0], N // 2))
+
+
+@pytest.mark.parametrize("cycle_s", [0.001, 0.002])
+def test_how_uneven_stamps_are_is_found_and_never_less_than_stated(cycle_s: float) -> None:
+    random, found = np.random.default_rng(0), StampJitter(5e-5)
+    for dt in np.diff(cycle_s * (np.arange(4000) + 0.15 * random.normal(size=4000))):
+        found.update(float(dt))
+    assert found.deviation_s == pytest.approx(0.15 * cycle_s, rel=0.15)
+    for _ in range(8000):
+        found.update(cycle_s)
+    assert found.deviation_s == 5e-5
+    found.update(3.0 * cycle_s)  # states that were lost
+    assert found.deviation_s < 0.06 * cycle_s

@@ -10,6 +10,7 @@ from dynid.codegen.emit import RANGE
 from dynid.codegen.kernels import load_kernels
 from dynid.contact.force import ToolForce
 from dynid.contact.innovations import carry, friction_terms, measure, predict
+from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import generate, single_state, within_a_turn
 from dynid.errors import DataError, SafetyError
@@ -98,7 +99,7 @@ class MotionFilter:
         self._tool, self._delay_s, self._reading = ToolForce(robot, arm.mdh), torque_delay_s, reading_rad
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
-        self._play, self._jitter_s = math.radians(given.backlash_deg), given.stamp_jitter_s
+        self._play, self._jitter = math.radians(given.backlash_deg), StampJitter(given.stamp_jitter_s)
         self._torque_noise = np.array(given.torque_noise_nm)
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.lasting)
@@ -186,11 +187,13 @@ class MotionFilter:
         speed = v.copy()
         predict(x, P, dt, self._inertia, motor - lost - self._load, slope, self.J, kept, self._T, self._inverse)
         kick = 2.0 * self._play * np.abs(v - speed) / dt * unclear * dt / PLAY_S
-        self._late = np.abs(tau - previous) * min(TIMING_S / dt, 1.0)
+        self._jitter.update(dt)
+        jitter_s = self._jitter.deviation_s
+        self._late = np.abs(tau - previous) * min(max(TIMING_S, jitter_s) / dt, 1.0)
         self._add_noise(dt, TURN_S * budget**2 * unclear + SHORT_S * short, kick, own, 1.0 - kept[0] ** 2)
         P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
-        P[:n, :n] += self._jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
-        noise = np.hypot(self._reading, self._jitter_s * v)
+        P[:n, :n] += jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
+        noise = np.hypot(self._reading, jitter_s * v)
         measure(x, P, q, self._width, noise, self._within, self._gains, self._found)
         self._dt, self.friction, self.acceleration = dt, lost, (v - speed) / dt
 
