@@ -196,7 +196,7 @@ def _columns(
     links = (regression.W @ phi).reshape(-1, n)
     for axis in range(n):
         add("torque scale", axis, links * (np.arange(n) == axis))
-    slides, base = _sliding(regression, len(samples)), BaseParameters(model.names, phi)
+    slides, base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
     at = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
     for axis in range(model.chain_size):
         moved = np.array(samples.q)
@@ -219,7 +219,7 @@ def _columns(
 
 def _building_up(samples: Samples, regression: Regression) -> FloatArray:
     """Columns (rows, m) of friction that is not yet whole after a reversal: bristles, play, wind-up of a gear."""
-    n, slides = regression.axes, _sliding(regression, len(samples))
+    n, slides = regression.axes, sliding(regression, len(samples))
     gone = since_reversal(samples)
     columns = []
     for axis in range(n):
@@ -241,11 +241,12 @@ def since_reversal(samples: Samples) -> FloatArray:
     return np.asarray(np.abs(samples.q - np.take_along_axis(samples.q, last, axis=0)))
 
 
-def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:
-    """Which states (N, n) make full rows of sliding joints: 1, else 0."""
+def sliding(regression: Regression, count: int) -> FloatArray:
+    """What part (N, n) of the rows of sliding joints is left of each state; 0 of other rows."""
     if regression.trust is None:
         return np.ones((count, regression.axes))
-    return np.asarray(regression.trust.reshape(-1, regression.axes)[:count] >= 1.0, dtype=np.float64)
+    full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
+    return np.where(full, 1.0 if regression.share is None else regression.share, 0.0)
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
@@ -257,7 +258,7 @@ def _links(regression: Regression, phi: FloatArray) -> FloatArray:
 def links_regressor(regression: Regression) -> FloatArray:
     """The regressor of the base parameters without friction beside them, (N, n, p)."""
     if regression.beside is None:
-        return regression.W.reshape(-1, regression.axes, len(regression.names))
+        return regression.of_all_states
     return regression.beside.judged.rows.W
 
 
