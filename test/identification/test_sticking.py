@@ -32,13 +32,13 @@ def lift(tmp_path_factory: pytest.TempPathFactory) -> Robot:
     return load_robot(folder / "lift")
 
 
-def step_by_step(seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Time (N,) and states (N, 2): each move from rest to rest in a time of its own, then a rest of half a second."""
+def step_by_step(seed: int, reach: float, longest_s: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Time (N,) and states (N, 2): moves and rests by turns; the lift goes `reach` [m] up and down."""
     rng, step = np.random.default_rng(seed), 0.005
     parts, at = [], np.array([0.0, 0.15])
     for _ in range(14):
-        to = np.where(rng.uniform(size=2) < 0.6, rng.uniform([-1.5, 0.02], [1.5, 0.28]), at)
-        seconds = rng.uniform(0.6, 1.4)
+        to = np.where(rng.uniform(size=2) < 0.6, rng.uniform([-1.5, 0.15 - reach], [1.5, 0.15 + reach]), at)
+        seconds = rng.uniform(0.6, longest_s)
         s = np.arange(0.0, 1.0, step / seconds)[:, None]
         shape = s**3 * (10 + s * (6 * s - 15)), 30 * s**2 * (1 - s) ** 2, 60 * s * (1 - s) * (1 - 2 * s)
         rest = np.array([to, 0.0 * to, 0.0 * to])[:, None] * np.ones((1, round(0.5 / step), 1))
@@ -49,24 +49,29 @@ def step_by_step(seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
     return step * np.arange(len(q)), q, dq, ddq
 
 
-def recorded(robot: Robot, seed: int, factors: FloatArray) -> Source:
-    """What pinocchio and friction take; at rest a joint keeps part of the friction that stopped it."""
-    time, q, dq, ddq = step_by_step(seed)
+def recorded(robot: Robot, seed: int, factors: FloatArray, dip: float) -> Source:
+    """What pinocchio and friction take; at rest a joint keeps part of the friction that stopped it.
+
+    Friction is larger by `dip` [-] at low speed (Stribeck), which no term of the drafted structure is; then moves are
+    short and slow, too, so that most rows hold part of a standstill.
+    """
+    time, q, dq, ddq = step_by_step(seed, 0.05, 2.5) if dip else step_by_step(seed, 0.13, 1.4)
     model = pinocchio.buildModelFromXML(LIFT)
     data, rng = model.createData(), np.random.default_rng(seed)
     tau = np.array([pinocchio.rnea(model, data, *state) for state in zip(q, dq, ddq, strict=True)])
     moves = np.abs(dq) > 1e-3
     places = np.maximum.accumulate(np.where(moves, np.arange(len(q))[:, None], 0), axis=0)
     kept = np.where(moves, 1.0, 0.4) * np.sign(np.take_along_axis(dq, places, axis=0))
-    tau += COULOMB * kept + VISCOUS * dq + np.array([0.02, 0.1]) * rng.normal(size=q.shape)
+    dry = COULOMB * (1.0 + dip * np.exp(-((dq / [0.1, 0.03]) ** 2)))
+    tau += dry * kept + VISCOUS * dq + np.array([0.02, 0.1]) * rng.normal(size=q.shape)
     return recording_from_arrays(robot, time, q + 1e-5 * rng.normal(size=q.shape), tau * factors, name=f"run {seed}")
 
 
-def identified(robot: Robot, factors: tuple[float, float] = (1.0, 1.0)) -> Identification:
+def identified(robot: Robot, factors: tuple[float, float] = (1.0, 1.0), dip: float = 0.0) -> Identification:
     settings = load_identification(robot)
     few = settings.acceptance.model_copy(update={"fresh_poses": 500})
     settings = settings.model_copy(update={"acceptance": few})
-    fitted, judge = (recorded(robot, seed, np.array(factors)) for seed in (1, 2))
+    fitted, judge = (recorded(robot, seed, np.array(factors), dip) for seed in (1, 2))
     return identify(robot, [fitted], validation=[judge], settings=settings)
 
 
@@ -77,6 +82,11 @@ def test_a_lift_that_rests_between_its_moves_is_accepted_with_its_own_friction(l
     found = dict(zip(result.base.names, result.base.values.tolist(), strict=True))
     assert [found["FC1"], found["FC2"]] == pytest.approx(COULOMB.tolist(), rel=0.02)
     assert [found["FV1"], found["FV2"]] == pytest.approx(VISCOUS.tolist(), rel=0.1)
+
+
+def test_friction_that_falls_with_speed_is_no_other_fault(lift: Robot) -> None:
+    """Rows that hold part of a standstill are no evidence: a column that is not cut like W passes for a gear ratio."""
+    assert identified(lift, dip=0.3).diagnosis.strongest < 0.5
 
 
 def test_a_lift_whose_torque_has_the_wrong_sign_is_refused(lift: Robot) -> None:

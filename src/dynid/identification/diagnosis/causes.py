@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.diagnosis.nearby import beside, links_regressor, sliding, weighted_residual
+from dynid.identification.diagnosis.nearby import beside, links_regressor, weighted_residual
 from dynid.identification.estimators.regression import Regression
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
@@ -33,7 +33,6 @@ def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
     own, weights, y = weighted_residual(samples, regression)
     n, few = regression.axes, slice(0, len(samples), 1 + len(samples) // MOST_SAMPLES)
     own, weights, y = (one.reshape(-1, n, *one.shape[1:])[few] for one in (own, weights, y))
-    weights = weights * sliding(regression, len(samples))[few]
     tried = [one._replace(columns=one.columns[few] * weights[..., None]) for one in _tried(model, samples, regression)]
     rows = len(y) * n
     freed = beside(

@@ -30,6 +30,7 @@ from dynid.robot import FloatArray
 STEP = 1e-4  # rad, for derivatives
 HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
 BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
+RINGING = 1e-3  # of a row that a low-pass cuts out or adds beside a standstill: what has more is left out
 ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
 
 
@@ -111,7 +112,9 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
-    if regression.trust is not None:
+    if regression.share is not None:
+        weights = weights * sliding(regression, len(samples)).ravel()  # what is cut out of a row is in no column here
+    elif regression.trust is not None:
         weights = weights * regression.trust
     free = np.ones(regression.columns().shape[1], dtype=bool)
     free[: regression.friction_size] = solution.sliding[: regression.friction_size]
@@ -242,11 +245,11 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """What part (N, n) of the rows of sliding joints is left of each state; 0 of other rows."""
+    """Which states (N, n) make full rows of sliding joints: 1, else 0."""
     if regression.trust is None:
         return np.ones((count, regression.axes))
     full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
-    return np.where(full, 1.0 if regression.share is None else regression.share, 0.0)
+    return np.asarray(full if regression.share is None else np.abs(regression.share - 1.0) < RINGING, dtype=np.float64)
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
