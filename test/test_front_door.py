@@ -179,6 +179,44 @@ def test_positions_that_jump_are_refused_where_they_do(kind: str, tmp_path: Path
         dynid.load_recording(tmp_path / "run.csv", ROBOT, CsvMapping.model_validate(mapping))
 
 
+@pytest.mark.parametrize("rate_hz", [100.0, 20.0])
+def test_a_position_that_stands_still_from_the_midst_of_a_motion_on_is_refused(rate_hz: float) -> None:
+    """To the end, so that it never jumps back. A joint that brakes is none, nor an arm that stops as a whole."""
+    run = {key: value[:: round(100.0 / rate_hz)] for key, value in motion(1).items()}
+    row = int(np.argmax(np.abs(run["dq"][:, 1]) * (run["time"] < run["time"][0] + 15.0)))
+    stuck, whole = np.array(run["q"]), np.array(run["q"])
+    stuck[row:, 1], whole[row:] = stuck[row, 1], whole[row]
+    words = (
+        rf"run: the position of joint_2 stops at once at {run['time'][row] - run['time'][0]:.3f} s .* its encoder stop"
+    )
+    with pytest.raises(DataError, match=words):
+        dynid.recording_from_arrays(ROBOT, **(run | {"q": stuck}), name="run")
+    dynid.recording_from_arrays(ROBOT, **(run | {"q": whole}), name="run")
+    since = run["time"] - run["time"][0] - 12.0
+    after = np.clip(since / 0.5, 0.0, 1.0)  # it brakes from 1 rad/s within half a second
+    brakes = np.array(run["q"])
+    brakes[:, 1] = np.where(since > 0.0, 0.5 * (after - 0.5 * after**2), np.sin(np.minimum(since, 0.0)))
+    assert dynid.recording_from_arrays(ROBOT, **run).notes == ()
+    (note,) = dynid.recording_from_arrays(ROBOT, **(run | {"q": brakes})).notes
+    assert note.startswith("the position of joint_2 stays the same for the last ") and "did its encoder stop?" in note
+    brakes[:, 1] = np.where(since < -4.0, np.sin(-4.0), brakes[:, 1])  # where it has rested before, it may rest again
+    assert dynid.recording_from_arrays(ROBOT, **(run | {"q": np.round(brakes, 6)})).notes == ()
+
+
+def test_arguments_of_another_kind_are_named() -> None:
+    run = dynid.recording_from_arrays(ROBOT, **motion(1), name="run")
+    with pytest.raises(ConfigurationError, match=r"the robot is 'planar_3r', a str, expected a Robot: load it with"):
+        dynid.identify("planar_3r", [run])  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"the robot is 'planar_3r', a str"):
+        dynid.recording_from_arrays("planar_3r", **motion(1))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"the name of the recording is None, a NoneType, expected a str"):
+        dynid.recording_from_arrays(ROBOT, **motion(1), name=None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"a recording is array\(\[0\., .*, a ndarray, expected a str or Path"):
+        dynid.identify(ROBOT, [np.zeros(3)])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match=r"the model is 'runs/model', a str, expected a Model: load it with"):
+        dynid.validate("runs/model", [run])  # type: ignore[arg-type]
+
+
 def test_what_else_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="mount"):
         dynid.recording_from_arrays(ROBOT, **motion(1), mount="sideways")

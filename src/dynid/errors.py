@@ -59,3 +59,13 @@ class SafetyError(DynidError, RuntimeError):
 
 class NodeError(DynidError, RuntimeError):
     """A ROS node or service did not do what it was asked."""
+
+
+def refuse_other_kind(value: object, kind: "type | tuple[type, ...]", what: str, cure: str) -> None:
+    """Raise ConfigurationError where a value that a caller gave is of another kind; `cure`: what to do."""
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        expected = " or ".join(one.__name__ for one in kinds)
+        shown = " ".join(repr(value).split())
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        raise ConfigurationError(f"{what} is {shown}, a {type(value).__name__}, expected a {expected}: {cure}")

@@ -43,7 +43,7 @@ def drifting() -> FloatArray:
     [
         (
             0.4 * Q * (np.arange(ROBOT.size) == 2),
-            ("a spring of 0.399 N m/rad at elbow would explain 9", "does a cable"),
+            ("a spring of 0.39", "N m/rad at elbow would explain 9", "does a cable"),
         ),
         (load(0.2, 12.0), ("kg at the last link from 1", "did the load change?")),
         (drifting(), ("friction that changes during the motion would explain", "warm the arm up")),

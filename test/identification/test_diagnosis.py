@@ -344,3 +344,14 @@ def test_of_data_without_noise_a_tiny_error_is_no_reason_to_refuse() -> None:
         assert (motion.over_noise > SETTINGS.acceptance.error_over_noise) == refused
     still = Motion("m", "held out", "", time, np.zeros_like(tau), tau, 0.5 * tau, joints=("a", "b"))
     assert np.isnan(still.over_noise)
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.3])
+def test_what_explains_most_is_named_first(factor: float) -> None:
+    """Of two joints that share nearly all inertia, either could have the other scale; one explains more."""
+    robot = load_robot("planar_3r")
+    data = recorded(robot, seed=1, torques=lambda tau: tau * np.where(np.arange(3) == 1, factor, 1.0))
+    model, samples = ArmModel.of(robot), data.samples(load_identification(robot))
+    named = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=False).suspicions
+    assert [one.joints for one in named[:2]] == [(robot.joint_names[1],), (robot.joint_names[0],)]
+    assert named[0].explained > named[1].explained and named[0].kind == "torque scale"

@@ -55,7 +55,8 @@ def test_the_metric_is_that_of_all_base_parameters() -> None:
     regression = Regression.of(model, data.samples(SETTINGS), SETTINGS.coulomb_friction)
     found = regression.solve()
     step = 0.1 * np.random.default_rng(1).normal(size=len(found.phi))
-    expected = np.sum((regression.W @ step) ** 2)
+    assert regression.trust is not None
+    expected = np.sum((regression.trust * (regression.W @ step)) ** 2)
     assert np.sum((found.metric @ step) ** 2) == pytest.approx(expected, rel=1e-9)
 
 

@@ -80,7 +80,7 @@ class Looker:
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())
         if regression.beside is None:
-            x = regression.W.reshape(-1, regression.axes, regression.W.shape[1])
+            x = regression.of_all_states
         else:
             x = regression.beside.judged_columns()
         variance = np.einsum("knp,pq,knq->n", x, covariance, x, optimize=True) / len(x)

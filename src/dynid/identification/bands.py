@@ -132,7 +132,7 @@ class TorqueBands:
         if samples is not self.samples or model is not self.model:
             known = None if rows.beside is None else rows.beside.fit.known
             rows = Regression.stack(model, samples, self.coulomb, known)
-        x = rows.W.reshape(len(samples), model.axes, -1) if rows.beside is None else rows.beside.judged_columns()
+        x = rows.of_all_states if rows.beside is None else rows.beside.judged_columns()
         own = np.einsum("knp,pq,knq->kn", x, self._covariance, x, optimize=True)
         return np.asarray(np.maximum(own, 0.0))
 

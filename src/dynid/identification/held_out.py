@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dynid.errors import DataError
+from dynid.errors import DataError, refuse_other_kind
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
@@ -72,7 +72,9 @@ def validate(
     Raises:
         InputNotFoundError, DataError: a recording cannot be used, rests on other torque constants, or two have one
             name.
+        ConfigurationError: `model` is no model.
     """
+    refuse_other_kind(model, Model, "the model", "load it with dynid.load_model first")
     robot = model.robot
     settings = settings or load_identification(robot)
     sources = read_sources(recordings, robot, mapping)

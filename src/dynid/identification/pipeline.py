@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynid import __version__
-from dynid.errors import DataError
+from dynid.errors import DataError, refuse_other_kind
 from dynid.export.result_files import write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
@@ -246,8 +246,10 @@ def identify(
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; one sentence that says why.
         InfeasibleError: no consistent model within the robot's physical bounds.
-        ConfigurationError, UnknownNameError: `setup` names what is no part of a set-up, or of another robot.
+        ConfigurationError, UnknownNameError: `setup` names what is no part of a set-up, or of another robot; or an
+            argument is of another kind.
     """
+    refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
     if not recordings:
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)

@@ -17,6 +17,7 @@ from dynid.errors import DataError
 from dynid.recording.bag_reader import sha256_of
 from dynid.recording.csv_mapping import TIME_UNITS, ColumnGroup, CsvMapping, length_factors, torque_factors
 from dynid.recording.csv_table import BadRow, CsvTable, read_table
+from dynid.recording.frozen import refuse_frozen
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only
 
@@ -203,6 +204,7 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     cure = "is its column, unit, sign, ratio, side or offset in the mapping right?"
     refuse_beyond_limits(q, robot, str(path), cure)
     refuse_jumps(content.time, q, robot, str(path))
+    refuse_frozen(content.time, q, position_margin(robot), robot, str(path))
     return CsvRecording(
         source=path,
         joint_names=robot.joint_names,

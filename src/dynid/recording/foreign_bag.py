@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.recording.bag_reader import Bag
 from dynid.recording.csv_reader import position_margin, refuse_beyond_limits, refuse_jumps
+from dynid.recording.frozen import refuse_frozen
 from dynid.recording.log import Log
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
 from dynid.recording.series import JointSeries, joint_series
@@ -60,6 +61,7 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
     """
     refuse_beyond_limits(log.q, robot, log.name, cure)
     refuse_jumps(log.time, log.q, robot, log.name)
+    refuse_frozen(log.time, log.q, position_margin(robot), robot, log.name)
     if log.tau is None:
         return
     ratio = np.abs(log.tau).max(axis=0) / robot.torque_limits

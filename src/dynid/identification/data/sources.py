@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynid.errors import ConfigurationError, DataError
+from dynid.errors import ConfigurationError, DataError, refuse_other_kind
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
@@ -17,8 +17,9 @@ from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.recording.csv_reader import beyond_limits, is_csv, read_csv, refuse_jumps
+from dynid.recording.csv_reader import beyond_limits, is_csv, position_margin, read_csv, refuse_jumps
 from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
+from dynid.recording.frozen import refuse_frozen, still_notes
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
@@ -173,7 +174,8 @@ def _source_of_file(path: Path, robot: Robot, mapping: Mapping) -> Source:
         torque_delay_s=run.torque_delay_s,
         farthest=robot.farthest,
     )
-    return Source(run.source, run.sha256, run.mount, run.torque_constants, run.notes, lambda _: signals)
+    notes = (*run.notes, *still_notes(run.time, run.q, position_margin(robot), robot))
+    return Source(run.source, run.sha256, run.mount, run.torque_constants, notes, lambda _: signals)
 
 
 def _source_of_bag(path: Path, robot: Robot) -> Source:
@@ -186,7 +188,8 @@ def _source_of_bag(path: Path, robot: Robot) -> Source:
         assert log.tau is not None, "see `foreign_log`"
         given = robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits
         signals = Signals(*given, farthest=robot.farthest)
-        notes = (*bag.findings, foreign_note(robot), *log.notes)
+        still = still_notes(log.time, log.q, position_margin(robot), robot)
+        notes = (*bag.findings, foreign_note(robot), *log.notes, *still)
         return Source(path, bag.sha256(), robot.file.default_mount, (), notes, lambda _: signals)
 
 
@@ -228,7 +231,10 @@ def recording_from_arrays(
     Raises:
         DataError: an array of another shape, joints that are not the robot's, or positions that jump.
         UnknownNameError: the mount.
+        ConfigurationError: robot or name is of another kind.
     """
+    refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
+    refuse_other_kind(name, str, "the name of the recording", "give it a word such as 'run', or leave it out")
     own = robot.joint_names
     names = tuple(joint_names) or own
     if sorted(names) != sorted(own):
@@ -248,7 +254,9 @@ def recording_from_arrays(
     beyond = beyond_limits(arrays["q"], robot) if len(stamps) else ""
     if not beyond:  # else another unit may be what jumps, and the note says so
         refuse_jumps(stamps, arrays["q"], robot, name)
-    notes = (f"{beyond}: are limits, unit and zero right?",) if beyond else ()
+        refuse_frozen(stamps, arrays["q"], position_margin(robot), robot, name)
+    unlikely = (f"{beyond}: are limits, unit and zero right?",) if beyond else ()
+    notes = (*unlikely, *still_notes(stamps, arrays["q"], position_margin(robot), robot))
     given_signals = own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits
     signals = Signals(*given_signals, dq=arrays.get("dq"), farthest=robot.farthest)
     return Source(Path(name), digest, chosen, constants, notes, lambda _: signals, joint_names=own)
@@ -291,10 +299,12 @@ def read_sources(
 
     Raises:
         DataError: one was read for a robot with other joints.
+        ConfigurationError: one is neither a path nor a recording that was read.
     """
     sources = []
     for one in [recordings] if isinstance(recordings, Recorded) else recordings:
         if not isinstance(one, Source):
+            refuse_other_kind(one, (str, Path), "a recording", "read it with load_recording or recording_from_arrays")
             progress(f"reading {Path(one).name}")
             one = load_recording(one, robot, mapping)
         if one.joint_names and one.joint_names != robot.joint_names:

@@ -1,7 +1,7 @@
 """What may be wrong with recorded data: suspicions, and what no suspicion could find."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Suspicion:
         strength: over its limits; above 1 it is named.
         words: with both errors, or with the deviation.
         gain: of a reading that was fitted.
+        explained: part of the squared error that an unknown takes away.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Suspicion:
     strength: float
     words: str
     gain: float = 0.0
+    explained: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,15 @@ def diagnose(
     free = unknowns(model, samples, regression)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     doubt = 1.0 + BUILDS_UP * dry_share(samples, regression)
-    found = _told_once([_of_unknown(one, limits, joints, doubt) for one in free if confirmed(one, trials, limits)])
+    sure = [one for one in free if confirmed(one, trials, limits)]
+    found = _told_once([replace(_of_unknown(one, limits, joints, doubt), explained=one.explained) for one in sure])
     found += [suspicion_of(one, limits, joints) for one in readings]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
-    # what was fitted is more certain than what was extrapolated
-    named = sorted((one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.strength))
+    # what was fitted is more certain than what was extrapolated; limits of different kinds do not compare
+    named = sorted(
+        (one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.explained, -one.strength)
+    )
     hidden = [
         (joints[one.axis], one.deviation)
         for one in free

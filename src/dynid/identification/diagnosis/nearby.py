@@ -30,6 +30,7 @@ from dynid.robot import FloatArray
 STEP = 1e-4  # rad, for derivatives
 HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
 BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
+RINGING = 1e-3  # of a row that a low-pass cuts out or adds beside a standstill: what has more is left out
 ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
 
 
@@ -111,7 +112,9 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
-    if regression.trust is not None:
+    if regression.share is not None:
+        weights = weights * sliding(regression, len(samples)).ravel()  # what is cut out of a row is in no column here
+    elif regression.trust is not None:
         weights = weights * regression.trust
     free = np.ones(regression.columns().shape[1], dtype=bool)
     free[: regression.friction_size] = solution.sliding[: regression.friction_size]
@@ -196,7 +199,7 @@ def _columns(
     links = (regression.W @ phi).reshape(-1, n)
     for axis in range(n):
         add("torque scale", axis, links * (np.arange(n) == axis))
-    slides, base = _sliding(regression, len(samples)), BaseParameters(model.names, phi)
+    slides, base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
     at = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
     for axis in range(model.chain_size):
         moved = np.array(samples.q)
@@ -219,7 +222,7 @@ def _columns(
 
 def _building_up(samples: Samples, regression: Regression) -> FloatArray:
     """Columns (rows, m) of friction that is not yet whole after a reversal: bristles, play, wind-up of a gear."""
-    n, slides = regression.axes, _sliding(regression, len(samples))
+    n, slides = regression.axes, sliding(regression, len(samples))
     gone = since_reversal(samples)
     columns = []
     for axis in range(n):
@@ -241,11 +244,12 @@ def since_reversal(samples: Samples) -> FloatArray:
     return np.asarray(np.abs(samples.q - np.take_along_axis(samples.q, last, axis=0)))
 
 
-def _sliding(regression: Regression, count: int) -> NDArray[np.float64]:
+def sliding(regression: Regression, count: int) -> FloatArray:
     """Which states (N, n) make full rows of sliding joints: 1, else 0."""
     if regression.trust is None:
         return np.ones((count, regression.axes))
-    return np.asarray(regression.trust.reshape(-1, regression.axes)[:count] >= 1.0, dtype=np.float64)
+    full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
+    return np.asarray(full if regression.share is None else np.abs(regression.share - 1.0) < RINGING, dtype=np.float64)
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
@@ -257,7 +261,7 @@ def _links(regression: Regression, phi: FloatArray) -> FloatArray:
 def links_regressor(regression: Regression) -> FloatArray:
     """The regressor of the base parameters without friction beside them, (N, n, p)."""
     if regression.beside is None:
-        return regression.W.reshape(-1, regression.axes, len(regression.names))
+        return regression.of_all_states
     return regression.beside.judged.rows.W
 
 

@@ -16,6 +16,7 @@ motion before and after them, see `FrictionLaw.directions_in_time`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,12 +214,10 @@ class GearRows:
         self.model, self.samples = model, samples
         if samples.fine:
             step = grid_step_s(samples, samples.fine[0])
-            width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
+            masks = _sliding_masks(samples, slow_rad_s)
             self._stretches = [
-                _Stretch(
-                    model, one, step, one.low_pass, one.low_pass_sharp, sliding_states(one.dq, slow_rad_s, width), True
-                )
-                for one in samples.fine
+                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, slides, True)
+                for one, slides in zip(samples.fine, masks, strict=True)
             ]
         else:
             every = np.arange(len(samples))
@@ -298,6 +297,36 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
     first = np.arange(len(dq)) - width // 2
     near = before[np.minimum(first + width, len(dq))] > before[np.maximum(first, 0)]
     return np.where(near, 0.0, 1.0)
+
+
+def _sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
+    """`sliding_states` (M, n) of every recording's fine states, as far from a standstill as their filter smears it."""
+    step = grid_step_s(samples, samples.fine[0])
+    width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
+    return [sliding_states(one.dq, slow_rad_s, width) for one in samples.fine]
+
+
+class SlidingRows(NamedTuple):
+    """What of W (N, n, p) and torques (N, n) sliding states make behind the low-pass, and their share of it (N, n).
+
+    `by_other_current` (N, n) is by how much torques of the current that was not chosen are more than `tau`.
+    """
+
+    W: FloatArray
+    tau: FloatArray
+    share: FloatArray
+    by_other_current: FloatArray
+
+
+def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> SlidingRows:
+    """Rows of samples with fine states, those near standstill being cut out before the low-pass; see `GearRows`."""
+    found = []
+    for one, slides in zip(samples.fine, _sliding_masks(samples, slow_rad_s), strict=True):
+        raw = one.raw if len(one.raw) else one.tau
+        more = np.zeros_like(raw) if one.other_raw is None else one.other_raw - raw
+        W = model.regressor(one.q, one.dq, one.ddq) * slides[..., None]
+        found.append([one.low_pass(values) for values in (W, raw * slides, slides, more * slides)])
+    return SlidingRows(*(np.concatenate(rows) for rows in zip(*found, strict=True)))
 
 
 def predicted_torques(

@@ -17,7 +17,7 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.friction_beside import FrictionBeside
 from dynid.identification.estimators.gear_fit import GearFitter, KnownGears, bounded
 from dynid.identification.estimators.gear_ladder import LADDER, climb
-from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
 from dynid.identification.estimators.play import find_play, without_play
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
@@ -42,7 +42,9 @@ class Regression:
     torques are no linear function of it, W, C and tau are those of their linearisation, and `measured` (N, n) are the
     torques themselves; rows of standing states follow those of sliding ones. `trust` weighs the rows. Samples are
     `interval_s` apart; `moving` (N, n) says which axes were faster than the settings' limit, and dq (N, n) how fast.
-    `other` is tau of the current that was not chosen, NaN where its record does not reach.
+    `other` is tau of the current that was not chosen, NaN where its record does not reach. Where dry friction is among
+    the base parameters, states near standstill are cut out of W and tau: `whole` (N, n, p) is W of all states, and
+    `share` (N, n) is what part of a row is left.
     """
 
     names: tuple[str, ...]
@@ -56,6 +58,8 @@ class Regression:
     measured: FloatArray | None = None
     dq: FloatArray | None = None
     other: FloatArray | None = None
+    whole: FloatArray | None = None
+    share: FloatArray | None = None
 
     @classmethod
     def of(
@@ -91,14 +95,36 @@ class Regression:
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             return cls._with_friction(model, samples, coulomb, known)
-        W = samples.seen(model.regressor).reshape(-1, len(model.names))
+        W = samples.seen(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
-        interval = samples.settings.interval_s
-        regression = cls(model.names, model.axes, W, samples.tau.ravel(), interval, dq=samples.dq, other=other)
-        if coulomb is not None:
-            at_speed = np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s)
-            regression = replace(regression, moving=at_speed)
-        return regression
+        rows, interval = W.reshape(-1, len(model.names)), samples.settings.interval_s
+        regression = cls(model.names, model.axes, rows, samples.tau.ravel(), interval, dq=samples.dq, other=other)
+        if coulomb is None:
+            return regression
+        at_speed = np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s)
+        regression = replace(regression, moving=at_speed)
+        sticks = coulomb.treatment == "estimated" and model.structure.coulomb_friction and samples.fine
+        return regression._of_sliding_states(model, samples, coulomb, W) if sticks else regression
+
+    def _of_sliding_states(
+        self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
+    ) -> "Regression":
+        """Without states near standstill: what sticks carries any torque within its friction, whatever its velocity."""
+        rows = sliding_rows(model, samples, coulomb.slow_rad_s)
+        trust = np.where(rows.share < coulomb.sliding_share, coulomb.slow_weight, 1.0)
+        other = None
+        if samples.other_tau is not None:
+            other = np.where(np.isfinite(samples.other_tau), rows.tau + rows.by_other_current, np.nan).ravel()
+        return replace(
+            self,
+            W=rows.W.reshape(-1, len(self.names)),
+            tau=rows.tau.ravel(),
+            trust=trust.ravel(),
+            measured=samples.tau,
+            other=other,
+            whole=whole,
+            share=rows.share,
+        )
 
     @classmethod
     def _with_friction(
@@ -167,6 +193,11 @@ class Regression:
         """The measured torques, (N, n) [N m]."""
         return self.tau.reshape(-1, self.axes) if self.measured is None else self.measured
 
+    @property
+    def of_all_states(self) -> FloatArray:
+        """W with the rows of all states, (N, n, p), where there is no friction beside it."""
+        return self.W.reshape(-1, self.axes, len(self.names)) if self.whole is None else self.whole
+
     @cached_property
     def trusted(self) -> NDArray[np.bool_]:
         """Which rows have full weight, (N n,)."""
@@ -189,7 +220,7 @@ class Regression:
     def judged_rows(self) -> FloatArray:
         """Rows [C W tau] of all states, (N n, m + p + 1)."""
         if self.beside is None:
-            return np.column_stack([self.W, self.tau])
+            return np.column_stack([self.of_all_states.reshape(self.W.shape), self.torques.ravel()])
         return self.beside.judged_rows()
 
     @cached_property
@@ -393,7 +424,7 @@ class Regression:
     def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
         """Measured less predicted torques, (N, n) [N m]; of all states, where the fit leaves out those that stick."""
         if self.beside is None:
-            return self.residual(phi)
+            return np.asarray(self.torques - self.of_all_states @ phi)
         return self.beside.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
 
     def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
