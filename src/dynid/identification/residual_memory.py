@@ -61,10 +61,10 @@ def passing_shares(
     """What share of the residual's mean square is still there `PASSING_PERIODS` later, by class of speed and axis.
 
     A pair counts where its speeds are of one class at both ends: what friction leaves changes with speed. Across a
-    reversal, which joints pass sooner than that, it counts where both ends are of `NEAR_REVERSAL`. There friction that
-    is missing turns with the motion, while a reversal that is seen too late or too soon leaves the same on both sides.
-    A class with fewer than `FEWEST` pairs has the share of all of `NEAR_REVERSAL` or of all that are faster, and these
-    of all that slide.
+    reversal, which joints pass sooner than that, other pairs count, with both ends in `NEAR_REVERSAL`. There friction
+    that is missing turns with the motion, while a reversal that is seen too late or too soon leaves the same on both
+    sides. The larger share of the two is taken. A class with fewer than `FEWEST` pairs has the share of all of
+    `NEAR_REVERSAL` or of all that are faster, and these, of all that slide.
 
     Args:
         time: (N,) [s], rising within a recording.
@@ -81,25 +81,31 @@ def passing_shares(
     squares = (residual**2 * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
     lags = [max(1, int(periods / (cutoff_hz * interval_s) + 0.5)) for periods in PASSING_PERIODS]
     turns, slow = residual * np.sign(dq), own[slice(*NEAR_REVERSAL)].any(axis=0)
-    products, pairs, expected = np.zeros((3, *squares.shape))
+    products, pairs, expected = np.zeros((3, 2, *squares.shape))  # of one way, and across a reversal
     level = np.take_along_axis(squares, classes, axis=0)
     for steps, near in _pairs(time, interval_s, *lags):
         product, expects = turns[steps:] * turns[:-steps], np.sqrt(level[steps:] * level[:-steps])
-        same = dq[steps:] * dq[:-steps] > 0.0
+        same, both_slow = dq[steps:] * dq[:-steps] > 0.0, slow[steps:] & slow[:-steps]
         for ends in (own[:, steps:], own[:, :-steps]):
-            counts = np.where(same, own[:, steps:] & own[:, :-steps], ends & slow[steps:] & slow[:-steps]) & near
-            products += (product * counts).sum(axis=1)
-            expected += (expects * counts).sum(axis=1)
-            pairs += 0.5 * counts.sum(axis=1)
-    shares = products / np.maximum(expected, TINY)
+            one_way = own[:, steps:] & own[:, :-steps] & same & near
+            for kind, counts in enumerate((one_way, ends & both_slow & ~same & near)):
+                products[kind] += (product * counts).sum(axis=1)
+                expected[kind] += (expects * counts).sum(axis=1)
+                pairs[kind] += 0.5 * counts.sum(axis=1)
+    shares = [_of_groups(*one) for one in zip(products, pairs, expected, strict=True)]
+    shares[1][NEAR_REVERSAL[1] :] = 0.0  # reversals say nothing of joints that are fast
+    larger = np.maximum(shares[0], shares[1])
+    return np.where(larger >= LEAST_SHARE, np.minimum(larger, 1.0), 0.0)
+
+
+def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
+    """Shares (count, n) of the mean square; of several classes together where one has too few pairs, else 0."""
     first, fast = NEAR_REVERSAL
-    every = slice(first, count)
+    count, shares = len(pairs), np.zeros_like(products)
     for group in (slice(first, fast), slice(fast, count)):
-        seen = np.where(pairs[group].sum(axis=0) >= FEWEST, *(_share(products[k], expected[k]) for k in (group, every)))
-        shares[group] = np.where(pairs[group] >= FEWEST, shares[group], seen)
-    return np.where(shares >= LEAST_SHARE, np.minimum(shares, 1.0), 0.0)
-
-
-def _share(products: FloatArray, expected: FloatArray) -> FloatArray:
-    """Of several classes together, (n,)."""
-    return np.asarray(products.sum(axis=0) / np.maximum(expected.sum(axis=0), TINY))
+        for several in (slice(first, count), group, None):
+            a, b, c = (
+                one[group] if several is None else one[several].sum(axis=0) for one in (products, pairs, expected)
+            )
+            shares[group] = np.where(b >= FEWEST, a / np.maximum(c, TINY), shares[group])
+    return shares
