@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from arms import RECORD, arm, nominal
 
-from dynid.identification.bands import TorqueBands, lasting_variance
+from dynid.identification.bands import TorqueBands
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import CoulombSettings
@@ -49,22 +49,11 @@ def test_a_wrong_model_has_wide_ones() -> None:
     assert np.median(wrong.deviations(MODEL, fitted)) > 5.0 * np.median(told.deviations(MODEL, fitted))
 
 
-def test_what_lasts_is_found_within_noise_and_noise_does_not_last() -> None:
-    rng, time = np.random.default_rng(5), 0.04 * np.arange(3000)
-    dq = np.sign(np.sin(0.5 * np.pi * time))[:, None] * np.ones(2)  # two seconds each way
-    slides = np.ones(dq.shape, dtype=bool)
-    noise, bias = SIGMA * rng.normal(size=dq.shape), 0.02 * dq
-    lasting = np.sqrt(lasting_variance(time, noise + bias, dq, slides, 0.04))
-    np.testing.assert_allclose(lasting, 0.02, rtol=0.15)
-    assert (np.sqrt(lasting_variance(time, noise, dq, slides, 0.04)) < 0.006).all()
-    turned = bias * np.sign(dq) * np.sign(rng.normal(size=(3000, 1)))  # another sign at every sample
-    assert (np.sqrt(lasting_variance(time, turned, dq, slides, 0.04)) < 0.006).all()
-    np.testing.assert_array_equal(lasting_variance(time, bias, dq, ~slides, 0.04), 0.0)
-
-
 def test_what_lasts_is_stated_beside_all_of_it() -> None:
     stated = bands(samples(1)[0]).table()
     assert (np.array(stated.lasting_nm) < 0.5 * np.array(stated.deviations_nm)).all()  # the noise does not
     np.testing.assert_array_equal(stated.lasting, stated.lasting_nm)
-    older = stated.model_copy(update={"lasting_nm": ()})
+    older = stated.model_copy(update={"lasting_nm": (), "passing_nm": ()})
     np.testing.assert_array_equal(older.lasting, stated.deviations_nm)
+    np.testing.assert_array_equal(older.passing, 0.0 * older.lasting)
+    assert (np.array(stated.passing_nm)[1:] == 0.0).all()  # noise does not pass with the speed

@@ -6,9 +6,10 @@ for normal, and a threshold is z of their deviations, z from the false alarms th
 crossings).
 
 Near standstill nothing about friction is random. Where the velocity does not say which way a joint slides, its friction
-is anything between minus and plus its budget; and an encoder behind gears with play stands still, while the joint
-crosses the gap and picks it up with a speed of sqrt(2 play a). Both are bounds, added to the threshold. All that may be
-wrong of a torque passes the observer's own filter, so it counts for as long as the residual remembers it.
+is anything between minus and plus its budget, and what model.yaml says friction exceeds that by; and an encoder behind
+gears with play stands still, while the joint crosses the gap and picks it up with a speed of sqrt(2 play a). Both are
+bounds, added to the threshold. All that may be wrong of a torque passes the observer's own filter, so it counts for as
+long as the residual remembers it.
 """
 
 import math
@@ -57,6 +58,7 @@ class ErrorBars:
         self._unclear = step / observer.velocity_s  # one step more or less
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.deviations_nm)
+        self._beyond = read_only(errors.passing[0])
         self._axes = np.arange(n)
         rate = 2.0 * n * observer.gain_1_s / (2.0 * math.pi * FALSE_ALARMS_1_S)
         self.z = math.sqrt(2.0 * math.log(rate))
@@ -72,7 +74,7 @@ class ErrorBars:
         net = tau - seen.load - seen.friction + seen.torque
         acceleration = np.abs(np.linalg.solve(seen.inertia, net))
         slides = speed > self._unclear + acceleration * seen.velocity_s  # else it may have turned since
-        unknown = np.where(slides, 0.0, budget + np.abs(seen.friction))
+        unknown = np.where(slides, 0.0, budget + self._beyond + np.abs(seen.friction))
         kick = np.where(slides, 0.0, np.sqrt(2.0 * self._play * acceleration))
         share, fade = 1.0 - math.exp(-seen.gain_1_s * dt), math.exp(-dt * min(seen.gain_1_s, 1.0 / seen.velocity_s))
         # what a sticking joint leaves of the model's torques is in its budget already

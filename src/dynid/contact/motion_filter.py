@@ -21,6 +21,7 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot, read_only
 
 MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimators.uncertainty`
+PASSING_S = 0.05  # how long what passes with the speed does
 SHORT_S = 0.001  # how long the rest of it does
 TURN_S = 0.002  # how long an open direction of motion stays as it is
 OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
@@ -60,7 +61,8 @@ class MotionFilter:
     Args:
         robot, arm: the arm, as it is mounted.
         model: parameters and friction.
-        errors: what model.yaml states of the model's torques, by speed: what lasts is the size of b, the rest is noise.
+        errors: what model.yaml states of the model's torques, by speed: what lasts is the size of b, what passes with
+            the speed makes b less certain at another speed, and that and the rest are noise.
         torque_delay_s: from the torque that `update` gets to the motors [s].
         reading_rad: deviation of readings beside the encoder's step [rad].
 
@@ -103,13 +105,15 @@ class MotionFilter:
         self._torque_noise = np.array(given.torque_noise_nm)
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.lasting)
-        self._short = np.maximum(np.array(errors.deviations_nm) ** 2 - self._errors**2, 0.0)
+        rest = np.maximum(np.array(errors.deviations_nm) ** 2 - self._errors**2, 0.0)
+        self._passing = np.minimum(np.maximum(errors.passing**2 - self._errors**2, 0.0), rest)
+        self._short, self._beyond = rest - self._passing, read_only(errors.passing[0])
         self.x, self.P = np.zeros(3 * n + 3), np.zeros((3 * n + 3, 3 * n + 3))
         self.J, self.force_rate = np.zeros((3, n)), 0.0
         self._T, self._inverse, self._inertia = np.zeros_like(self.P), np.zeros((n, n)), np.zeros((n, n))
         self._load, self._terms = np.zeros(n), np.zeros((4, n))
         self._gains, self._found = np.zeros((n, 3 * n + 3)), np.ones((2, n))
-        self._before, self._dt, self._updates = np.zeros(n), 0.0, 0
+        self._before, self._dt, self._updates, self._class = np.zeros(n), 0.0, 0, np.zeros(n, dtype=np.int64)
         self._unclear, self._width, self._within = np.ones(n), np.full(n, self._step), np.zeros(n)
         self.acceleration, self.friction = np.zeros((2, n))
         self.reset(np.zeros(n))
@@ -179,7 +183,8 @@ class MotionFilter:
         lost, slope, budget, unclear = self._terms
         unclear = self._unclear = np.maximum(unclear, self._unclear * math.exp(-dt / FADE_S))
         speed_class = np.searchsorted(self._bounds, np.abs(v)), np.arange(n)
-        own, short = self._errors[speed_class], self._short[speed_class]
+        own = self._errors[speed_class]
+        rest = SHORT_S * self._short[speed_class] + PASSING_S * self._passing[speed_class]
         if self._updates % JACOBIAN_EVERY == 0:
             self.J = self._tool.jacobian(x[:n])[0]
         self._updates += 1
@@ -190,7 +195,9 @@ class MotionFilter:
         self._jitter.update(dt)
         jitter_s = self._jitter.deviation_s
         self._late = np.abs(tau - previous) * min(max(TIMING_S, jitter_s) / dt, 1.0)
-        self._add_noise(dt, TURN_S * budget**2 * unclear + SHORT_S * short, kick, own, 1.0 - kept[0] ** 2)
+        brief = TURN_S * (budget + self._beyond) ** 2 * unclear + rest
+        self._add_noise(dt, brief, kick, own, 1.0 - kept[0] ** 2)
+        self._forget_other_speeds(speed_class[0], own)
         P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
         P[:n, :n] += jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
         noise = np.hypot(self._reading, jitter_s * v)
@@ -205,6 +212,13 @@ class MotionFilter:
         P[each, each] += renewed * own**2
         tool = np.arange(3 * n, 3 * n + 3)
         P[tool, tool] += self.force_rate**2 * dt
+
+    def _forget_other_speeds(self, classes: NDArray[np.int64], own: FloatArray) -> None:
+        """What the model leaves of torques was learned at another speed, where friction may lack something else."""
+        each = np.arange(len(own))
+        new = (classes != self._class) * (self._passing[classes, each] + self._passing[self._class, each])
+        b, self._class = 2 * len(own) + each, classes
+        self.P[b, b] += np.minimum(new, np.maximum(own**2 + new - self.P[b, b], 0.0))
 
     def carry(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Signatures G (N, m) over the last update of torques (n, m) per unknown: they, and `carry`'s (n, m + 1)."""

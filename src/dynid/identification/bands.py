@@ -7,7 +7,9 @@ root mean square of what the model leaves of the torques it was identified from,
 near standstill most of it is sticking, which no model predicts from motion alone.
 
 Most of s is gone a moment later. What lasts while a joint slides one way biases whoever averages, such as a scale: the
-parameters' part, and the residual's covariance with itself some tenths of a second later (`lasting_variance`).
+parameters' part, and the residual's covariance with itself some tenths of a second later (`lasting_variance`). Friction
+that the law does not have passes with the speed, slower than noise: whoever takes it for noise that is new in every
+cycle finds forces that are none (`passing_shares`).
 """
 
 from dataclasses import dataclass, replace
@@ -16,11 +18,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.identification.break_away import beyond_budget
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.prediction import Motion
+from dynid.identification.residual_memory import FEWEST, lasting_variance, passing_shares
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -29,33 +33,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # bounds of speed, in units of that below which joints may stick
-FEWEST = 30  # samples of a class; else all of the axis count
-LASTING_S = (0.2, 0.6)  # apart: the low-pass has forgotten by then, and a joint often still slides the same way
 SLIDES = 2  # the first class whose joints do not stick between two samples
-
-
-def lasting_variance(
-    time: FloatArray, residual: FloatArray, dq: FloatArray, slides: NDArray[np.bool_], interval_s: float
-) -> FloatArray:
-    """Mean product (n,) [N^2 m^2] of residuals `LASTING_S` apart, of joints that slide the same way at both times.
-
-    Args:
-        time: (N,) [s], rising within a recording.
-        residual, dq: (N, n) [N m, rad/s].
-        slides: whether a joint slides, (N, n).
-        interval_s: from sample to sample [s].
-
-    Returns:
-        At least 0; 0 where fewer than `FEWEST` pairs were seen.
-    """
-    total, count = np.zeros((2, residual.shape[1]))
-    for lag in range(max(1, round(LASTING_S[0] / interval_s)), round(LASTING_S[1] / interval_s) + 1):
-        apart = time[lag:] - time[:-lag]
-        near = (apart > 0.0) & (apart < 1.5 * lag * interval_s)  # else they are of two recordings
-        pairs = slides[lag:] & slides[:-lag] & (dq[lag:] * dq[:-lag] > 0.0) & near[:, None]
-        total += (residual[lag:] * residual[:-lag] * pairs).sum(axis=0)
-        count += pairs.sum(axis=0)
-    return np.where(count >= FEWEST, np.maximum(total, 0.0) / np.maximum(count, 1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +85,28 @@ class TorqueBands:
         classes = self._class_of(self.samples)
         left = np.take_along_axis(self._left, classes, axis=0)
         own = self._own(self.model, self.samples)
-        kept = lasting_variance(
-            self.samples.time, self._residual, self.samples.dq, classes >= SLIDES, self.samples.settings.interval_s
-        )
+        time, dq, how = self.samples.time, self.samples.dq, self.samples.settings
+        kept = lasting_variance(time, self._residual, dq, classes >= SLIDES, how.interval_s)
         slow = max(self.coulomb.slow_rad_s, 1e-3)
         return TorqueDeviations(
             speeds_rad_s=tuple(slow * bound for bound in CLASSES),
             deviations_nm=_by_class(own + left**2, classes),
             lasting_nm=_by_class(own + kept, classes),
+            passing_nm=tuple(tuple(row) for row in self._passing().tolist()),
         )
+
+    def _passing(self) -> FloatArray:
+        """`passing_nm` of model.yaml, (classes, n) [N m].
+
+        Joints of the first class may stick, so their residual is not friction's alone: the next class speaks for it,
+        and what friction exceeds its budget by.
+        """
+        of, how, classes = self.samples, self.samples.settings, self._class_of(self.samples)
+        shares = passing_shares(of.time, self._residual, of.dq, classes, how.interval_s, how.cutoff_hz, len(self._left))
+        passing = np.sqrt(shares) * self._left
+        beyond = beyond_budget(self.model, of, self.base, self.friction, classes == 0, self._left[-1])
+        passing[0] = np.maximum(passing[1], beyond)
+        return passing
 
     def beside(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
         """A predicted motion of these samples with deviations."""

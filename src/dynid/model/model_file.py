@@ -97,16 +97,24 @@ class TorqueDeviations(Strict):
     speeds_rad_s: bounds of the classes, one fewer than classes.
     deviations_nm: root mean squares of the deviations [N m], a row of all axes per class.
     lasting_nm: the part of them that lasts while a joint slides one way, alike; () where nobody stated it.
+    passing_nm: the part that passes with the speed, as friction that the law does not have; of the slowest class also
+        what friction may exceed its budget by; () where nobody stated it.
     """
 
     speeds_rad_s: tuple[Positive, ...]
     deviations_nm: tuple[tuple[NonNegative, ...], ...]
     lasting_nm: tuple[tuple[NonNegative, ...], ...] = ()
+    passing_nm: tuple[tuple[NonNegative, ...], ...] = ()
 
     @property
     def lasting(self) -> FloatArray:
         """(classes, n) [N m]: what lasts, or all of it where that is not stated."""
         return np.array(self.lasting_nm or self.deviations_nm)
+
+    @property
+    def passing(self) -> FloatArray:
+        """(classes, n) [N m]: what passes with the speed, or nothing where that is not stated."""
+        return np.array(self.passing_nm or np.zeros_like(self.deviations_nm))
 
 
 class ModelFile(Strict):
