@@ -24,6 +24,7 @@ DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # 
 MASS_FACTOR = 3.0  # a URDF's mass may be wrong by so much either way
 TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
 TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
+CLEAR = 0.1  # of a joint's range
 LOOKED_AT = 256  # random poses, at which load and inertia of every joint are looked at
 MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
@@ -226,13 +227,19 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
     return {f"{name}_lower_m": [*map(_figures, lower)], f"{name}_upper_m": [*map(_figures, upper)]}
 
 
-def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Random poses within the limits, (K, n), the first near zero; and what gravity takes at each, (K, n) [N m; N]."""
+def _limits(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    """Where the joints may be, (n,) each [rad or m], `clear` of their range away from the ends."""
     lower, upper = (
         np.array([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows])
         for end in ("lower", "upper")
     )
-    near = np.clip(0.0, lower + 0.1 * (upper - lower), upper - 0.1 * (upper - lower))
+    return lower + clear * (upper - lower), upper - clear * (upper - lower)
+
+
+def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
+    """Random poses within the limits, (K, n), the first near zero; and what gravity takes at each, (K, n) [N m; N]."""
+    (lower, upper), clear = _limits(rows), _limits(rows, CLEAR)
+    near = np.clip(0.0, *clear)
     poses = np.vstack([near, np.random.default_rng(0).uniform(lower, upper, (LOOKED_AT, len(rows)))])
     size, data = chain.size, chain.model.createData()
     loads = np.zeros_like(poses)
@@ -316,9 +323,13 @@ def _speed(row: dict[str, Any]) -> float:
 
 
 def _rest(rows: list[dict[str, Any]], poses: FloatArray, loads: FloatArray) -> dict[str, list[float]]:
-    """Zero, or where a limit or the load is in the way the pose that loads the drives least."""
-    limits = np.array([row.get("torque_limit_nm", np.inf) for row in rows])
+    """Zero, or where a limit or the load is in the way the pose that loads the drives least.
+
+    Clear of the joints' limits, for drafted motions begin there and keep away from them.
+    """
+    limits, (lower, upper) = np.array([row.get("torque_limit_nm", np.inf) for row in rows]), _limits(rows, CLEAR)
     shares = (np.abs(loads) / limits).max(axis=1)
+    shares[~((poses >= lower) & (poses <= upper)).all(axis=1)] = np.inf
     chosen = poses[0] if shares[0] <= MODERATE else poses[int(np.argmin(shares))]
     if any("lower_m" in row for row in rows):
         return {"rest_posture": np.round(chosen, 4).tolist()}
