@@ -306,9 +306,13 @@ def test_a_recording_comes_in_the_robots_order() -> None:
 
 
 def test_the_goal_current_is_taken_when_asked_for() -> None:
-    goal = SETTINGS.model_copy(update={"torque_source": "goal"})
-    signals_goal = signals_of(recording(), ROBOT, goal)
-    assert signals_goal.torque_delay_s == SETTINGS.goal_delay(ROBOT) and signals_goal.torque_source == "goal"
+    """Later by what the line takes, and on a simulated one by half the hold alone."""
+    goal, own = SETTINGS.model_copy(update={"torque_source": "goal"}), recording()
+    real = replace(own, hardware=own.hardware.model_copy(update={"simulated": False}))
+    assert signals_of(real, ROBOT, goal).torque_delay_s == SETTINGS.goal_delay_s == 0.0009
+    signals_goal = signals_of(own, ROBOT, goal)
+    assert own.hardware.simulated and signals_goal.torque_delay_s == 0.5 * own.hardware.cycle_s
+    assert signals_goal.torque_source == "goal"
     np.testing.assert_allclose(signals_goal.tau, 0.3 * recording().q[:, ::-1])
     with pytest.raises(DataError, match="no applied torques"):
         signals_of(recording(applied=None), ROBOT, goal)

@@ -19,15 +19,18 @@ class InForce:
     Args:
         size: of the robot, n.
         delay_s: from the stamp of a state to where its answer is in force [s].
+
+    Attributes:
+        delay_s: as given; it may be changed.
     """
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:
-        self._nothing, self._delay_ns = np.zeros(size), round(delay_s * 1e9)
+        self._nothing, self.delay_s = np.zeros(size), delay_s
         self._written: deque[tuple[int, FloatArray]] = deque(maxlen=KEPT)
 
     def note(self, stamp_ns: int, tau: FloatArray) -> None:
         """The answer to the state of this stamp [ns] is tau (n,) [N m]; one that is no newer does not count."""
-        begins_ns = stamp_ns + self._delay_ns
+        begins_ns = stamp_ns + round(self.delay_s * 1e9)
         if not self._written or begins_ns > self._written[-1][0]:
             self._written.append((begins_ns, tau))
 

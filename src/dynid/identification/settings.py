@@ -136,7 +136,7 @@ class IdentificationSettings(Strict):
     campaign_intervals_s: the target sampling intervals of a campaign.
     torque_source: which current the regression uses.
     goal_delay_s: from the stamp of a written torque to the middle of its effect: transmission and half the hold; None
-        is half a control cycle, as if the transmission took no time.
+        is half a control cycle, as if the transmission took no time. On a simulated line it takes none.
     """
 
     schema_version: Literal[1]
@@ -152,9 +152,9 @@ class IdentificationSettings(Strict):
     projection: Projection = Projection()
     audit: Audit = Audit()
 
-    def goal_delay(self, cycle_s: float) -> float:
+    def goal_delay(self, cycle_s: float, *, simulated: bool = False) -> float:
         """`goal_delay_s`, or what stands for it in a recording with this control cycle [s]."""
-        return 0.5 * cycle_s if self.goal_delay_s is None else self.goal_delay_s
+        return 0.5 * cycle_s if simulated or self.goal_delay_s is None else self.goal_delay_s
 
 
 def load_identification(robot: Robot) -> IdentificationSettings:

@@ -56,9 +56,10 @@ class ExternalTorqueNode(SensingNode):
     def _on_settings(self, message: String) -> None:
         """Gravity is that of the mount which the hardware reports."""
         try:
-            mount = reported_settings(message.data, self.robot).mount
-            if mount != self._mount:
-                self._sense, self._mount = sense_of(self.robot, self._content, mount), mount
+            reported = reported_settings(message.data, self.robot)
+            self._take_line(simulated=reported.simulated)
+            if reported.mount != self._mount:
+                self._sense, self._mount = sense_of(self.robot, self._content, reported.mount), reported.mount
         except DynidError as error:
             self._on_trouble(str(error))
 

@@ -72,9 +72,10 @@ class PayloadNode(SensingNode):
     def _on_settings(self, message: String) -> None:
         """Gravity is that of the mount which the hardware reports."""
         try:
-            mount = reported_settings(message.data, self.robot).mount
-            if mount != self._mount:
-                self._take_mount(mount)
+            reported = reported_settings(message.data, self.robot)
+            self._take_line(simulated=reported.simulated)
+            if reported.mount != self._mount:
+                self._take_mount(reported.mount)
         except DynidError as error:
             self._on_trouble(str(error))
 

@@ -53,7 +53,8 @@ class SensingNode(Node):
         names = self.robot.joint_names
         self._decode_state, self._decode_torques = JointStateDecoder(names), JointStateDecoder(names)
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
-        self._in_force, self._before_ns = InForce(self.robot.size, transmission_s(self.robot)), 0
+        self._in_force, self._before_ns = InForce(self.robot.size), 0
+        self._take_line(simulated=False)
         self.create_subscription(JointState, JOINT_COMMANDS, self._on_command, quality, raw=True)
         self.create_subscription(JointState, APPLIED_COMMANDS, self._on_applied, quality, raw=True)
 
@@ -69,6 +70,10 @@ class SensingNode(Node):
     def _on_trouble(self, text: str) -> None:
         self._trouble = text
         self.get_logger().error(text)
+
+    def _take_line(self, *, simulated: bool) -> None:
+        """How long torques take to the motors depends on whether the line is a simulated one."""
+        self._in_force.delay_s = transmission_s(self.robot, simulated=simulated)
 
     def torque_until(self, stamp_ns: int) -> FloatArray:
         """What was in force from the state before to this one, (n,) [N m]; once for each state."""
