@@ -54,7 +54,7 @@ def accepted(arm: Path, work: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path) -> None:
-    """A sliding joint, odd names, a continuous joint; of arms that only turn are test_docs.py and test_foreign_plant.py."""
+    """A sliding joint, odd names, a continuous joint; test_docs.py and test_foreign_plant.py have plain arms."""
     arm, said = drafted(tmp_path, random_arm(4, prismatic=True, odd=True), "--tip", "tool")
     assert said["motions"] == "drafted" and 5 <= len(said["chain"]) <= 7
     result = accepted(arm, tmp_path)
