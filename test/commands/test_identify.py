@@ -275,7 +275,7 @@ def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", change(mapping, position={"unit": "deg"}), "--out", tmp_path / "m", "--json")
     failed = [check["name"] for check in json.loads(text)["checks"] if not check["passed"]]
-    assert code == 1 and "relative torque error, identification" in failed
+    assert code == 1 and "relative torque error of the worst joint, identification" in failed
 
 
 def test_a_csv_without_a_mapping_is_refused(files, tmp_path: Path) -> None:
