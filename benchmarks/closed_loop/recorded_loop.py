@@ -9,7 +9,7 @@ from benchmarks.closed_loop.loop_data import ClosedLoopData
 from benchmarks.closed_loop.row_weights import loop_weights
 from benchmarks.closed_loop.sampling import impulse_response
 from dynid.control.controller import ControllerSettings
-from dynid.errors import ConfigurationError, DataError
+from dynid.errors import DataError
 from dynid.identification.data.preprocessing import LowPass, central_differences
 from dynid.identification.data.signals import interpolate
 from dynid.identification.settings import IdentificationSettings
@@ -118,7 +118,9 @@ def closed_loop_data(
         external=external,
         weights=weights,
         load_deviation=deviation,
-        delay_cycles=delay_cycles(recording, robot, settings.goal_delay(cycle)),
+        delay_cycles=delay_cycles(
+            recording, robot, settings.goal_delay(robot, cycle, simulated=recording.hardware.simulated)
+        ),
     )
 
 
@@ -173,8 +175,4 @@ def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int
     state = np.maximum(np.searchsorted(recording.time, commands.time[answered], side="right") - 1, 0)
     late = float(np.median(applied.time[inside] - recording.time[state]))
     cycle = recording.hardware.cycle_s
-    if goal_delay_s < 0.5 * cycle:
-        raise ConfigurationError(
-            f"goal_delay_s is {goal_delay_s:g} s, less than half of the control cycle of {cycle:g} s"
-        )
     return round((late + goal_delay_s - 0.5 * cycle) / cycle)

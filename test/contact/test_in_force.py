@@ -5,7 +5,9 @@ import pytest
 
 from dynid.contact.in_force import KEPT, InForce
 from dynid.contact.recorded import torques_before, transmission_s
+from dynid.errors import ConfigurationError
 from dynid.identification.data.signals import Signals, Torques
+from dynid.identification.settings import load_identification
 from dynid.robot import load_robot
 
 MS = 1_000_000
@@ -48,11 +50,11 @@ def test_what_is_older_than_is_kept_is_not_missed() -> None:
 @pytest.mark.parametrize("cycle_s", [0.001, 0.002])
 def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
     """Stamps jitter, states are lost, and the delay of a recording is to the middle of a torque's effect."""
-    random, transmission = np.random.default_rng(4), 0.0004
+    robot, random = load_robot("crane_x7"), np.random.default_rng(4)
+    settings, transmission = load_identification(robot), transmission_s(robot, simulated=False)
     time = cycle_s * (np.arange(200) + 0.2 * random.uniform(-1.0, 1.0, 200))
     tau, seen = random.normal(size=(200, 2)), np.sort(random.choice(200, 150, replace=False))
-    period = float(np.median(np.diff(time)))
-    given = Torques(time, tau, "goal", transmission + 0.5 * period)
+    given = Torques(time, tau, "goal", settings.goal_delay(robot, cycle_s, simulated=False))
     q = np.zeros((150, 2))
     signals = Signals(("a", "b"), time[seen], q, time[seen], q, np.ones(2), other=given)
     along, online = torques_before(signals), InForce(2, transmission)
@@ -62,7 +64,7 @@ def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
             online.note(int(stamps[j]), tau[j])
         found = online.between(int(stamps[seen[k - 1]]), int(stamps[seen[k]]))
         if k > 1:  # what was in force before the first row, a recording does not say
-            np.testing.assert_allclose(found, along[k], atol=1e-5)
+            np.testing.assert_allclose(found, along[k], atol=0.02)  # the hold is that of the median period
 
 
 def test_the_transmission_is_that_of_the_line() -> None:
@@ -70,3 +72,8 @@ def test_the_transmission_is_that_of_the_line() -> None:
     robot = load_robot("crane_x7")
     assert transmission_s(robot, simulated=False) == pytest.approx(0.0004)
     assert transmission_s(robot, simulated=True) == 0.0
+    settings = load_identification(robot)
+    for cycle_s in (0.001, 0.002):  # the hold is that of the cycle in force, the transmission that of the line
+        assert settings.goal_delay(robot, cycle_s, simulated=False) == pytest.approx(0.0004 + 0.5 * cycle_s)
+    with pytest.raises(ConfigurationError, match=r"goal_delay_s of crane_x7 is 0\.0003 s, expected at least half"):
+        settings.model_copy(update={"goal_delay_s": 0.0003}).transmission(robot, simulated=False)

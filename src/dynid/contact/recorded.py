@@ -74,8 +74,7 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
 
 def transmission_s(robot: Robot, *, simulated: bool) -> float:
     """From the stamp of a state to where the torques written in answer to it are in force [s]; see `goal_delay_s`."""
-    cycle_s = robot.file.bus.cycle_s
-    return max(0.0, load_identification(robot).goal_delay(cycle_s, simulated=simulated) - 0.5 * cycle_s)
+    return load_identification(robot).transmission(robot, simulated=simulated)
 
 
 def torques_before(signals: Signals) -> FloatArray:

@@ -4,13 +4,14 @@ A stamp that is off by e shifts the positions of all joints by v e, and torques 
 """
 
 import math
+from statistics import median
 
 MEMORY_S = 1.0
-OFF_MOST = 0.5  # of a cycle: what is farther from it is a state that was lost
+FIRST = 21  # intervals whose median is the cycle, until more are known
 
 
 class StampJitter:
-    """The deviation of stamps from an even cycle, as it was lately.
+    """The deviation of stamps from an even cycle, as it was lately; states that were lost leave whole cycles out.
 
     Args:
         least_s: what it is at least, as robot.yaml says [s].
@@ -22,13 +23,15 @@ class StampJitter:
     def __init__(self, least_s: float) -> None:
         self._least_s = self.deviation_s = least_s
         self._cycle_s = self._square = 0.0
+        self._first: list[float] = []
 
     def update(self, dt: float) -> None:
         """The next state came dt [s] after the last."""
-        if not self._cycle_s:
-            self._cycle_s = dt
-        most, share = OFF_MOST * self._cycle_s, min(dt / MEMORY_S, 1.0)
-        off = min(max(dt - self._cycle_s, -most), most)
-        self._cycle_s += share * off
+        if len(self._first) < FIRST:
+            self._first.append(dt)
+            self._cycle_s = median(self._first)
+        share, cycles = min(dt / MEMORY_S, 1.0), max(1, round(dt / self._cycle_s))
+        off = dt - cycles * self._cycle_s
+        self._cycle_s += share * off / cycles
         self._square += share * (off * off - self._square)
         self.deviation_s = max(self._least_s, math.sqrt(0.5 * self._square))  # an interval has two stamps

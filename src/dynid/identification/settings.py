@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import NonNegative, Positive, Robot, Strict
 
@@ -135,8 +136,9 @@ class IdentificationSettings(Strict):
     sampling_interval_s: target sampling interval of the plain pipeline.
     campaign_intervals_s: the target sampling intervals of a campaign.
     torque_source: which current the regression uses.
-    goal_delay_s: from the stamp of a written torque to the middle of its effect: transmission and half the hold; None
-        is half a control cycle, as if the transmission took no time. On a simulated line it takes none.
+    goal_delay_s: from the stamp of a written torque to the middle of its effect at the bus's own control cycle:
+        transmission and half the hold; None is half a control cycle, as if the transmission took no time. On a
+        simulated line it takes none.
     """
 
     schema_version: Literal[1]
@@ -152,9 +154,25 @@ class IdentificationSettings(Strict):
     projection: Projection = Projection()
     audit: Audit = Audit()
 
-    def goal_delay(self, cycle_s: float, *, simulated: bool = False) -> float:
-        """`goal_delay_s`, or what stands for it in a recording with this control cycle [s]."""
-        return 0.5 * cycle_s if simulated or self.goal_delay_s is None else self.goal_delay_s
+    def transmission(self, robot: Robot, *, simulated: bool) -> float:
+        """From the stamp of a written torque to where it begins to act, `goal_delay_s` less half the hold [s].
+
+        Raises:
+            ConfigurationError: `goal_delay_s` is less than half the hold.
+        """
+        if simulated or self.goal_delay_s is None:
+            return 0.0
+        cycle_s = robot.file.bus.cycle_s
+        if self.goal_delay_s < 0.5 * cycle_s:
+            raise ConfigurationError(
+                f"goal_delay_s of {robot.name} is {self.goal_delay_s:g} s, expected at least half of the control cycle "
+                f"of {cycle_s:g} s: it is to the middle of a torque's effect"
+            )
+        return self.goal_delay_s - 0.5 * cycle_s
+
+    def goal_delay(self, robot: Robot, cycle_s: float, *, simulated: bool) -> float:
+        """From the stamp of a written torque to the middle of its effect at a control cycle [s]."""
+        return self.transmission(robot, simulated=simulated) + 0.5 * cycle_s
 
 
 def load_identification(robot: Robot) -> IdentificationSettings:

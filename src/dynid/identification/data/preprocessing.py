@@ -171,7 +171,7 @@ def signals_of(recording: Recording, robot: Robot, settings: IdentificationSetti
     columns = [recording.joint_names.index(name) for name in robot.joint_names]
     torques = {"present": Torques(recording.time, recording.tau_present[:, columns], "present")}
     if recording.applied is not None:
-        delay = settings.goal_delay(recording.hardware.cycle_s, simulated=recording.hardware.simulated)
+        delay = settings.goal_delay(robot, recording.hardware.cycle_s, simulated=recording.hardware.simulated)
         torques["goal"] = Torques(recording.applied.time, recording.applied.tau[:, columns], "goal", delay)
     chosen = torques.pop(settings.torque_source, None)
     if chosen is None:

@@ -16,7 +16,9 @@ def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
     window = (begin, begin + run.trajectory_duration)
 
     def signals(settings: IdentificationSettings) -> Signals:
-        written = Torques(time, run.torque_goal, "goal", settings.goal_delay(robot.file.bus.cycle_s, simulated=True))
+        written = Torques(
+            time, run.torque_goal, "goal", settings.goal_delay(robot, robot.file.bus.cycle_s, simulated=True)
+        )
         return Signals(
             joint_names=run.joint_names,
             time=time,
