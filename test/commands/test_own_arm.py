@@ -72,10 +72,11 @@ def test_the_low_cost_arm_that_comes_with_dynid(tmp_path: Path) -> None:
     assert accepted(Path("aloha_class"), tmp_path)["accepted"]
 
 
-def test_a_drafted_arm_rests_clear_of_its_limits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [3.0, 6.28])
+def test_a_drafted_arm_rests_clear_of_its_limits(tmp_path: Path, limit: float) -> None:
     """Drives that just hold the arm make the draft look for the pose of least load; its own motions begin there."""
     weak = re.sub(r'effort="[^"]*"', 'effort="1"', random_arm(1))
-    arm, said = drafted(tmp_path, re.sub(r'lower="[^"]*" upper="[^"]*"', 'lower="-3.0" upper="3.0"', weak))
+    arm, said = drafted(tmp_path, re.sub(r'lower="[^"]*" upper="[^"]*"', f'lower="-{limit}" upper="{limit}"', weak))
     rest = np.deg2rad(yaml.safe_load((arm / "robot.yaml").read_text())["rest_posture_deg"])
     assert (np.abs(rest) < 2.5).all() and "joint" not in str(said["motions"])
 

@@ -39,6 +39,18 @@ def test_a_command_that_is_a_cycle_late_is_not_taken_for_what_was_in_force() -> 
             np.testing.assert_allclose(found.between((k - 1) * MS, k * MS), constant((-1.0) ** (k - 1)))
 
 
+def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_anew() -> None:
+    found = InForce(2)
+    for k in range(5):
+        if k != 2:
+            found.note(k * MS, constant(float(k)))
+        np.testing.assert_allclose(found.between(k * MS, (k + 1) * MS), constant(1.0 if k == 2 else float(k)))
+    assert found.missing == 1 and found.newest_ns == 4 * MS
+    found.note(MS, constant(7.0))
+    assert found.newest_ns == MS
+    np.testing.assert_allclose(found.between(MS, 2 * MS), constant(7.0))
+
+
 def test_what_is_older_than_is_kept_is_not_missed() -> None:
     found = InForce(2)
     for k in range(2 * KEPT):

@@ -1,12 +1,16 @@
 """Dry friction among the base parameters, as `dynid robot new` drafts it: what sticks says nothing of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio
 import pytest
 
+from dynid.errors import DataError
+from dynid.identification.data.signals import Signals, Torques
 from dynid.identification.data.sources import Source, recording_from_arrays
 from dynid.identification.pipeline import Identification, identify
-from dynid.identification.settings import load_identification
+from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.robot_draft import draft_robot, write_draft
 from dynid.robot import FloatArray, Robot, load_robot
 
@@ -68,11 +72,15 @@ def recorded(robot: Robot, seed: int, factors: FloatArray, dip: float) -> Source
 
 
 def identified(robot: Robot, factors: tuple[float, float] = (1.0, 1.0), dip: float = 0.0) -> Identification:
+    fitted, judge = (recorded(robot, seed, np.array(factors), dip) for seed in (1, 2))
+    return identify(robot, [fitted], validation=[judge], settings=quick(robot))
+
+
+def quick(robot: Robot) -> IdentificationSettings:
+    """The robot's own settings, but for how many poses the verdict looks at."""
     settings = load_identification(robot)
     few = settings.acceptance.model_copy(update={"fresh_poses": 500})
-    settings = settings.model_copy(update={"acceptance": few})
-    fitted, judge = (recorded(robot, seed, np.array(factors), dip) for seed in (1, 2))
-    return identify(robot, [fitted], validation=[judge], settings=settings)
+    return settings.model_copy(update={"acceptance": few})
 
 
 def test_a_lift_that_rests_between_its_moves_is_accepted_with_its_own_friction(lift: Robot) -> None:
@@ -87,6 +95,33 @@ def test_a_lift_that_rests_between_its_moves_is_accepted_with_its_own_friction(l
 def test_friction_that_falls_with_speed_is_no_other_fault(lift: Robot) -> None:
     """Rows that hold part of a standstill are no evidence: a column that is not cut like W passes for a gear ratio."""
     assert identified(lift, dip=0.3).diagnosis.strongest < 0.5
+
+
+@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.1, False)])
+def test_goal_currents_that_are_a_tenth_larger_are_noticed_although_most_rows_are_cut(
+    lift: Robot, factor: float, passed: bool
+) -> None:
+    """What another current changes of the parameters is judged over all states, as torques are."""
+    measured = recorded(lift, 1, np.ones(2), 0.3)
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        own = measured.signals(settings)
+        return replace(own, other=Torques(own.torque_time, factor * own.tau, "goal"))
+
+    found = identify(lift, [replace(measured, signals=signals)], settings=quick(lift))
+    (check,) = [one for one in found.verdict.checks if one.id == "torque_source"]
+    assert check.passed == passed, check
+
+
+def test_a_lift_that_never_leaves_the_speeds_at_which_it_may_stick_is_told_so(lift: Robot) -> None:
+    slow, q = recorded(lift, 1, np.ones(2), 0.0), np.array([1.0, 0.1])
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        own = slow.signals(settings)
+        return replace(own, q=0.15 * (q == 0.1) + (own.q - 0.15 * (q == 0.1)) * q)
+
+    with pytest.raises(DataError, match=r"too slow for .*FC2.*move their joints faster"):
+        identify(lift, [replace(slow, signals=signals)], settings=quick(lift))
 
 
 def test_a_lift_whose_torque_has_the_wrong_sign_is_refused(lift: Robot) -> None:

@@ -78,9 +78,12 @@ class Reporting:
     def __init__(self) -> None:
         self.robot, self._sense = ROBOT, sense_of(ROBOT, model_file())
         self._contacts, self._states, self._joint, self._trouble, self._felt_s = 0, 1, "", "", -np.inf
-        self.torques_from = "applied_commands"
         self._diagnostics, self.messages = self, []
         self._sense.bars.threshold = np.ones(N)
+
+    def torque_report(self) -> dict[str, str]:
+        """Of a node that has no torques yet."""
+        return {}
 
     def publish(self, raw: bytes) -> None:
         """The diagnostics that are published."""

@@ -22,25 +22,39 @@ class InForce:
 
     Attributes:
         delay_s: as given; it may be changed.
+        newest_ns: stamp of the newest answer; -1 without one.
+        missing: intervals between two states to the first of which no answer is known; the one before is taken.
     """
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:
-        self._nothing, self.delay_s = np.zeros(size), delay_s
+        self._nothing, self.delay_s, self.missing = np.zeros(size), delay_s, 0
         self._written: deque[tuple[int, FloatArray]] = deque(maxlen=KEPT)
 
+    @property
+    def newest_ns(self) -> int:
+        """See the class."""
+        return self._written[-1][0] if self._written else -1
+
     def note(self, stamp_ns: int, tau: FloatArray) -> None:
-        """The answer to the state of this stamp [ns] is tau (n,) [N m]; one that is no newer does not count."""
-        begins_ns = stamp_ns + round(self.delay_s * 1e9)
-        if not self._written or begins_ns > self._written[-1][0]:
-            self._written.append((begins_ns, tau))
+        """The answer to the state of this stamp [ns] is tau (n,) [N m]; one that comes again does not count.
+
+        A stamp that is older than the last begins anew: the clock was set, or the driver is another one.
+        """
+        if stamp_ns < self.newest_ns:
+            self._written.clear()
+        if stamp_ns != self.newest_ns:
+            self._written.append((stamp_ns, tau))
 
     def between(self, begin_ns: int, end_ns: int) -> FloatArray:
         """The mean torque (n,) [N m] from one stamp to a later one; nothing is in force before the first answer."""
-        total, until_ns = self._nothing, end_ns
-        for begins_ns, tau in reversed(self._written):
-            from_ns = max(begins_ns, begin_ns)
+        total, until_ns, delay_ns = self._nothing, end_ns, round(self.delay_s * 1e9)
+        answered = False
+        for stamp_ns, tau in reversed(self._written):
+            from_ns = max(stamp_ns + delay_ns, begin_ns)
+            answered |= stamp_ns == begin_ns
             if from_ns < until_ns:
                 total, until_ns = total + tau * (until_ns - from_ns), from_ns
-            if begins_ns <= begin_ns:
+            if stamp_ns + delay_ns <= begin_ns:
                 break
+        self.missing += not answered
         return total / (end_ns - begin_ns) if end_ns > begin_ns else total

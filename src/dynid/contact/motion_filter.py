@@ -142,7 +142,7 @@ class MotionFilter:
     def reset(self, q: FloatArray, dq: FloatArray | None = None) -> None:
         """Start at a measured posture (n,) [rad]: at rest, or with velocities (n,) that are about dq [rad/s]."""
         n = len(q)
-        self.x[:], self.P[:], self.force_rate = 0.0, 0.0, 0.0
+        self.x[:], self.P[:], self.force_rate, self._class = 0.0, 0.0, 0.0, np.zeros(n, dtype=np.int64)
         self.x[:n], self._before = q, np.zeros(n)
         speeds = np.full(n, FIRST[1])
         if dq is not None:

@@ -25,6 +25,7 @@ MASS_FACTOR = 3.0  # a URDF's mass may be wrong by so much either way
 TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
 TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
 CLEAR = 0.1  # of a joint's range
+ENDS = ("lower", "upper")
 LOOKED_AT = 256  # random poses, at which load and inertia of every joint are looked at
 MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
@@ -228,11 +229,16 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
 
 
 def _limits(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Where the joints may be, (n,) each [rad or m], `clear` of their range away from the ends."""
-    lower, upper = (
-        np.array([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows])
-        for end in ("lower", "upper")
-    )
+    """Where drafted joints are moved, (n,) each [rad or m], `clear` of that range away from its ends.
+
+    Within half a turn to either side, where limits allow it: more only winds cables up.
+    """
+    slides = np.array(["lower_m" in row for row in rows])
+    ends = ([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows] for end in ENDS)
+    limits = np.array(list(ends))
+    reach = np.where(slides, np.inf, np.pi)
+    lower, upper = np.maximum(limits[0], -reach), np.minimum(limits[1], reach)
+    lower, upper = np.where(lower < upper, (lower, upper), limits)
     return lower + clear * (upper - lower), upper - clear * (upper - lower)
 
 

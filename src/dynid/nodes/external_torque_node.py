@@ -107,8 +107,7 @@ class ExternalTorqueNode(SensingNode):
             "last_felt_by": self._joint,
             "policy": string(self, "policy"),
             "states": str(self._states),
-            "torques_from": self.torques_from,
-        }
+        } | self.torque_report()
         status = DiagnosticStatus(
             "external_torque",
             2 if self._trouble else 0,

@@ -142,14 +142,13 @@ class PayloadNode(SensingNode):
         values = {
             "policy": string(self, "policy"),
             "states": str(self._states),
-            "torques_from": self.torques_from,
             "restarts": str(live.restarts),
             "guided": str(self._guided).lower(),
             "fits": str(live.fits).lower(),
             "misfit_deviations": f"{live.misfit:.2f}",
             "held_kg": f"{live.held[9]:.3f}",
             "applied_kg": f"{self._applied[9]:.3f}",
-        }
+        } | self.torque_report()
         if found is not None:
             values |= {
                 "mass_kg": f"{found.mass_kg:.3f}",

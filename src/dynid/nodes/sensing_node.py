@@ -9,6 +9,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
 from dynid.contact.in_force import InForce
+from dynid.contact.observer import LONGEST_STEP_S
 from dynid.contact.recorded import transmission_s
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.model.model_file import load_model
@@ -78,7 +79,15 @@ class SensingNode(Node):
     def torque_until(self, stamp_ns: int) -> FloatArray:
         """What was in force from the state before to this one, (n,) [N m]; once for each state."""
         begin_ns, self._before_ns = self._before_ns, stamp_ns
+        silent_s = (stamp_ns - self._in_force.newest_ns) * 1e-9
+        if self.torques_from == APPLIED_COMMANDS and silent_s > LONGEST_STEP_S:
+            self.torques_from = JOINT_COMMANDS
+            self.get_logger().warning(f"no {APPLIED_COMMANDS} for {silent_s:.2g} s: joint_commands are taken for them")
         return self._in_force.between(begin_ns, stamp_ns) if self.torques_from == APPLIED_COMMANDS else self._commanded
+
+    def torque_report(self) -> dict[str, str]:
+        """For the diagnostics: where torques are from, and to how many states no answer is known."""
+        return {"torques_from": self.torques_from, "states_without_answer": str(self._in_force.missing)}
 
     def _on_command(self, raw: bytes) -> None:
         given = self._decoded(JOINT_COMMANDS, raw)

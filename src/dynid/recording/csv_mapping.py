@@ -90,7 +90,7 @@ class CsvMapping(Strict):
     decimal: the decimal sign.
     skip_corrupt_rows: leave out rows that cannot be read, instead of refusing the file.
     mount: how the arm was mounted; None is the robot's default.
-    torque_delay_s: from the stamp of a torque to its effect.
+    torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
     velocity: recorded velocities, used to check units only.
     """
 

@@ -40,7 +40,7 @@ class CsvRecording:
         tau: (N, n) [N m or N].
         dq: recorded velocities (N, n), or None.
         mount: how the arm was mounted.
-        torque_delay_s: from the stamp of a torque to its effect.
+        torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
         torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
         sha256: of all files that were read.
         notes: what a reader of the result should know.

@@ -37,7 +37,8 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
     """Raise DataError where a position stops abruptly and stays the same to the end, while other joints move on.
 
     A drive that brakes needs its time, and has braked before: by how much the motion within `LOOK_S` changes from one
-    such time to the next is known from the rest of the recording.
+    such time to the next is known from the rest of the recording. Decoupled joints are not looked at: grippers close on
+    objects.
 
     Args:
         time: increasing, (N,) [s].
@@ -48,7 +49,7 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
     """
     rows = max(1, round(LOOK_S / max(float(np.median(np.diff(time))), 1e-6))) if len(time) > 1 else 1
     for joint, row, before in _still(time, q, margin):
-        if row < 4 * rows:
+        if row < 4 * rows or joint >= robot.chain_size:  # a gripper that closes on something stops like this
             continue
         usual = np.abs(before[2 * rows :] - 2.0 * before[rows:-rows] + before[: -2 * rows]).max()
         moved = abs(float(before[-1] - before[-1 - rows]))
@@ -58,7 +59,8 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
             raise DataError(
                 f"{name}: the position of {robot.joint_names[joint]} stops at once at {start:.3f} s after the start, "
                 f"from {speed:.2g} {unit}/s, and stays {before[-1]:.4g} {unit} for the last {rest:.3g} s while other "
-                "joints move, expected one that brakes: did its encoder stop? Cut the recording there, or record again"
+                "joints move, expected one that brakes: did its encoder stop, or the joint run into something? Cut the "
+                "recording there, or record again"
             )
 
 

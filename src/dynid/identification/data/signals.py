@@ -40,7 +40,7 @@ class Signals:
         torque_limits: what each joint's driver can give at most, (n,) [N m].
         window: begin and end of the motion to identify from [s]; None is everything.
         dq: recorded velocities (N, n) [rad/s], used for a plausibility check only; None if not recorded.
-        torque_delay_s: from the stamp of a torque to its effect.
+        torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
         torque_source: which current `tau` is.
         farthest: from zero that each joint can be, (n,) [rad or m]; None is a turn.
         other: the torques of the current that `tau` is not of; None if it was not recorded.

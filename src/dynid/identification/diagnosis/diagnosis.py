@@ -89,8 +89,12 @@ class Diagnosis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The suspicions to be named, in words."""
-        return tuple(one.words for one in self.suspicions[:MOST_NAMED])
+        """The suspicions to be named, in words; the strongest, by which the check fails, is among them."""
+        named = list(self.suspicions[:MOST_NAMED])
+        strongest = max(self.suspicions, key=lambda one: one.strength, default=None)
+        if strongest is not None and strongest not in named:
+            named[-1] = strongest
+        return tuple(one.words for one in named)
 
 
 def diagnose(

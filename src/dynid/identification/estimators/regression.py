@@ -267,7 +267,14 @@ class Regression:
             DataError: it is not; names the parameters that the motion leaves open.
         """
         plain = np.linalg.norm(self.W, axis=0)
-        if silent := self._named(plain <= RANK_TOLERANCE * plain.max()):
+        silence = plain <= RANK_TOLERANCE * plain.max()
+        moved = np.linalg.norm(self.of_all_states, axis=(0, 1)) > RANK_TOLERANCE * plain.max()
+        if slow := self._named(silence & moved):
+            raise DataError(
+                f"the motion is too slow for {slow}: joints slower than coulomb_friction.slow_rad_s may stick, so what "
+                "they carry then says nothing; move their joints faster"
+            )
+        if silent := self._named(silence):
             raise DataError(f"the motion does not excite {silent}: no torque depends on them; move their joints too")
         count = self.friction_size
         R = self._whole_triangle[count:-1, count:-1]
