@@ -16,7 +16,7 @@ from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.control.bilateral.pair import ArmPair, Reading
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
-from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.dynamics_kernel import SingleState
 from dynid.control.model_laws import ComputedTorque
 from dynid.control.motion import MotionExecutor
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder
@@ -27,7 +27,7 @@ MOVES_RAD, TURN_S = 0.01, 0.5  # both arms move, so that nothing thinks that one
 Cycle = Callable[[int, list[bytes]], bool]
 
 
-def one_arm(robot: Robot, dynamics: InverseDynamics, model: ControlModel) -> Cycle:
+def one_arm(robot: Robot, dynamics: SingleState, model: ControlModel) -> Cycle:
     """A held arm under computed torque; whether it commanded."""
     settings, names = load_controller(robot), robot.joint_names
     law = ComputedTorque(settings, model, dynamics)
@@ -47,7 +47,7 @@ def one_arm(robot: Robot, dynamics: InverseDynamics, model: ControlModel) -> Cyc
 
 
 def two_arms(
-    robot: Robot, dynamics: InverseDynamics, model: ControlModel, settings: BilateralSettings | None = None
+    robot: Robot, dynamics: SingleState, model: ControlModel, settings: BilateralSettings | None = None
 ) -> Cycle:
     """Two arms that are coupled where they are; whether both were commanded."""
     names = robot.joint_names
@@ -73,7 +73,7 @@ def two_arms(
 
 def cycle_costs(
     robot: Robot,
-    dynamics: InverseDynamics,
+    dynamics: SingleState,
     model: ControlModel,
     settings: BilateralSettings | None = None,
     *,
