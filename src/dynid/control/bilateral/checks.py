@@ -34,6 +34,15 @@ def largest_share(values: FloatArray, limits: FloatArray) -> tuple[float, int]:
 
 
 @numba.njit(cache=True)
+def finite(values: FloatArray) -> bool:
+    """Whether all of (n,), any unit, are finite."""
+    for value in values:
+        if not np.isfinite(value):
+            return False
+    return True
+
+
+@numba.njit(cache=True)
 def equal(first: FloatArray, second: FloatArray) -> bool:
     """Whether two vectors, (n,) each in the same unit, are the same, as `np.array_equal` says."""
     if len(first) != len(second):
