@@ -1,7 +1,9 @@
 """What a control cycle of two coupled arms costs beside that of one arm, in the same process and in turn.
 
-Both decode states, compute torques and encode commands, as executor and bilateral node do; drivers and middleware are
-not part of it. Blocks of both alternate, so that whatever else the host does falls on both alike.
+Both decode what arrives, compute torques and encode what they publish, as executor and bilateral node do: the executor
+gets a state, and publishes a command and the reference; the node gets, of either arm, a state and the torques in force,
+and publishes a command and the torques from outside. Drivers and middleware are not part of it. Blocks of both
+alternate, so that whatever else the host does falls on both alike.
 """
 
 import time
@@ -11,15 +13,16 @@ import numpy as np
 
 from benchmarks.bilateral.lockstep import START_DEG
 from dynid.control.arm_controller import ArmController
+from dynid.control.bilateral.arm_messages import ArmMessages
 from dynid.control.bilateral.cycles import PairCycles
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
-from dynid.control.bilateral.pair import ArmPair, Reading
+from dynid.control.bilateral.pair import SIDES, ArmPair, Reading
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
-from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.dynamics_kernel import SingleState
 from dynid.control.model_laws import ComputedTorque
 from dynid.control.motion import MotionExecutor
-from dynid.recording.messages import JointStateDecoder, JointStateEncoder
+from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
 from dynid.robot import Robot
 
 CYCLE_NS, BLOCK = 1_000_000, 200
@@ -27,13 +30,14 @@ MOVES_RAD, TURN_S = 0.01, 0.5  # both arms move, so that nothing thinks that one
 Cycle = Callable[[int, list[bytes]], bool]
 
 
-def one_arm(robot: Robot, dynamics: InverseDynamics, model: ControlModel) -> Cycle:
+def one_arm(robot: Robot, dynamics: SingleState, model: ControlModel) -> Cycle:
     """A held arm under computed torque; whether it commanded."""
     settings, names = load_controller(robot), robot.joint_names
     law = ComputedTorque(settings, model, dynamics)
     motion = MotionExecutor(robot, ArmController(law, settings.pseudo_differentiation_s, robot.size))
     motion.hold(np.deg2rad(START_DEG), 0)
     decode, encode = JointStateDecoder(names), JointStateEncoder(names, fields=("effort",))
+    encode_reference = ReferenceEncoder(names)
 
     def cycle(stamp_ns: int, raw: list[bytes]) -> bool:
         state = decode.decode(raw[0])
@@ -41,39 +45,45 @@ def one_arm(robot: Robot, dynamics: InverseDynamics, model: ControlModel) -> Cyc
         if step is None:
             return False
         encode.encode(stamp_ns, effort=step.tau)
+        encode_reference.encode(stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
         return True
 
     return cycle
 
 
 def two_arms(
-    robot: Robot, dynamics: InverseDynamics, model: ControlModel, settings: BilateralSettings | None = None
+    robot: Robot, dynamics: SingleState, model: ControlModel, settings: BilateralSettings | None = None
 ) -> Cycle:
     """Two arms that are coupled where they are; whether both were commanded."""
-    names = robot.joint_names
-    pair = PairCycles(ArmPair(robot, BilateralLaw(robot, model, model, dynamics, settings)))
-    decode, encode = JointStateDecoder(names), JointStateEncoder(names, fields=("effort",))
+    law = BilateralLaw(robot, model, model, dynamics, settings)
+    pair, arms = PairCycles(ArmPair(robot, law)), [ArmMessages(robot.joint_names) for _ in SIDES]
     start = np.deg2rad(START_DEG)
     for side in range(2):
         pair.take(side, Reading(0, start))
     pair.engage()
+    applied: list[bytes] = []
 
     def cycle(stamp_ns: int, raw: list[bytes]) -> bool:
         torques = None
-        for side in range(2):
-            state = decode.decode(raw[side])
-            assert state is not None
-            torques = pair.take(side, Reading(state[0], state[1]["position"]))
-        for tau in torques or ():
-            encode.encode(stamp_ns, effort=tau)
-        return torques is not None
+        for side, messages in enumerate(arms):
+            if applied:
+                messages.applied(applied[side])
+            reading = messages.reading(raw[side])
+            assert reading is not None
+            torques = pair.take(side, reading)
+        if torques is None:
+            return False
+        applied[:] = [messages.answer(tau) for messages, tau in zip(arms, torques, strict=True)]
+        for messages, arm in zip(arms, (law.leader, law.follower), strict=True):
+            messages.answer(arm.external)
+        return True
 
     return cycle
 
 
 def cycle_costs(
     robot: Robot,
-    dynamics: InverseDynamics,
+    dynamics: SingleState,
     model: ControlModel,
     settings: BilateralSettings | None = None,
     *,

@@ -16,7 +16,7 @@ from benchmarks.bilateral.world import Tool, ToolState
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.control.bilateral.pair import SIDES, ArmPair, Reading
 from dynid.control.control_model import ControlModel
-from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.dynamics_kernel import SingleState
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.robot import FloatArray, Robot
@@ -97,7 +97,7 @@ class LockstepPair:
     def __init__(
         self,
         robot: Robot,
-        dynamics: InverseDynamics,
+        dynamics: SingleState,
         models: Sequence[ControlModel],
         settings: BilateralSettings | None = None,
         *,

@@ -42,8 +42,9 @@ def _figures(figures: dict[str, Any]) -> Table:
     for key in ("force_error_contact", "force_error_pressing"):
         for wall, error in figures[key].items():
             table.add_row(f"{key}, {wall} N/m", f"{error:.3f}", f"{figures[key + '_nominal'][wall]:.3f}")
-    for key in ("p99_cycle_us_one", "p99_cycle_us_two", "p50_cycle_two_over_one", "p99_cycle_two_over_one"):
-        table.add_row(key, f"{figures[key]:.3g}", "")
+    for share in ("p50", "p99"):
+        for key in (f"{share}_cycle_us_one", f"{share}_cycle_us_two", f"{share}_cycle_two_over_one"):
+            table.add_row(key, f"{figures[key]:.3g}", "")
     table.add_row("fault_violations", str(figures["fault_violations"]), "")
     return table
 

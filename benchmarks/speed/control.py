@@ -17,7 +17,7 @@ from benchmarks.speed.hand_push import pushes
 from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel, ModelGate, from_model_file
 from dynid.control.controller import ControllerSettings, Gains, TorqueLaw, load_controller
-from dynid.control.dynamics_kernel import InverseDynamics, compile_single
+from dynid.control.dynamics_kernel import InverseDynamics, SingleState, compile_single
 from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.motion import MotionExecutor
@@ -75,7 +75,7 @@ class Bench:
     settings: ControllerSettings
     excitation: Excitation
     arm: ArmModel
-    dynamics: InverseDynamics
+    dynamics: SingleState
     mount: str
     seed: int
 

@@ -7,8 +7,10 @@ from dynid.codegen.compile import compile_inverse_dynamics
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import ControllerSettings
 from dynid.control.dynamics_kernel import compile_single
+from dynid.control.equation_terms import compile_terms
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques
+from dynid.errors import SafetyError
 from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -115,6 +117,21 @@ def test_a_smooth_sign_is_the_same_for_one_state_and_for_columns(arm: ArmModel) 
     smooth = arm.inverse_dynamics(q, slow, ddq, phi) - arm.dry_torque(slow, phi) + expected
     np.testing.assert_allclose(single, smooth[0], atol=1e-12)
     assert np.abs(expected - arm.dry_torque(slow, phi)).max() > 1e-2
+
+
+def test_the_terms_of_one_kernel_are_those_of_the_model(arm: ArmModel) -> None:
+    phi, single = parameters(arm), compile_single(arm, 0.02)
+    terms, found = compile_terms(single), (np.full((N, N), np.nan), *np.full((2, N), np.nan))
+    for q, dq, still in zip(*(rows[:5] for rows in states()[:2]), np.zeros((5, N)), strict=True):
+        terms(q, dq, phi.values, *found)
+        np.testing.assert_allclose(found[0], arm.inertia_matrix(q[None], phi)[0], atol=1e-12)
+        links = of_kinds(phi, KINDS, others=True)
+        np.testing.assert_allclose(found[1], arm.inverse_dynamics(q[None], dq[None], still[None], links)[0], atol=1e-12)
+        np.testing.assert_allclose(found[2], single(q, dq, still, phi.values), atol=1e-12)
+    before = [one.copy() for one in found]
+    with pytest.raises(SafetyError, match=r"a joint is at 4\.000 rad"):
+        terms(np.full(N, 4.0), dq, phi.values, *found)
+    np.testing.assert_equal(list(found), before)
 
 
 def test_an_arm_at_rest_is_held_with_its_offsets_and_nothing_else(arm: ArmModel) -> None:

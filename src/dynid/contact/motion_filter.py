@@ -12,7 +12,7 @@ from dynid.contact.force import ToolForce
 from dynid.contact.innovations import carry, friction_terms, measure, predict
 from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.control_model import ControlModel
-from dynid.control.dynamics_kernel import generate, single_state, within_a_turn
+from dynid.control.dynamics_kernel import SINGLE_STATE, generate, single_state, within_a_turn
 from dynid.errors import DataError, SafetyError
 from dynid.export.simple_friction import whole_friction
 from dynid.model.drive import KINDS, of_kinds
@@ -94,7 +94,7 @@ class MotionFilter:
                 "a contact: identify again"
             )
         n, given, self._slides = robot.size, robot.nuisances, arm.prismatic
-        self._kernel = load_kernels("motion", arm, lambda: generate(arm), [single_state, motion_terms])
+        self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE, motion_terms])
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
         self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
         self._law = np.array(whole_friction(robot, model.phi, model.friction).values)

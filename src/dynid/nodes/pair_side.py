@@ -3,10 +3,8 @@
 All names are below the arm's own, `leader` or `follower`: the namespace of its driver.
 """
 
-from collections import deque
 from collections.abc import Callable
 
-import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.node import Node
 from rclpy.task import Future
@@ -14,6 +12,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool
 
+from dynid.control.bilateral.arm_messages import ArmMessages
 from dynid.control.bilateral.pair import SIDES, Reading
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.model_laws import GravityCompensation
@@ -21,11 +20,9 @@ from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.loop.diagnostics import ENABLED, LOOP
 from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import LATCHED, NEWEST, STREAM
-from dynid.recording.messages import JointStateDecoder, JointStateEncoder
 from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.robot import FloatArray, Robot
 
-APPLIED_KEPT = 8  # answers of the driver, of which one belongs to the state before the newest
 Answered = Callable[[str], None]
 
 
@@ -58,11 +55,7 @@ class PairSide:
         self._on_reading, self._on_trouble = on_reading, on_trouble
         self.settings: HardwareSettings | None = None
         self.state, self.malformed, self._refusal = "", 0, ""
-        names = robot.joint_names
-        self._decode_state, self._decode_applied = JointStateDecoder(names), JointStateDecoder(names)
-        self._encode = JointStateEncoder(names, fields=("effort",))
-        self._applied: deque[tuple[int, FloatArray]] = deque(maxlen=APPLIED_KEPT)
-        self._stamp_ns = 0
+        self._messages = ArmMessages(robot.joint_names)
         self._holding: HoldingTorque | None = None  # while the driver holds the arm that is about to be coupled
         self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
         self._felt = node.create_publisher(JointState, f"{self.name}/external_torque", STREAM)
@@ -83,29 +76,27 @@ class PairSide:
             self._on_trouble(f"{self.name}: {error}")
 
     def _on_applied(self, raw: bytes) -> None:
-        decoded = self._decoded(self._decode_applied, raw)
-        if decoded is not None and np.isfinite(decoded[1]["effort"]).all():
-            self._applied.append((decoded[0], decoded[1]["effort"]))
+        try:
+            self._messages.applied(raw)
+        except DataError as error:
+            self._leave_out(error)
 
     def _on_state(self, raw: bytes) -> None:
-        decoded = self._decoded(self._decode_state, raw)
-        if decoded is None or not np.isfinite(decoded[1]["position"]).all():
-            return
-        stamp_ns = decoded[0]
-        if self._holding is not None:
-            self._holding.note(stamp_ns, *(decoded[1][key] for key in ("position", "velocity", "effort")))
-        # what the driver wrote in answer to the state before is in force until this one
-        in_force = next((tau for at, tau in reversed(self._applied) if at < stamp_ns), None)
-        self._stamp_ns = stamp_ns
-        self._on_reading(self._side, Reading(stamp_ns, decoded[1]["position"], in_force))
-
-    def _decoded(self, decoder: JointStateDecoder, raw: bytes) -> tuple[int, dict[str, FloatArray]] | None:
         try:
-            return decoder.decode(raw)
+            reading = self._messages.reading(raw)
         except DataError as error:
-            self.malformed += 1
-            self._node.get_logger().warning(f"{self.name}: left out, {error}", throttle_duration_sec=1.0)
-            return None
+            self._leave_out(error)
+            return
+        if reading is None:
+            return
+        if self._holding is not None:
+            state = self._messages.state
+            self._holding.note(reading.stamp_ns, state["position"], state["velocity"], state["effort"])
+        self._on_reading(self._side, reading)
+
+    def _leave_out(self, error: DataError) -> None:
+        self.malformed += 1
+        self._node.get_logger().warning(f"{self.name}: left out, {error}", throttle_duration_sec=1.0)
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
@@ -155,5 +146,5 @@ class PairSide:
 
     def command(self, tau: FloatArray, external: FloatArray) -> None:
         """Publish torques that answer the newest state, and the torques from outside, (n,) each [N m]."""
-        self._commands.publish(self._encode.encode(self._stamp_ns, effort=tau))
-        self._felt.publish(self._encode.encode(self._stamp_ns, effort=external))
+        self._commands.publish(self._messages.answer(tau))
+        self._felt.publish(self._messages.answer(external))

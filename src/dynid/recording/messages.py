@@ -122,6 +122,9 @@ def header_stamp_ns(raw: bytes) -> int:
     return int(sec) * 1_000_000_000 + int(nanosec)
 
 
+_DOUBLE = np.dtype("<f8")
+
+
 class JointStateDecoder:
     """Decodes sensor_msgs/JointState of one publisher quickly: the layout is learnt from its first message.
 
@@ -132,7 +135,7 @@ class JointStateDecoder:
         self.names = tuple(names)
         self._known = re.compile(b"(?!)")  # matches nothing
         self._fields: dict[str, tuple[int, int]] = {}
-        self._order = np.arange(len(self.names))
+        self._order, self._absent = np.arange(len(self.names)), np.full(len(self.names), np.nan)
 
     def decode(self, raw: bytes) -> tuple[int, dict[str, NDArray[np.float64]]] | None:
         """Stamp [ns] and position, velocity, effort, each (n,); None where a joint is missing in the message.
@@ -143,7 +146,7 @@ class JointStateDecoder:
         if not self._known.fullmatch(raw) and not self._learn(raw):
             return None
         values = {
-            name: np.frombuffer(raw, "<f8", length, offset)[self._order] if length else np.full(len(self.names), np.nan)
+            name: np.frombuffer(raw, _DOUBLE, length, offset)[self._order] if length else self._absent.copy()
             for name, (offset, length) in self._fields.items()
         }
         return header_stamp_ns(raw), values

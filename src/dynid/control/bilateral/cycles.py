@@ -6,8 +6,6 @@ both arms have sent a state; how long it took for either arm is what its own sta
 by the other arm's clock. Where both are silent nothing is commanded, and both drivers stop their arms themselves.
 """
 
-from dataclasses import replace
-
 from dynid.control.bilateral.pair import LATE_S, SIDES, ArmPair, Reading
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
@@ -46,7 +44,7 @@ class PairCycles:
             SafetyError: an arm has sent no state, or the arms are too far apart.
         """
         leader, follower = self._both()
-        self.pair.start(0, replace(leader, stamp_ns=0), replace(follower, stamp_ns=0))
+        self.pair.start(0, Reading(0, leader.q, leader.tau), Reading(0, follower.q, follower.tau))
         self._used_ns = [leader.stamp_ns, follower.stamp_ns]
         self._now_ns = self.cycles = 0
 
@@ -74,7 +72,7 @@ class PairCycles:
         self.cycles += 1
         return self.pair.update(
             self._now_ns,
-            replace(leader, stamp_ns=begin_ns + own_ns[0]),
-            replace(follower, stamp_ns=begin_ns + own_ns[1]),
+            Reading(begin_ns + own_ns[0], leader.q, leader.tau),
+            Reading(begin_ns + own_ns[1], follower.q, follower.tau),
             (own_ns[0] * 1e-9, own_ns[1] * 1e-9),
         )

@@ -19,22 +19,32 @@ gears are warmer than the model knows; where the follower presses so much that h
 
 The modes below it need less: "force_reflecting" makes the follower servo the leader's position, and the leader feels
 t_f; "unilateral" does the same, and the leader feels nothing.
+
+In code these lines are `coupled`, `servoed` and `torque` of the module `equations`.
 """
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from dynid.control.bilateral import equations
+from dynid.control.bilateral.equations import CENTRE, DIFFERENCE, LAW_ROWS, LOWER, MOST, OFFSET, UPPER
 from dynid.control.bilateral.observer import ArmObserver
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import Gains
-from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.dynamics_kernel import SingleState
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, Robot
 
 Mode = Literal["four_channel", "force_reflecting", "unilateral"]
-MODES: tuple[Mode, ...] = ("four_channel", "force_reflecting", "unilateral")
+MODES: dict[Mode, int] = {
+    "four_channel": equations.FOUR_CHANNEL,
+    "force_reflecting": equations.FORCE_REFLECTING,
+    "unilateral": equations.UNILATERAL,
+}
 RANGES = {
     "position_scale": (0.1, 3.0),
     "force_scale": (0.1, 3.0),
@@ -47,9 +57,8 @@ RANGES = {
     "friction_share_pressed": (0.0, 1.0),
 }
 SYMBOLS = ("alpha", "beta", "K_P", "K_V", "k", "r", "b", "share_free", "share_pressed")  # of RANGES
-ALIGN_RAD_S = 0.3  # how fast the follower is led to where the leader is when both are engaged
 PRESSED_NM = (0.4, 1.0)  # length of the follower's external torques from which it may press, and surely does
-STOP_ZONE_RAD, STOP_1_S2, STOP_1_S = 0.12, 400.0, 20.0  # a spring before the limit where the guard takes the current
+STOP_ZONE_RAD = 0.12  # of the spring before the limits
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,13 @@ class BilateralSettings:
 
     def gains(self) -> Gains:
         """By symbol, as an experiment records them."""
-        return {symbol: float(getattr(self, name)) for symbol, name in zip(SYMBOLS, RANGES, strict=True)}
+        return dict(zip(SYMBOLS, self.values, strict=True))
+
+    @cached_property
+    def values(self) -> equations.Gains:
+        """In the order of `SYMBOLS`."""
+        alpha, beta, K_P, K_V, k, r, b, free, pressed = (float(getattr(self, name)) for name in RANGES)
+        return alpha, beta, K_P, K_V, k, r, b, free, pressed
 
 
 class BilateralLaw:
@@ -106,18 +121,23 @@ class BilateralLaw:
         robot: Robot,
         leader: ControlModel,
         follower: ControlModel,
-        inverse_dynamics: InverseDynamics,
+        dynamics: SingleState,
         settings: BilateralSettings | None = None,
         centre: FloatArray | None = None,
         delay_cycles: int = 1,
     ) -> None:
         self.settings = settings or BilateralSettings()
-        self.leader = ArmObserver(leader, inverse_dynamics, delay_cycles=delay_cycles)
-        self.follower = ArmObserver(follower, inverse_dynamics, delay_cycles=delay_cycles)
-        self.difference, self._offset = np.zeros((2, robot.size))
-        self._centre = robot.rest_posture if centre is None else centre
-        self._most = robot.torque_limits
-        self._lower, self._upper = robot.lower + STOP_ZONE_RAD, robot.upper - STOP_ZONE_RAD
+        self.leader = ArmObserver(leader, dynamics, delay_cycles=delay_cycles)
+        self.follower = ArmObserver(follower, dynamics, delay_cycles=delay_cycles)
+        rows = self._rows = np.zeros((LAW_ROWS, robot.size))
+        self.difference: FloatArray = rows[DIFFERENCE]
+        self._offset: FloatArray = rows[OFFSET]
+        self._most: FloatArray = rows[MOST]
+        rows[CENTRE] = robot.rest_posture if centre is None else centre
+        rows[LOWER], rows[UPPER] = robot.lower + STOP_ZONE_RAD, robot.upper - STOP_ZONE_RAD
+        rows[MOST] = robot.torque_limits
+        self._torques(0.001, 0.0)  # compiles: a control loop must not wait for a compiler
+        self.difference[:] = 0.0
 
     def reset(self, q_leader: FloatArray, q_follower: FloatArray) -> FloatArray:
         """Start at rest where both arms are, (n,) each [rad]; the follower is then led to the leader's posture.
@@ -127,8 +147,8 @@ class BilateralLaw:
         """
         self.leader.reset(q_leader)
         self.follower.reset(q_follower)
-        self._offset = self._apart()
-        return self._offset
+        self._offset[:] = equations.apart(self._rows, self.settings.values[0], self.leader.rows, self.follower.rows)
+        return self._offset.copy()
 
     @property
     def aligning(self) -> bool:
@@ -139,7 +159,8 @@ class BilateralLaw:
     def pressed(self) -> float:
         """How surely the follower presses on something, 0 to 1."""
         low, high = PRESSED_NM
-        return float(np.clip((np.linalg.norm(self.follower.external) - low) / (high - low), 0.0, 1.0))
+        pressing = math.sqrt(self.follower.external @ self.follower.external)
+        return min(max((pressing - low) / (high - low), 0.0), 1.0)
 
     @property
     def limits(self) -> FloatArray:
@@ -167,36 +188,23 @@ class BilateralLaw:
         own = (dt, dt) if between is None else between
         self.leader.update(own[0], q_leader, pressed, in_force[0])
         self.follower.update(own[1], q_follower, pressed, in_force[1])
-        self._offset = self._offset - np.clip(self._offset, -ALIGN_RAD_S * dt, ALIGN_RAD_S * dt)
-        self.difference = self._apart() - self._offset
-        a_leader, a_follower = self._accelerations()
-        return self._torque(self.leader, a_leader, pressed), self._torque(self.follower, a_follower, pressed)
+        torques = self._torques(dt, pressed)
+        self.leader.applied(torques[0])
+        self.follower.applied(torques[1])
+        return torques
 
-    def _apart(self) -> FloatArray:
-        alpha = self.settings.position_scale
-        return np.asarray(alpha * (self.leader.q - self._centre) - (self.follower.q - self._centre))
-
-    def _accelerations(self) -> tuple[FloatArray, FloatArray]:
-        """a_l and a_f, (n,) each [rad/s^2]."""
-        settings, leader, follower = self.settings, self.leader, self.follower
-        alpha, beta, own = settings.position_scale, settings.force_scale, 1.0 + settings.position_scale**2
-        u = settings.stiffness_1_s2 * self.difference + settings.damping_1_s * (alpha * leader.dq - follower.dq)
-        if settings.mode == "four_channel":
-            both = leader.inertia + alpha * beta * follower.inertia
-            s = settings.force_gain * np.linalg.solve(both, leader.external + beta * follower.external)
-            s -= (leader.disturbance + alpha * follower.disturbance) / own + settings.felt_damping_1_s * leader.dq
-            u += settings.rejection * (alpha * leader.disturbance - follower.disturbance)
-            return s - alpha / own * u, alpha * s + u / own
-        felt = leader.external + (beta * follower.external if settings.mode == "force_reflecting" else 0.0)
-        s = np.linalg.solve(leader.inertia, felt) - settings.felt_damping_1_s * leader.dq
-        return s - leader.disturbance, alpha * s + u - settings.rejection * follower.disturbance
-
-    def _torque(self, arm: ArmObserver, acceleration: FloatArray, pressed: float) -> FloatArray:
-        """tau, (n,) [N m], with a spring before joint limits; through the difference the hand feels it, too."""
-        beyond = arm.q - np.clip(arm.q, self._lower, self._upper)
-        acceleration = acceleration - STOP_1_S2 * beyond - STOP_1_S * arm.dq * (arm.dq * beyond > 0.0)
-        free = self.settings.friction_share_free
-        share = free + pressed * (self.settings.friction_share_pressed - free)
-        tau = np.clip(arm.inertia @ acceleration + arm.bias + share * arm.friction, -self._most, self._most)
-        arm.applied(tau)
-        return np.asarray(tau)
+    def _torques(self, dt: float, pressed: float) -> tuple[FloatArray, FloatArray]:
+        leader, follower, found = self.leader, self.follower, np.empty((2, len(self._most)))
+        equations.torques(
+            self._rows,
+            self.settings.values,
+            MODES[self.settings.mode],
+            dt,
+            pressed,
+            leader.rows,
+            leader.inertia,
+            follower.rows,
+            follower.inertia,
+            found,
+        )
+        return found[0], found[1]

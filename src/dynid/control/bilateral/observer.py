@@ -11,46 +11,49 @@ M d is the torque from outside: the disturbance observer of Ohnishi, Shibata and
 Friction at rest is not a function of velocity. Its direction z, -1 to 1, follows the path as in Dahl's model, with a
 play for what the encoder's steps alone do: dz = (sign(dx) - z) |dx| / `TURN_RAD`. A gear that came to rest under load
 keeps its direction. Where nothing presses, friction at rest is whatever is left over: there z fades with `FADE_S`.
+
+In code these lines are `predict`, `turn_friction` and `feel` of the module `equations`.
 """
 
 import math
 from collections import deque
 
-import numba
 import numpy as np
 
+from dynid.control.bilateral.equations import (
+    ANCHOR,
+    ARM_ROWS,
+    BIAS,
+    DQ,
+    EXTERNAL,
+    FRICTION,
+    IN_FORCE,
+    MEASURED,
+    RIGID,
+    D,
+    Q,
+    feel,
+    predict,
+)
 from dynid.control.control_model import ControlModel
-from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.dynamics_kernel import SingleState
+from dynid.control.equation_terms import compile_terms
 from dynid.errors import DataError
-from dynid.model.drive import KINDS, of_kinds
-from dynid.model.friction import FV, OF, budget_of
 from dynid.robot import FloatArray
 
 BANDWIDTH_1_S = 120.0
-TURN_RAD = 0.002  # the path on which friction turns round
-PLAY_RAD = 0.001  # of a slow joint: less than an encoder count
-FAST_RAD_S = 0.1  # beyond that the estimated velocity is sure
-FADE_S, SLOW_RAD_S = 0.2, 0.05
-
-
-@numba.njit(cache=True)
-def directed_friction(
-    p: FloatArray, z: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
-) -> None:
-    """Friction torques (n,) [N m] into `out`, of parameters p (terms, n), in the directions z (n,) from -1 to 1."""
-    for i in range(dq.shape[0]):
-        out[i] = p[FV, i] * dq[i] + p[OF, i] + z[i] * budget_of(p, i, z[i], dq[i], tm[i], te[i])
 
 
 class ArmObserver:
     """One arm's state: `update` once per cycle with a measured position, then `applied` with the torque that is sent.
 
     Args:
-        inverse_dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
+        dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
         delay_cycles: how many cycles after it was sent a torque is in force.
         bandwidth_1_s: w.
 
-    Attributes:
+    Attributes, buffers that hold until the next cycle:
+        rows: all below but the inertia, as `dynid.control.bilateral.equations` names them.
         q, dq: estimates, (n,) [rad, rad/s].
         disturbance: d, (n,) [rad/s^2].
         inertia: M(q), (n, n) [kg m^2].
@@ -60,39 +63,29 @@ class ArmObserver:
     """
 
     def __init__(
-        self,
-        model: ControlModel,
-        inverse_dynamics: InverseDynamics,
-        *,
-        delay_cycles: int = 1,
-        bandwidth_1_s: float = BANDWIDTH_1_S,
+        self, model: ControlModel, dynamics: SingleState, *, delay_cycles: int = 1, bandwidth_1_s: float = BANDWIDTH_1_S
     ) -> None:
         n = model.friction.axes
-        self.model, self._dynamics, self._w = model, inverse_dynamics, bandwidth_1_s
-        self._links = of_kinds(model.phi, KINDS, others=True).values
-        self._still, self._units = np.zeros(n), np.eye(n)
+        self.model, self._terms, self._w = model, compile_terms(dynamics), bandwidth_1_s
+        self._phi, self._gears = model.phi.values, model.friction.values
         self._sent: deque[FloatArray] = deque(maxlen=delay_cycles + 1)
-        self.q, self.dq, self.disturbance, self._z, self._anchor = np.zeros((5, n))
-        self.bias, self.friction, self.external = np.zeros((3, n))
-        self.inertia = np.eye(n)
-        self.reset(self.q)
-        self.update(0.001, self.q)  # compiles: a control loop must not wait for a compiler
-        self.reset(self.q)
+        self.rows, self.inertia = np.zeros((ARM_ROWS, n)), np.eye(n)
+        self.q, self.dq, self.disturbance, self._rigid = (self.rows[row] for row in (Q, DQ, D, RIGID))
+        self.bias, self.friction, self.external = (self.rows[row] for row in (BIAS, FRICTION, EXTERNAL))
+        still = np.zeros(n)
+        self.reset(still)
+        self.update(0.001, still)  # compiles: a control loop must not wait for a compiler
+        self.reset(still)
 
     def reset(self, q: FloatArray) -> None:
         """Start at rest at the measured posture q, (n,) [rad], with nothing pushing."""
-        self.q, self._anchor = np.array(q, dtype=np.float64), np.array(q, dtype=np.float64)
-        for state in (self.dq, self.disturbance, self._z, self.external, self.friction):
-            state[:] = 0.0
+        self.rows[:] = 0.0
+        self.rows[Q] = self.rows[ANCHOR] = q
         self._sent.clear()
         self._evaluate_model()
 
     def _evaluate_model(self) -> None:
-        phi, still = self.model.phi.values, self._still
-        gravity = self._dynamics(self.q, still, still, phi)
-        for i, unit in enumerate(self._units):
-            self.inertia[i] = self._dynamics(self.q, still, unit, phi) - gravity
-        self.bias = self._dynamics(self.q, self.dq, still, phi)
+        self._terms(self.q, self.dq, self._phi, self.inertia, self._rigid, self.bias)
 
     def applied(self, tau: FloatArray) -> None:
         """The torque (n,) [N m] that is sent in this cycle, within what the drives give."""
@@ -117,22 +110,7 @@ class ArmObserver:
         tau = tau if in_force is None else in_force
         if tau is None:  # before the first torque is in force something else carries the arm
             tau = self.bias + self.friction
-        error, w = q - self.q, self._w
-        u = np.linalg.solve(self.inertia, tau - self.bias - self.friction)
-        self.q += dt * (self.dq + 3.0 * w * error)
-        self.dq += dt * (u + self.disturbance + 3.0 * w * w * error)
-        self.disturbance += dt * w**3 * error
+        self.rows[MEASURED], self.rows[IN_FORCE] = q, tau
+        predict(self.rows, self.inertia, dt, self._w)
         self._evaluate_model()
-        self._turn_friction(dt, pressed)
-        self.external = self.inertia @ self.disturbance
-        load = self.external - self._dynamics(self.q, self.dq, self._still, self._links)
-        directed_friction(self.model.friction.values, self._z, self.dq, tau, load, self.friction)
-
-    def _turn_friction(self, dt: float, pressed: float) -> None:
-        """Directions of friction after one more cycle."""
-        anchor = np.clip(self._anchor, self.q - PLAY_RAD, self.q + PLAY_RAD)
-        speed = np.abs(self.dq)
-        step = np.where(speed > FAST_RAD_S, dt * self.dq, anchor - self._anchor) / TURN_RAD
-        self._anchor = anchor
-        self._z = (self._z + step) / (1.0 + np.abs(step))
-        self._z *= 1.0 - np.maximum(0.0, 1.0 - speed / SLOW_RAD_S) * (1.0 - pressed) * (dt / FADE_S)
+        feel(self.rows, self.inertia, self._gears, dt, pressed)

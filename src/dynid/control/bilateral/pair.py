@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.control.bilateral.checks import equal, largest, largest_share, longest_at_limit, within
+from dynid.control.bilateral.equations import energy_terms
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
-from dynid.control.bilateral.observer import ArmObserver
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
@@ -58,8 +59,8 @@ class Watch:
 
     def frozen(self, reading: Reading, dq: FloatArray) -> bool:
         """Whether an arm that moved has been standing still for too long; dq (n,) [rad/s] was estimated before."""
-        if not np.array_equal(reading.q, self._q):
-            self._q, self._since_ns, self._speed = reading.q, reading.stamp_ns, float(np.abs(dq).max())
+        if not equal(reading.q, self._q):
+            self._q, self._since_ns, self._speed = reading.q, reading.stamp_ns, largest(dq)
         return (reading.stamp_ns - self._since_ns) * 1e-9 > FROZEN_S and self._speed > MOVED_RAD_S
 
     def stuck(self, reading: Reading, other: FloatArray, *, aligning: bool) -> bool:
@@ -70,7 +71,7 @@ class Watch:
         if aligning or self._since_ns == reading.stamp_ns or not len(self._other):
             self._other = other
         still_s = (reading.stamp_ns - self._since_ns) * 1e-9
-        return still_s > STUCK_S and float(np.abs(other - self._other).max()) > STUCK_RAD
+        return still_s > STUCK_S and largest(other - self._other) > STUCK_RAD
 
 
 class EnergyObserver:
@@ -94,17 +95,14 @@ class EnergyObserver:
         """One cycle more, dt [s], after the law's."""
         settings, leader, follower = self._law.settings, self._law.leader, self._law.follower
         weight = settings.force_scale / settings.position_scale
-        kinetic = _kinetic(leader) + weight * _kinetic(follower)
-        power = leader.external @ leader.dq + weight * (follower.external @ follower.dq)
-        margin = sum(share * abs(arm.friction @ arm.dq) for share, arm in ((1.0, leader), (weight, follower)))
-        self.given_j += float(power * dt)
+        kinetic_l, power_l, friction_l = energy_terms(leader.rows, leader.inertia)
+        kinetic_f, power_f, friction_f = energy_terms(follower.rows, follower.inertia)
+        kinetic, power = kinetic_l + weight * kinetic_f, power_l + weight * power_f
+        margin = friction_l + weight * friction_f
+        self.given_j += power * dt
         gained = 0.0 if self._kinetic is None else kinetic - self._kinetic
-        self.energy_j += float(power + FRICTION_MARGIN * margin) * dt - gained
+        self.energy_j += (power + FRICTION_MARGIN * margin) * dt - gained
         self.energy_j, self._kinetic = min(self.energy_j, CREDIT_J), kinetic
-
-
-def _kinetic(arm: ArmObserver) -> float:
-    return float(0.5 * arm.dq @ arm.inertia @ arm.dq)
 
 
 class ArmPair:
@@ -124,6 +122,14 @@ class ArmPair:
         self._now_ns = 0
         self._watches = (Watch(), Watch())
         self._saturated_s = np.zeros((2, robot.size))
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Compile what a cycle runs beside the law: a control loop must not wait for a compiler."""
+        still = np.zeros_like(self._most_speed)
+        self._frozen(Reading(0, still), Reading(0, still))
+        self.energy.update(0.0)
+        self._wrong(0.0, (still, still))
 
     def start(self, now_ns: int, leader: Reading, follower: Reading) -> None:
         """Engage both arms where they are, now [ns].
@@ -198,11 +204,11 @@ class ArmPair:
         return torques
 
     def _frozen(self, leader: Reading, follower: Reading) -> str:
-        observers, readings = (self.law.leader, self.law.follower), (leader, follower)
+        observers, readings, aligning = (self.law.leader, self.law.follower), (leader, follower), self.law.aligning
         for side, (name, watch, arm) in enumerate(zip(SIDES, self._watches, observers, strict=True)):
             if watch.frozen(readings[side], arm.dq):
                 return f"the {name}'s positions do not change any more though it moved"
-            if watch.stuck(readings[side], readings[1 - side].q, aligning=self.law.aligning):
+            if watch.stuck(readings[side], readings[1 - side].q, aligning=aligning):
                 return (
                     f"the {name}'s positions do not change though the {SIDES[1 - side]} moves: does its encoder stand "
                     "still, or is it blocked?"
@@ -219,21 +225,18 @@ class ArmPair:
 
     def _wrong(self, dt: float, torques: tuple[FloatArray, FloatArray]) -> str:
         """Why these torques must not be sent; "" if they may."""
-        apart = np.abs(self.law.difference)
-        if not apart.max() <= APART_RAD:
-            return f"the arms are {apart.max():.2f} rad apart, expected at most {APART_RAD} rad"
-        full = np.abs(np.array(torques)) >= self.law.limits
-        self._saturated_s = np.where(full, self._saturated_s + dt, 0.0)
-        if self._saturated_s.max() > SATURATED_S:
-            side, joint = divmod(int(np.argmax(self._saturated_s)), len(apart))
+        apart, limits = largest(self.law.difference), self.law.limits
+        if not apart <= APART_RAD:
+            return f"the arms are {apart:.2f} rad apart, expected at most {APART_RAD} rad"
+        longest_s, side, joint = longest_at_limit(torques[0], torques[1], limits, dt, self._saturated_s)
+        if longest_s > SATURATED_S:
             return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {SATURATED_S} s"
         for name, arm in zip(SIDES, (self.law.leader, self.law.follower), strict=True):
-            if not (np.abs(arm.dq) <= self._most_speed).all():
+            if not within(arm.dq, self._most_speed):
                 return f"the {name} moves faster than {FAST_SHARE:g} of its velocity limits"
-            pushed = np.abs(arm.external) / self.law.limits
-            if not pushed.max() <= PUSHED_SHARE:
-                joint = int(np.argmax(pushed))
-                return f"joint {joint + 1} of the {name} seems pushed with {pushed[joint]:.2f} of its torque limit"
+            pushed, joint = largest_share(arm.external, limits)
+            if not pushed <= PUSHED_SHARE:
+                return f"joint {joint + 1} of the {name} seems pushed with {pushed:.2f} of its torque limit"
         return ""
 
     def _watch_energy(self) -> None:

@@ -1,0 +1,61 @@
+"""One arm's messages as readings of a pair, and what a pair makes of them as messages; without ROS."""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynid.control.bilateral.checks import finite
+from dynid.control.bilateral.pair import Reading
+from dynid.recording.messages import JointStateDecoder, JointStateEncoder
+from dynid.robot import FloatArray
+
+APPLIED_KEPT = 8  # answers of the driver, of which one belongs to the state before the newest
+
+
+class ArmMessages:
+    """Serialised sensor_msgs/JointState of one arm of a pair.
+
+    Args:
+        names: joint names, (n,).
+
+    Attributes:
+        state: position, velocity and effort of the newest state, (n,) each, SI; empty before the first.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._decode_state, self._decode_applied = JointStateDecoder(names), JointStateDecoder(names)
+        self._encode = JointStateEncoder(names, fields=("effort",))
+        self._applied: deque[tuple[int, FloatArray]] = deque(maxlen=APPLIED_KEPT)
+        self._stamp_ns = 0
+        self.state: dict[str, FloatArray] = {}
+        finite(np.zeros(len(names)))  # compiles: a control loop must not wait for a compiler
+
+    def applied(self, raw: bytes) -> None:
+        """Take the torques that the driver wrote in answer to a state.
+
+        Raises:
+            DataError: the bytes are no JointState.
+        """
+        decoded = self._decode_applied.decode(raw)
+        if decoded is not None and finite(decoded[1]["effort"]):
+            self._applied.append((decoded[0], decoded[1]["effort"]))
+
+    def reading(self, raw: bytes) -> Reading | None:
+        """A state, with the torques that were in force until then; None where a position is missing or no number.
+
+        Raises:
+            DataError: the bytes are no JointState.
+        """
+        decoded = self._decode_state.decode(raw)
+        if decoded is None or not finite(decoded[1]["position"]):
+            return None
+        stamp_ns, self.state = decoded
+        self._stamp_ns = stamp_ns
+        # what the driver wrote in answer to the state before is in force until this one
+        in_force = next((tau for at, tau in reversed(self._applied) if at < stamp_ns), None)
+        return Reading(stamp_ns, self.state["position"], in_force)
+
+    def answer(self, torques: FloatArray) -> bytes:
+        """A message of torques (n,) [N m] that answers the newest state."""
+        return self._encode.encode(self._stamp_ns, effort=torques)
