@@ -31,6 +31,7 @@ from typing import Literal
 import numpy as np
 
 from dynid.control.bilateral import equations
+from dynid.control.bilateral.checks import largest
 from dynid.control.bilateral.equations import CENTRE, DIFFERENCE, LAW_ROWS, LOWER, MOST, OFFSET, UPPER
 from dynid.control.bilateral.observer import ArmObserver
 from dynid.control.control_model import ControlModel
@@ -136,8 +137,9 @@ class BilateralLaw:
         rows[CENTRE] = robot.rest_posture if centre is None else centre
         rows[LOWER], rows[UPPER] = robot.lower + STOP_ZONE_RAD, robot.upper - STOP_ZONE_RAD
         rows[MOST] = robot.torque_limits
+        self.reset(np.zeros(robot.size), np.zeros(robot.size))
         self._torques(0.001, 0.0)  # compiles: a control loop must not wait for a compiler
-        self.difference[:] = 0.0
+        self.difference[:] = self._offset[:] = 0.0
 
     def reset(self, q_leader: FloatArray, q_follower: FloatArray) -> FloatArray:
         """Start at rest where both arms are, (n,) each [rad]; the follower is then led to the leader's posture.
@@ -153,7 +155,7 @@ class BilateralLaw:
     @property
     def aligning(self) -> bool:
         """Whether the follower is still being led to the leader's posture."""
-        return bool(self._offset.any())
+        return bool(largest(self._offset) != 0.0)
 
     @property
     def pressed(self) -> float:

@@ -52,8 +52,9 @@ class ArmObserver:
         delay_cycles: how many cycles after it was sent a torque is in force.
         bandwidth_1_s: w.
 
-    Attributes, buffers that hold until the next cycle:
-        rows: all below but the inertia, as `dynid.control.bilateral.equations` names them.
+    Attributes:
+        rows: all below but the inertia, as `dynid.control.bilateral.equations` names them; like the inertia a buffer
+            that holds until the next cycle.
         q, dq: estimates, (n,) [rad, rad/s].
         disturbance: d, (n,) [rad/s^2].
         inertia: M(q), (n, n) [kg m^2].
