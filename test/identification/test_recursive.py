@@ -124,9 +124,9 @@ def test_what_is_known_beforehand_stands_where_nothing_was_seen_and_yields_to_da
         empty.believing(nominal, deviation * np.maximum(np.abs(nominal), 0.01), deviation * friction)
         for deviation in (1e3, 1e-9)
     )
-    np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-9)
+    np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-9, atol=1e-12)
     phi = Regression.stack(MODEL, whole, COULOMB, known).solve().phi
     for piece in pieces(source, 1):
         vague, sure = vague.updated(piece), sure.updated(piece)
-    np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-4)
+    np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-4, atol=1e-12)
     assert np.linalg.norm(vague.solve().phi - phi) < 0.2 * np.linalg.norm(nominal - phi)
