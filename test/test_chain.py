@@ -11,8 +11,6 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from demo_run import ROBOT, Demo, finished
 
-from dynid.contact.recorded import sense_of, torques_before
-from dynid.identification.data.sources import load_recording as load_source
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
@@ -123,16 +121,6 @@ def test_the_model_halves_the_tracking_error(usual: Demo) -> None:
         np.linalg.norm(tracking_rms(bag)) for bag in (load_recording(usual.bag(MOTIONS[1]), ROBOT), repeated)
     )
     assert 0.0 < after < 0.5 * before
-
-
-def test_nothing_is_felt_in_a_motion_that_nothing_touches(usual: Demo) -> None:
-    """By the model of the chain's own recording; until it moves, the arm's stand carries it, which is a contact."""
-    bag = usual.bag(f"{MOTIONS[1]}_computed_torque")
-    source, content = load_source(bag, ROBOT), load_model(usual.output / "model" / "model.yaml")
-    signals = source.signals(load_identification(ROBOT))
-    sense = sense_of(ROBOT, content, source.mount)
-    found = sense.along(ROBOT.joint_names, signals.time, signals.q, torques_before(signals))
-    assert [one.begin_s for one in found if one.begin_s > signals.time[0] + 1.0] == []
 
 
 def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
