@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynid.contact.in_force import KEPT, InForce
-from dynid.contact.recorded import torques_before, transmission_s
+from dynid.contact.recorded import torques_before
 from dynid.errors import ConfigurationError
 from dynid.identification.data.signals import Signals, Torques
 from dynid.identification.settings import load_identification
@@ -63,7 +63,8 @@ def test_what_is_older_than_is_kept_is_not_missed() -> None:
 def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
     """Stamps jitter, states are lost, and the delay of a recording is to the middle of a torque's effect."""
     robot, random = load_robot("crane_x7"), np.random.default_rng(4)
-    settings, transmission = load_identification(robot), transmission_s(robot, simulated=False)
+    settings = load_identification(robot)
+    transmission = settings.transmission(robot, simulated=False)
     time = cycle_s * (np.arange(200) + 0.2 * random.uniform(-1.0, 1.0, 200))
     tau, seen = random.normal(size=(200, 2)), np.sort(random.choice(200, 150, replace=False))
     given = Torques(time, tau, "goal", settings.goal_delay(robot, cycle_s, simulated=False))
@@ -82,9 +83,9 @@ def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
 def test_the_transmission_is_that_of_the_line() -> None:
     """Of 0.9 ms to the middle of a goal current's effect, half a cycle of 1 ms is its own hold."""
     robot = load_robot("crane_x7")
-    assert transmission_s(robot, simulated=False) == pytest.approx(0.0004)
-    assert transmission_s(robot, simulated=True) == 0.0
     settings = load_identification(robot)
+    assert settings.transmission(robot, simulated=False) == pytest.approx(0.0004)
+    assert settings.transmission(robot, simulated=True) == 0.0
     for cycle_s in (0.001, 0.002):  # the hold is that of the cycle in force, the transmission that of the line
         assert settings.goal_delay(robot, cycle_s, simulated=False) == pytest.approx(0.0004 + 0.5 * cycle_s)
     with pytest.raises(ConfigurationError, match=r"goal_delay_s of crane_x7 is 0\.0003 s, expected at least half"):

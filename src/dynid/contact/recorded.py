@@ -8,7 +8,6 @@ from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.errors import DataError
 from dynid.identification.data.signals import Signals, Torques, interpolate
-from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
@@ -70,11 +69,6 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
                 f"positions of {name} come in steps of {step:.3g} rad, and robot.yaml says {stated:.3g} rad: set "
                 f"simulation.nuisances.encoder_counts_per_turn to {round(2.0 * np.pi / step)} (it is {counts})"
             )
-
-
-def transmission_s(robot: Robot, *, simulated: bool) -> float:
-    """From the stamp of a state to where the torques written in answer to it are in force [s]; see `goal_delay_s`."""
-    return load_identification(robot).transmission(robot, simulated=simulated)
 
 
 def torques_before(signals: Signals) -> FloatArray:

@@ -202,8 +202,7 @@ def torque_source_difference(found: Fitted) -> Measured:
         droop = np.clip(sign * change[columns], 0.0, most)
         change[columns] -= sign * droop
         detail += f", beside a droop of up to {droop.max(initial=0.0):.2g} N m s/rad"
-    of_all = regression.W if regression.whole is None else regression.of_all_states.reshape(regression.W.shape)
-    return float(np.linalg.norm(of_all @ change) / np.linalg.norm(regression.torques)), detail
+    return float(np.linalg.norm(regression.of_all_states @ change) / np.linalg.norm(regression.torques)), detail
 
 
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:

@@ -10,8 +10,8 @@ from sensor_msgs.msg import JointState
 
 from dynid.contact.in_force import InForce
 from dynid.contact.observer import LONGEST_STEP_S
-from dynid.contact.recorded import transmission_s
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.identification.settings import load_identification
 from dynid.model.model_file import load_model
 from dynid.nodes.common import check_parameters, declare, string
 from dynid.recording.messages import JointStateDecoder
@@ -74,7 +74,7 @@ class SensingNode(Node):
 
     def _take_line(self, *, simulated: bool) -> None:
         """How long torques take to the motors depends on whether the line is a simulated one."""
-        self._in_force.delay_s = transmission_s(self.robot, simulated=simulated)
+        self._in_force.delay_s = load_identification(self.robot).transmission(self.robot, simulated=simulated)
 
     def torque_until(self, stamp_ns: int) -> FloatArray:
         """What was in force from the state before to this one, (n,) [N m]; once for each state."""
