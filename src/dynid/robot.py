@@ -242,7 +242,7 @@ class Robot:
         """
         if self.file.simulation.nuisances is None:
             raise ConfigurationError(
-                f"robot '{self.name}' has no simulation.nuisances in robot.yaml, which simulation needs"
+                f"robot '{self.name}' has no simulation.nuisances in robot.yaml, which simulation and contact need"
             )
         return self.file.simulation.nuisances
 

@@ -18,7 +18,7 @@ from child import Child
 
 from dynid.cli import app
 from dynid.commands import terminal
-from dynid.commands.terminal import FLAGS, flags_first
+from dynid.commands.terminal import FLAGS, flags_first, with_deviation
 from dynid.robot import load_robot
 
 Run = Callable[..., Any]
@@ -177,3 +177,18 @@ def test_long_commands_say_what_they_do_without_a_terminal(dynid: Run, monkeypat
     done = dynid(*AUDIT)
     assert done.stderr == "auditing ...\n" and "positive definite" in done.stdout
     assert dynid(*AUDIT, "-q").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "deviation", "written"),
+    [
+        (34.21, 19.4, "34 +- 19"),
+        (-6.31, 0.996, "-6.3 +- 1.0"),
+        (0.1234, 0.0316, "0.123 +- 0.032"),
+        (1234.0, 150.0, "1230 +- 150"),
+        (3.0, 0.0, "3 +- 0"),
+        (1.0, float("inf"), "1 +- inf"),
+    ],
+)
+def test_a_value_is_written_to_the_second_digit_of_its_deviation(value: float, deviation: float, written: str) -> None:
+    assert with_deviation(value, deviation) == written

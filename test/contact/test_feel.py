@@ -13,9 +13,10 @@ from test.shared.recordings import recorded
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.contact.feel import ContactSense
+from dynid.contact.feel import Contact, ContactSense
 from dynid.contact.force import ToolForce
-from dynid.contact.recorded import refuse_coarser, sense_of
+from dynid.contact.recorded import measured_noise, refuse_coarser, sense_of
+from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.controller import load_controller
 from dynid.errors import DataError
 from dynid.identification.data.signals import Signals
@@ -24,7 +25,7 @@ from dynid.model.chain import SerialChain
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile, TorqueDeviations, parameter_rows, save_model
-from dynid.robot import FloatArray, load_robot
+from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
@@ -93,15 +94,58 @@ def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
     assert np.median(errors[(times > FROM_S + 0.1) & (times < TO_S)]) < 1.6
 
 
-def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> None:
-    model, time = control_model(), 0.001 * np.arange(800)
-    size, w = np.linspace(0.6, 0.3, N), np.linspace(4.0, 6.0, N)
+def waving(time: FloatArray, speed: float = 1.0) -> tuple[FloatArray, FloatArray]:
+    """Positions and motor torques (N, n) of an arm that moves all joints and touches nothing."""
+    model, size, w = control_model(), np.linspace(0.6, 0.3, N), speed * np.linspace(4.0, 6.0, N)
     q, dq = size * np.sin(w * time[:, None]), size * w * np.cos(w * time[:, None])
     wanted = ARM.inverse_dynamics(q, dq, -size * w**2 * np.sin(w * time[:, None]), model.phi)
     load = -ARM.inverse_dynamics(q, dq, 0.0 * q, of_kinds(model.phi, KINDS, others=True))
+    return q, model.friction.motor_torque(dq, wanted, load)
+
+
+KNOWN = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.02,) * N,) * 2)
+
+
+def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> None:
+    time = 0.001 * np.arange(800)
     known = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.003,) * N,) * 2)
-    sense = ContactSense(ROBOT, ARM, model, known)
-    assert sense.along(ROBOT.joint_names, time, q, model.friction.motor_torque(dq, wanted, load)) == []
+    sense = ContactSense(ROBOT, ARM, control_model(), known)
+    assert sense.along(ROBOT.joint_names, time, *waving(time)) == []
+
+
+def test_stamps_that_are_off_now_and_then_are_no_contacts() -> None:
+    """As a real UR10e is logged: a fine encoder, states every 10 ms, and now and then a stamp a millisecond late."""
+    simulation = ROBOT.file.simulation
+    fine = ROBOT.nuisances.model_copy(update={"encoder_counts_per_turn": 65536, "backlash_deg": 0.0})
+    file = ROBOT.file.model_copy(update={"simulation": simulation.model_copy(update={"nuisances": fine})})
+    time = 0.01 * np.arange(1200)
+    q, tau = waving(time, 0.5)[0], waving(time - 0.005, 0.5)[1]
+    known = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.1,) * N,) * 2)
+
+    def felt(stamps: FloatArray, *, aware: bool) -> list[Contact]:
+        sense = ContactSense(Robot(file, ROBOT.folder), ARM, control_model(), known)
+        if not aware:
+            sense.bars._jitter = StampJitter(0.0)
+        return sense.along(ROBOT.joint_names, stamps, q, tau)
+
+    late = time + 0.001 * (np.arange(len(time)) % 20 == 19)
+    assert felt(time, aware=False) == felt(late, aware=True) == []
+    assert felt(late, aware=False) != []
+
+
+def test_the_noise_of_measured_torques_is_seen_in_them_and_no_contact() -> None:
+    time = 0.002 * np.arange(4000)
+    q, tau = waving(time)
+    noise = np.linspace(0.02, 0.3, N)
+    noisy = tau + noise * np.random.default_rng(1).normal(size=tau.shape)
+    signals = Signals(ROBOT.joint_names, time, q, time, noisy, ROBOT.torque_limits)
+    seen = measured_noise(signals)
+    assert seen is not None
+    np.testing.assert_allclose(seen, noise, rtol=0.1)
+    assert measured_noise(replace(signals, torque_source="goal")) is None
+    for given, found in ((seen, False), (None, True)):
+        sense = ContactSense(ROBOT, ARM, control_model(), KNOWN, given)
+        assert bool(sense.along(ROBOT.joint_names, time, q, noisy)) is found
 
 
 @pytest.mark.slow

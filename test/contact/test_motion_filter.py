@@ -146,7 +146,7 @@ def surprise(signs: FloatArray) -> float:
     motion = MotionFilter(ROBOT, ARM, control_model(), model_file().torque_deviations, 0.0)
     v, late_s = np.linspace(0.8, 1.6, N), 1e-3
     motion.reset(ROBOT.rest_posture + 0.3)
-    motion.x[N : 2 * N], motion._width[:], motion._jitter = v, 0.0, StampJitter(late_s)  # an encoder without steps
+    motion.x[N : 2 * N], motion._width[:], motion.jitter = v, 0.0, StampJitter(late_s)  # an encoder without steps
     sure = np.arange(2 * N)
     motion.P[sure, sure] = np.repeat([1e-12, 1e-8], N)
     motion.update(0.001, motion.x[:N] + 0.001 * v + late_s * signs * v, np.zeros(N))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import print_json, say, stages, stdout, table
+from dynid.commands.terminal import print_json, say, stages, stdout, table, with_deviation
 
 
 def feel(
@@ -17,7 +17,7 @@ def feel(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Find contacts in a recording: when, which joint felt them, joint torques and the force at the tool."""
-    from dynid.contact.recorded import refuse_coarser, sense_of, torques_before
+    from dynid.contact.recorded import measured_noise, refuse_coarser, sense_of, torques_before
     from dynid.identification.data.sources import load_recording, simulated_sentence
     from dynid.identification.settings import load_identification
     from dynid.model.model_file import load_model
@@ -28,8 +28,8 @@ def feel(
     with stages("feel", 2) as begin:
         begin(f"reading {bag.name}")
         source = load_recording(bag, loaded, opt.read_mapping(mapping))
-        sense = sense_of(loaded, content, source.mount)
         signals = source.signals(load_identification(loaded))
+        sense = sense_of(loaded, content, source.mount, measured_noise(signals))
         refuse_coarser(signals, loaded)
         begin("feeling along")
         tau = torques_before(signals)
@@ -42,7 +42,7 @@ def feel(
     shown = table(f"contacts of {bag.name}", "from [s]", "to [s]", "first felt by", "joint torques [N m]", "force [N]")
     for one in found:
         torques, force = (
-            ", ".join(f"{value:.2g} +- {deviation:.1g}" for value, deviation in zip(*pair, strict=True))
+            ", ".join(with_deviation(*one) for one in zip(*pair, strict=True))
             for pair in ((one.torque, one.torque_deviation), (one.force, one.force_deviation))
         )
         shown.add_row(f"{one.begin_s - start:.3f}", f"{one.end_s - start:.3f}", one.joint, torques, force)

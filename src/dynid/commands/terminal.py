@@ -4,6 +4,7 @@ Quiet leaves errors, the exit code, and the JSON object that was asked for; verb
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,6 +53,14 @@ def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_n
         print(json.dumps([versioned(row) for row in content]))
     else:
         print(json.dumps({name: versioned(row) for name, row in content.items()} if by_name else versioned(content)))
+
+
+def with_deviation(value: float, deviation: float) -> str:
+    """A value and its deviation, to the second digit of the deviation: `34 +- 19`, `0.123 +- 0.032`."""
+    if not (math.isfinite(value) and math.isfinite(deviation) and deviation > 0.0):
+        return f"{value:.3g} +- {deviation:.2g}"
+    places = 1 - math.floor(math.log10(float(f"{deviation:.1e}")))
+    return " +- ".join(f"{round(one, places):.{max(places, 0)}f}" for one in (value, deviation))
 
 
 def table(title: str | None, *headings: str, words: int = 1) -> Table:

@@ -3,7 +3,7 @@
 A joint that slides has the errors of its model, a deviation by class of speed that model.yaml states, and of its
 encoder: steps of sigma behind the filters of velocity and observer make K M sigma / T of the residual. Both are taken
 for normal, and a threshold is z of their deviations, z from the false alarms that are allowed (Rice's rate of
-crossings).
+crossings). A stamp that is off by e shifts all positions together, by their velocities times e, and makes K M dq e / T.
 
 Near standstill nothing about friction is random. Where the velocity does not say which way a joint slides, its friction
 is anything between minus and plus its budget, and what model.yaml says friction exceeds that by; and an encoder behind
@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from dynid.contact.observer import MomentumObserver
+from dynid.contact.stamp_jitter import StampJitter
 from dynid.errors import DataError
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import TorqueDeviations
@@ -33,6 +34,7 @@ class ErrorBars:
         observer: whose residual is meant; updated before `update`.
         friction: the law of friction, for its budgets.
         errors: what model.yaml states of the model's torques.
+        jitter: of the states' stamps, updated before `update`; None takes what robot.yaml says.
 
     Attributes:
         deviation: of r, bounds counted as uniform distributions, (n,) [N m].
@@ -43,7 +45,12 @@ class ErrorBars:
     """
 
     def __init__(
-        self, robot: Robot, observer: MomentumObserver, friction: FrictionLaw, errors: TorqueDeviations | None
+        self,
+        robot: Robot,
+        observer: MomentumObserver,
+        friction: FrictionLaw,
+        errors: TorqueDeviations | None,
+        jitter: StampJitter | None = None,
     ) -> None:
         if errors is None:
             raise DataError(
@@ -51,6 +58,7 @@ class ErrorBars:
                 "a contact: identify again"
             )
         self._observer, self._law, n = observer, friction, robot.size
+        self._jitter = jitter or StampJitter(robot.nuisances.stamp_jitter_s)
         counts = robot.nuisances.encoder_counts_per_turn
         step = 2.0 * math.pi / counts if counts else 0.0
         self._play = math.radians(robot.nuisances.backlash_deg)
@@ -83,7 +91,9 @@ class ErrorBars:
         self._model += share * (own - self._model)
         self._kick = np.maximum(kick, fade * self._kick)
         M, K = np.abs(seen.inertia), seen.gain_1_s
-        normal = np.hypot(self._model, K * self._noise * np.linalg.norm(M, axis=1))
+        steps = self._noise * np.linalg.norm(M, axis=1)
+        shifted = self._jitter.deviation_s / seen.velocity_s * (seen.inertia @ seen.velocity)
+        normal = np.sqrt(self._model**2 + K**2 * (steps**2 + shifted**2))
         bound = self._unknown + K * (M @ self._kick)
         self.deviation = np.sqrt(normal**2 + bound**2 / 3.0)
         self.threshold = self.z * normal + bound

@@ -30,6 +30,7 @@ class ContactSense:
         arm: geometry and gravity as it is mounted.
         model: parameters and friction.
         deviations: of the model's torques, from its file.
+        torque_noise_nm: of recorded torques, (n,) [N m]; None for torques that are known, as commands are.
         options: of `MomentumObserver`.
 
     Attributes:
@@ -42,12 +43,19 @@ class ContactSense:
     """
 
     def __init__(
-        self, robot: Robot, arm: ArmModel, model: ControlModel, deviations: TorqueDeviations | None, **options: float
+        self,
+        robot: Robot,
+        arm: ArmModel,
+        model: ControlModel,
+        deviations: TorqueDeviations | None,
+        torque_noise_nm: FloatArray | None = None,
+        **options: float,
     ) -> None:
         self.observer = MomentumObserver(arm, model, **options)
         law = whole_friction(robot, model.phi, model.friction)  # the budget of what parameters hold counts, too
-        self.bars = ErrorBars(robot, self.observer, law, deviations)
-        self.motion = MotionFilter(robot, arm, model, deviations, options.get("torque_delay_s", 0.0))
+        delay_s = options.get("torque_delay_s", 0.0)
+        self.motion = MotionFilter(robot, arm, model, deviations, delay_s, torque_noise_nm=torque_noise_nm)
+        self.bars = ErrorBars(robot, self.observer, law, deviations, self.motion.jitter)
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
         self.onset = OnsetTests(self.motion, self._force.largest_n)
         self._settled = self._moved = False
@@ -63,17 +71,21 @@ class ContactSense:
             self.onset.reset()
             self.onset.contact = False
             self._settled = self._moved = False
-        if not self._settled:
-            self._settled = self._found_motion((stamp_ns - self._began_ns) * 1e-9, q)
         if dt > 0.0:
-            self.bars.update(dt, tau)
             self.motion.update(dt, q, tau)
-            if self.onset.contact:
-                self.onset.left(dt)
-            elif self._settled and self.onset.update():
-                self.onset.adopt()
+            self.bars.update(dt, tau)
+            self._test(dt, (stamp_ns - self._began_ns) * 1e-9, q)
         self.touched = (np.abs(self.observer.torque) > self.bars.threshold) & self._settled
         return self.contact
+
+    def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
+        """Whether a force has begun or ended, once the motion is known that the recording began in."""
+        if not self._settled:
+            self._settled = self._found_motion(since_s, q)
+        elif self.onset.contact:
+            self.onset.left(dt)
+        elif self.onset.update():
+            self.onset.adopt()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
         """Whether the arm's motion at the start is known by now; one that moved starts the filter again as it moves."""

@@ -64,12 +64,14 @@ class MotionFilter:
         errors: what model.yaml states of the model's torques, by speed: what lasts is the size of b, what passes with
             the speed makes b less certain at another speed, and that and the rest are noise.
         torque_delay_s: from the torque that `update` gets to the motors [s].
+        torque_noise_nm: of torques that were measured, (n,) [N m], where it is larger than the motors'.
         reading_rad: deviation of readings beside the encoder's step [rad].
 
     Attributes:
         x: (q, v, b, f), (3 n + 3,), SI.
         P: its covariance.
         J: of the tool, (3, n) [m].
+        jitter: of the states' stamps, as it was lately.
         force_rate: how fast the force at the tool may change [N/sqrt(s)]; 0 while nothing touches the arm.
         acceleration: by the last update, (n,) [rad/s^2].
         friction: that the last update took off, (n,) [N m].
@@ -86,6 +88,7 @@ class MotionFilter:
         errors: TorqueDeviations | None,
         torque_delay_s: float,
         *,
+        torque_noise_nm: FloatArray | None = None,
         reading_rad: float = READING_RAD,
     ) -> None:
         if errors is None:
@@ -101,8 +104,9 @@ class MotionFilter:
         self._tool, self._delay_s, self._reading = ToolForce(robot, arm.mdh), torque_delay_s, reading_rad
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
-        self._play, self._jitter = math.radians(given.backlash_deg), StampJitter(given.stamp_jitter_s)
-        self._torque_noise = np.array(given.torque_noise_nm)
+        self._play, self.jitter = math.radians(given.backlash_deg), StampJitter(given.stamp_jitter_s)
+        measured = np.zeros(n) if torque_noise_nm is None else torque_noise_nm
+        self._torque_noise = np.maximum(np.array(given.torque_noise_nm), measured)
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.lasting)
         rest = np.maximum(np.array(errors.deviations_nm) ** 2 - self._errors**2, 0.0)
@@ -192,8 +196,8 @@ class MotionFilter:
         speed = v.copy()
         predict(x, P, dt, self._inertia, motor - lost - self._load, slope, self.J, kept, self._T, self._inverse)
         kick = 2.0 * self._play * np.abs(v - speed) / dt * unclear * dt / PLAY_S
-        self._jitter.update(dt)
-        jitter_s = self._jitter.deviation_s
+        self.jitter.update(dt)
+        jitter_s = self.jitter.deviation_s
         self._late = np.abs(tau - previous) * min(max(TIMING_S, jitter_s) / dt, 1.0)
         brief = TURN_S * (budget + self._beyond) ** 2 * unclear + rest
         self._add_noise(dt, brief, kick, own, 1.0 - kept[0] ** 2)

@@ -15,6 +15,8 @@ from dynid.robot import FloatArray, Robot
 LEAST_STEP_RAD = 1e-7  # less between two positions is rounding
 FEWEST_MOVES = 200  # of a joint, to know its steps from
 FINE_RAD = 2e-5  # steps of this size are never felt
+NORMAL_MEDIAN = 1.4826  # deviation of a normal distribution, by the median of what it is off
+BEND = 6.0**0.5  # deviation of a second difference of noise, by the noise's
 COARSER = 1.5  # times the stated step
 BETWEEN = 0.05  # of a step: positions off the steps by more are not in steps
 
@@ -35,13 +37,15 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
     return arm, from_model_file(content, arm)
 
 
-def sense_of(robot: Robot, content: ModelFile, mount: str | None = None) -> ContactSense:
-    """The sense of an accepted model of this robot at a mount.
+def sense_of(
+    robot: Robot, content: ModelFile, mount: str | None = None, torque_noise_nm: FloatArray | None = None
+) -> ContactSense:
+    """The sense of an accepted model of this robot at a mount, for torques with noise (n,) [N m] if they were measured.
 
     Raises:
         DataError: as `arm_of`, or a model without deviations.
     """
-    return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations)
+    return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, torque_noise_nm)
 
 
 def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) -> LivePayload:
@@ -69,6 +73,18 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
                 f"positions of {name} come in steps of {step:.3g} rad, and robot.yaml says {stated:.3g} rad: set "
                 f"simulation.nuisances.encoder_counts_per_turn to {round(2.0 * np.pi / step)} (it is {counts})"
             )
+
+
+def measured_noise(signals: Signals) -> FloatArray | None:
+    """What noise a recording's torques have, (n,) [N m]; None if they are those that were written, so exact.
+
+    From second differences, which leave little of a motion, and by their median, which spares what a stop or a
+    controller's step makes of them.
+    """
+    if "goal" in (signals.torque_source, signals.other and signals.other.source):
+        return None
+    bends = np.abs(np.diff(signals.tau, n=2, axis=0))
+    return np.asarray(NORMAL_MEDIAN * np.median(bends, axis=0) / BEND) if len(bends) else None
 
 
 def torques_before(signals: Signals) -> FloatArray:
