@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
-from dynid.commands.terminal import print_json, say, stages
+from dynid.commands.terminal import print_json, say, stages, with_deviation
 
 
 def torque_constants(
@@ -15,8 +15,9 @@ def torque_constants(
     carrying: Annotated[Path, typer.Argument(help="Bag or CSV with the known body.")],
     mass: Annotated[float, typer.Option(min=1e-6, help="Mass of the body [kg].")],
     at: Annotated[
-        tuple[float, float, float], typer.Option(help="Its centre of mass in the last link's URDF frame [m].")
-    ],
+        tuple[float, float, float] | None,
+        typer.Option(help="Its centre of mass in the last link's URDF frame [m]; left out: it is found, too."),
+    ] = None,
     radius: Annotated[float, typer.Option(min=0.0, help="Radius of a solid ball with the same inertia [m].")] = 0.0,
     robot: RobotOption = DEFAULT_ROBOT,
     mapping: MappingOption = None,
@@ -27,6 +28,7 @@ def torque_constants(
 ) -> None:
     """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
     from benchmarks.studies.known_mass import check_torque_constants, pooled
+    from benchmarks.studies.mass_alone import check_with_mass_alone
     from benchmarks.studies.two_runs import load_two_runs
     from dynid.identification.data.sources import torque_sentence
     from dynid.model.standard import LinkInertia
@@ -37,8 +39,14 @@ def torque_constants(
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
-    body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
-    found = check_torque_constants(runs.model, *runs.samples, body, runs.torque_constants)
+    place: dict[str, list[float]] = {}
+    if at is None:
+        check = check_with_mass_alone(runs.model, *runs.samples, mass, radius, runs.torque_constants)
+        found = check.joints
+        place = {"place_m": check.place_m.tolist(), "place_deviation_m": check.place_deviation_m.tolist()}
+    else:
+        body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
+        found = check_torque_constants(runs.model, *runs.samples, body, runs.torque_constants)
     together = pooled(found)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:
@@ -54,12 +62,15 @@ def torque_constants(
             for one in found
         }
         types = {f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in together.items()}
-        print_json({"joints": rows, "by_torque_constant": types, "torques": sentence})
+        print_json({"joints": rows, "by_torque_constant": types, "torques": sentence, **place})
     else:
         for one in found:
             say(f"{'[bold red]?[/bold red]' if one.doubtful else ' '} {one.sentence()}")
         for constant, (scale, deviation) in together.items():
             words = f"{scale:.3f} +- {deviation:.3f}, so {constant / scale:.4g} N m/A"
             say(f"  all joints with {constant:g} N m/A: {words}")
+        if place:
+            where = ", ".join(with_deviation(*one) for one in zip(*place.values(), strict=True))
+            say(f"  centre of mass found in the last link's frame: ({where}) m")
         say(sentence)
     raise typer.Exit(1 if any(one.doubtful for one in found) else 0)

@@ -10,6 +10,7 @@ reported scale. The reported torque is the side with the noise, so c_j is not bi
 the one that was used, divided by c_j.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,19 +96,20 @@ def check_torque_constants(
     Raises:
         DataError: the body loads no joint in this motion, or is not seen in any.
     """
-    last, friction = load_columns(model, carrying)
+    last, _ = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
-    W = [one.seen(model.regressor) for one in (without, carrying)]
+    torque = np.concatenate([np.zeros((len(without), model.axes)), known])
     found = []
-    for j in range(model.chain_size):
-        changed = np.concatenate([np.zeros((len(without), friction.shape[-1])), friction[:, j]])
-        columns = np.column_stack([np.concatenate([W[0][:, j], W[1][:, j]]), changed])
-        torque = np.concatenate([np.zeros(len(without)), known[:, j]])
-        tau = np.concatenate([without.tau[:, j], carrying.tau[:, j]])
-        scale, deviation, unexplained = _scale(columns, torque, tau, without.settings.interval_s)
+    for j, columns, tau in arm_columns(model, without, carrying):
+        scale, deviation, unexplained = _scale(columns, torque[:, j], tau, without.settings.interval_s)
         constant = torque_constants[j] if torque_constants else None
         rms = float(np.sqrt((known[:, j] ** 2).mean()))
         found.append(JointScale(without.joint_names[j], scale, deviation, rms, unexplained, constant))
+    return refuse_unseen(tuple(found))
+
+
+def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
+    """The same scales; DataError if the body loads no joint, or is not seen in any."""
     if not any(one.determined for one in found):
         raise DataError(
             "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
@@ -118,23 +120,37 @@ def check_torque_constants(
             f"no known load is visible in the second run: of the known mass's torque the joints report only {reported}"
             ", expected about 1; was the body attached, and is the unit of the torques right?"
         )
-    return tuple(found)
+    return found
+
+
+def arm_columns(model: ArmModel, without: Samples, carrying: Samples) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Of each chain joint: its place, what the arm and a change of friction may take (N, p), and its torque (N,)."""
+    _, friction = load_columns(model, carrying)
+    W = [one.seen(model.regressor) for one in (without, carrying)]
+    for j in range(model.chain_size):
+        changed = np.concatenate([np.zeros((len(without), friction.shape[-1])), friction[:, j]])
+        columns = np.column_stack([np.concatenate([W[0][:, j], W[1][:, j]]), changed])
+        yield j, columns, np.concatenate([without.tau[:, j], carrying.tau[:, j]])
+
+
+def beside(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
+    """What columns (N, p) cannot take of values (N,) or (N, k), and how many of the columns are independent."""
+    own = columns[:, independent_columns(columns, range(columns.shape[1]))]
+    basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
+    return own.shape[1], [one - basis @ (basis.T @ one) for one in values]
 
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
     """c with tau = columns psi + c torque, its deviation, and the residual's root mean square; torques (N,)."""
-    own = columns[:, independent_columns(columns, range(columns.shape[1]))]
-    basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
-    left = torque - basis @ (basis.T @ torque)
+    taken, (left, rest) = beside(columns, torque, tau)
     strength = float(left @ left)
     if strength <= UNSEEN**2 * float(torque @ torque) or strength == 0.0:
         return float("nan"), float("inf"), float("inf")
-    rest = tau - basis @ (basis.T @ tau)
     scale = float(left @ rest) / strength
     residual = rest - scale * left
-    freedom = len(tau) - own.shape[1] - 1
+    freedom = len(tau) - taken - 1
     if freedom <= 0:
-        raise DataError(f"{len(tau)} samples do not determine {own.shape[1] + 1} parameters; record longer")
+        raise DataError(f"{len(tau)} samples do not determine {taken + 1} parameters; record longer")
     squares = float(residual @ residual) / freedom
     spread = score_covariance((left * residual)[:, None], interval_s)[0, 0] * len(tau) / freedom
     return scale, float(np.sqrt(spread)) / strength, float(np.sqrt(squares))

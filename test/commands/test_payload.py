@@ -84,7 +84,10 @@ def test_a_known_mass_tells_wrong_torque_constants(write_run) -> None:
     assert found["by_torque_constant"]["4.818"]["scale"] == pytest.approx(1 / 1.2, abs=0.02)
     assert "4.818 (shoulder, elbow)" in found["torques"] and "gripper" not in found["joints"]
     code, text = run("torque-constants", before, after, *BODY_OPTIONS, "--mapping", mapping)
-    assert code == 1 and "N m/A expected" in text
+    assert code == 1 and "N m/A expected" in text and "centre of mass" not in text
+    code, alone = as_json("torque-constants", before, after, *BODY_OPTIONS[:2], "--mapping", mapping)
+    assert code == 1 and alone["joints"]["shoulder"]["scale"] == pytest.approx(1 / 1.2, abs=0.03)
+    assert "centre of mass found" in run("torque-constants", before, after, *BODY_OPTIONS[:2], "--mapping", mapping)[1]
 
 
 def test_a_second_run_without_the_mass_is_called_so(write_run) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from arms import arm, nominal_standard
 from benchmarks.studies.known_mass import JointScale, check_torque_constants, pooled
+from benchmarks.studies.mass_alone import FAR_M, check_with_mass_alone
 from benchmarks.studies.payload import changes_between, find_payload
 from benchmarks.studies.two_runs import load_two_runs
 
@@ -19,6 +20,7 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.essential import essential_parameters
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.regressor import LINK_PARAMETERS
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
@@ -131,6 +133,44 @@ def test_a_wrong_mass_looks_like_wrong_constants(runs) -> None:
     heavier = LinkInertia(2 * BODY.mass, BODY.centre_of_mass, 2 * BODY.inertia)
     second = check_torque_constants(MODEL, *runs, heavier)[1]
     assert second.scale == pytest.approx(0.5, abs=0.05) and second.doubtful
+
+
+def test_the_mass_alone_tells_wrong_torque_constants_and_where_the_body_is(runs) -> None:
+    scale = np.array([1.3, 0.77, 1.0, 1.3, 1.2, 1.0])
+    wrong = [reported(one, scale) for one in runs]
+    check = check_with_mass_alone(MODEL, *wrong, BODY.mass, 0.05)
+    known = check_torque_constants(MODEL, *wrong, BODY)
+    assert (np.abs(check.place_m - BODY.centre_of_mass) < 4.0 * check.place_deviation_m).all()
+    assert check.place_deviation_m.max() < 0.02
+    seen = [(one, other, expected) for one, other, expected in zip(check.joints, known, scale, strict=True)]
+    assert sum(one.determined for one, _, _ in seen) >= 3
+    for one, other, expected in seen:
+        if one.determined:
+            assert abs(one.scale - expected) < 4.0 * one.deviation
+            assert one.deviation > 0.8 * other.deviation  # knowing less cannot make sure of more
+    assert check.joints[1].doubtful and not check.joints[2].doubtful
+
+
+def test_a_place_that_no_torque_shows_is_said_to_be_anywhere(make_samples) -> None:
+    """How far a body is off the plane of a planar arm makes no difference; where in the plane does."""
+    planar = load_robot("planar_3r")
+    model = ArmModel.of(planar, mount="flat")
+    empty = load_standard(planar.folder / "models" / "nominal.yaml", model.mdh)
+    body = LinkInertia(0.5, np.array([0.12, 0.03, 0.0]), 1e-5 * np.eye(3))
+    values = np.array(empty.values)
+    last = [empty.names.index(f"{kind}3") for kind in LINK_PARAMETERS]
+    values[last] += from_link_frame(body, model.mdh.in_link[-1])
+    loaded = model.base_parameters(StandardParameters(empty.names, values, 3))
+    lying = ArmModel.of(planar).base_parameters(empty)  # of an arm whose states are taken and not its torques
+    runs = []
+    for phi, seed in ((model.base_parameters(empty), 0), (loaded, 1)):
+        run, noise = make_samples(planar, lying, seed=seed), np.random.default_rng(seed)
+        tau = model.inverse_dynamics(run.q, run.dq, run.ddq, phi) + 0.02 * noise.normal(size=run.q.shape)
+        runs.append(replace(run, tau=tau))
+    check = check_with_mass_alone(model, *runs, body.mass)
+    np.testing.assert_allclose(check.place_m[:2], body.centre_of_mass[:2], atol=0.02)
+    assert check.place_deviation_m[:2].max() < 0.02 and check.place_deviation_m[2] > 0.9 * FAR_M
+    assert all(abs(one.scale - 1.0) < 4.0 * one.deviation for one in check.joints if one.determined)
 
 
 def test_a_joint_that_feels_no_load_says_nothing(make_samples) -> None:
