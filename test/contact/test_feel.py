@@ -163,7 +163,13 @@ def test_feel_finds_the_contact_of_a_bag(tmp_path: Path) -> None:
     assert FROM_S < contact["begin_s"] < FROM_S + 0.1 and found["contacts"][-1]["end_s"] < TO_S + 0.3
     off = np.abs(np.array(contact["force_n"]) - FORCE)
     assert (off < 3.0 * np.array(contact["force_deviation_n"])).all()
-    assert "contact(s)" in CliRunner().invoke(app, arguments).stdout
+    both = [*arguments, str(tmp_path / "bag")]
+    rows = json.loads(CliRunner().invoke(app, [*both, "--json"]).stdout)
+    assert [row["contacts"] for row in rows] == [found["contacts"]] * 2 and rows[0]["recording"] == "bag"
+    shown = CliRunner().invoke(app, both).stdout
+    count = 2 * len(found["contacts"])
+    assert "2 recordings, 0.1 minutes" in shown and f"\n{count} contact(s); forces" in shown
+    assert "all recordings" not in CliRunner().invoke(app, arguments).stdout
 
 
 def test_models_that_may_not_feel_are_refused() -> None:

@@ -1,22 +1,38 @@
-"""`dynid feel`: contacts of a recorded motion, found without a sensor."""
+"""`dynid feel`: contacts of recorded motions, found without a sensor."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table, with_deviation
 
+if TYPE_CHECKING:
+    from dynid.contact.feel import Contact
+
+
+class _Felt(NamedTuple):
+    """What one recording shows: its name, its first stamp and length [s], its contacts."""
+
+    name: str
+    start_s: float
+    length_s: float
+    contacts: "list[Contact]"
+    simulated: bool
+
 
 def feel(
-    bag: Annotated[Path, typer.Argument(metavar="BAG_OR_CSV", help="Recording of the arm.")],
+    bags: Annotated[list[Path], typer.Argument(metavar="BAG_OR_CSV...", help="Recordings of the arm.")],
     model: Annotated[str, typer.Option("--model", help="A model.yaml, or a result folder; it must be accepted.")],
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     mapping: opt.MappingOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Find contacts in a recording: when, which joint felt them, joint torques and the force at the tool."""
+    """Find contacts in recordings: when, which joint felt them, joint torques and the force at the tool.
+
+    In recordings of an arm that nothing touched, this counts false alarms.
+    """
     from dynid.contact.recorded import measured_noise, refuse_coarser, sense_of, torques_before
     from dynid.identification.data.sources import load_recording, simulated_sentence
     from dynid.identification.settings import load_identification
@@ -24,28 +40,57 @@ def feel(
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
-    content = load_model(opt.model_path(loaded, model))
-    with stages("feel", 2) as begin:
-        begin(f"reading {bag.name}")
-        source = load_recording(bag, loaded, opt.read_mapping(mapping))
-        signals = source.signals(load_identification(loaded))
-        sense = sense_of(loaded, content, source.mount, measured_noise(signals))
-        refuse_coarser(signals, loaded)
-        begin("feeling along")
-        tau = torques_before(signals)
-        found = sense.along(loaded.joint_names, signals.time, signals.q, tau)
-    start = float(signals.time[0])
+    content, settings, read = (
+        load_model(opt.model_path(loaded, model)),
+        load_identification(loaded),
+        opt.read_mapping(mapping),
+    )
+    found: list[_Felt] = []
+    with stages("feel", len(bags)) as begin:
+        for bag in bags:
+            begin(bag.name)
+            source = load_recording(bag, loaded, read)
+            signals = source.signals(settings)
+            sense = sense_of(loaded, content, source.mount, measured_noise(signals))
+            refuse_coarser(signals, loaded)
+            contacts = sense.along(loaded.joint_names, signals.time, signals.q, torques_before(signals))
+            first, last = float(signals.time[0]), float(signals.time[-1])
+            found.append(_Felt(bag.name, first, last - first, contacts, source.simulated))
+    frame = loaded.file.base_link
     if as_json:
-        rows = [one.as_dict(start) for one in found]
-        print_json({"robot": loaded.name, "frame": loaded.file.base_link, "contacts": rows})
+        rows = [
+            {"robot": loaded.name, "frame": frame, "recording": one.name, "length_s": one.length_s}
+            | {"contacts": [contact.as_dict(one.start_s) for contact in one.contacts]}
+            for one in found
+        ]
+        print_json(rows if len(rows) > 1 else rows[0])
         return
-    shown = table(f"contacts of {bag.name}", "from [s]", "to [s]", "first felt by", "joint torques [N m]", "force [N]")
     for one in found:
+        if one.contacts or len(found) == 1:
+            _print(one)
+    if len(found) > 1:
+        _print_all(found)
+    count = sum(len(one.contacts) for one in found)
+    say(f"{count} contact(s); forces are those on the tool, in the frame of {frame}")
+    say(*filter(None, [simulated_sentence([one.name for one in found if one.simulated])]))
+
+
+def _print(one: _Felt) -> None:
+    shown = table(f"contacts of {one.name}", "from [s]", "to [s]", "first felt by", "joint torques [N m]", "force [N]")
+    for contact in one.contacts:
         torques, force = (
-            ", ".join(with_deviation(*one) for one in zip(*pair, strict=True))
-            for pair in ((one.torque, one.torque_deviation), (one.force, one.force_deviation))
+            ", ".join(with_deviation(*each) for each in zip(*pair, strict=True))
+            for pair in ((contact.torque, contact.torque_deviation), (contact.force, contact.force_deviation))
         )
-        shown.add_row(f"{one.begin_s - start:.3f}", f"{one.end_s - start:.3f}", one.joint, torques, force)
+        times = (f"{when - one.start_s:.3f}" for when in (contact.begin_s, contact.end_s))
+        shown.add_row(*times, contact.joint, torques, force)
     stdout().print(shown)
-    say(f"{len(found)} contact(s); forces are those on the tool, in the frame of {loaded.file.base_link}")
-    say(*filter(None, [simulated_sentence([source.name] if source.simulated else [])]))
+
+
+def _print_all(found: list[_Felt]) -> None:
+    shown = table("all recordings", "recording", "length [s]", "contacts")
+    for one in found:
+        shown.add_row(one.name, f"{one.length_s:.1f}", str(len(one.contacts)))
+    minutes = sum(one.length_s for one in found) / 60.0
+    shown.add_row(f"{len(found)} recordings, {minutes:.1f} minutes", "", str(sum(len(one.contacts) for one in found)))
+    stdout().print(shown)
