@@ -7,6 +7,7 @@ import pinocchio
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import read_urdf_text
+from dynid.model.meshes import with_found_meshes
 from dynid.model.urdf_tree import read_tree, with_limited_turns
 from dynid.robot import FloatArray, Robot
 
@@ -31,12 +32,12 @@ class SelfCollision:
     """
 
     def __init__(self, robot: Robot) -> None:
-        text = with_limited_turns(read_tree(read_urdf_text(robot.urdf_path), str(robot.urdf_path)))
+        tree = read_tree(read_urdf_text(robot.urdf_path), str(robot.urdf_path))
+        with_found_meshes(tree.element, robot.urdf_path.parent)
+        text = with_limited_turns(tree)
         try:
             self._model = pinocchio.buildModelFromXML(text)
-            self._shapes = pinocchio.buildGeomFromUrdf(
-                self._model, str(robot.urdf_path), pinocchio.GeometryType.COLLISION
-            )
+            self._shapes = pinocchio.buildGeomFromUrdfString(self._model, text, pinocchio.GeometryType.COLLISION)
         except (ValueError, RuntimeError) as error:
             raise ConfigurationError(f"{robot.urdf_path}: its collision shapes cannot be loaded: {error}") from error
         missing = [name for name in robot.joint_names if not self._model.existJointName(name)]

@@ -5,7 +5,6 @@ widened by `SHAPE_MARGIN_M`. Where there are none, or a mesh cannot be read, it 
 next and holds the box of the centre of mass, widened by `REACH_SHARE` of the arm's length, `LEAST_MARGIN_M` at least.
 """
 
-import os
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import pinocchio
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.mdh import MdhChain
+from dynid.model.meshes import find_mesh
 from dynid.model.urdf_tree import read_tree
 from dynid.robot import FloatArray, PhysicalBounds, Robot, read_only
 from dynid.robot_file import LinkBounds
@@ -236,26 +236,6 @@ def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
         raise ConfigurationError(f"the mesh {path} cannot be read") from error
     points = np.asarray(mesh.vertices())
     return points.min(axis=0), points.max(axis=0)
-
-
-def find_mesh(name: str, folder: Path) -> Path:
-    """A URDF's mesh: beside the URDF, or in a package (`package://`) that is above it or where ROS has it.
-
-    Raises:
-        ConfigurationError: there is no such file.
-    """
-    scheme, _, rest = name.rpartition("://")
-    places = [folder / rest]
-    if scheme == "package":
-        package, _, inside = rest.partition("/")
-        roots = [Path(p) for p in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if p]
-        roots += [Path(p) / "share" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
-        places += [root / rest for root in (*folder.resolve().parents, *roots)]
-        places += [up / inside for up in (folder.resolve(), *folder.resolve().parents) if up.name == package]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise ConfigurationError(f"the mesh {name} is not there")
-    return found
 
 
 def robot_shapes(robot: Robot) -> list[Box | str]:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import ConfigurationError, DynidError
-from dynid.model.chain import SerialChain
+from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.link_limits import ArmLimits
+from dynid.model.meshes import with_found_meshes
 from dynid.model.standard import load_standard
+from dynid.model.urdf_tree import read_tree
 from dynid.model.within_limits import outside
 from dynid.robot import Robot
 
@@ -98,10 +100,21 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
     return ""
 
 
+def _missing_meshes(robot: Robot) -> str:
+    """Why contact between links cannot be foreseen, which whoever moves the arm looks for; '' if it can."""
+    try:
+        tree = read_tree(read_urdf_text(robot.urdf_path), str(robot.urdf_path))
+        with_found_meshes(tree.element, robot.urdf_path.parent)
+    except ConfigurationError as error:
+        return str(error)
+    return ""
+
+
 def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     settings = unbounded or _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
     nominal = _nominal(robot, model)
     driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
+    driving = driving or _missing_meshes(robot)
     motions = _missing_file(robot, "excitation.yaml", DRAFT) or _missing_file(robot, "controller.yaml", DRAFT)
     needed = ("nuisances", "rest_posture", "torque_limits")
     simulated = "coupled motors are not simulated" if model.drive.coupled else _missing(*needed, robot=robot)

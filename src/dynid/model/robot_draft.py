@@ -13,6 +13,7 @@ import yaml
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.link_limits import Box, shape_boxes
+from dynid.model.meshes import copy_meshes
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
 from dynid.model.urdf_tree import UrdfJoint, UrdfTree, read_tree
 from dynid.resources import guarded, whole_folder, write_whole
@@ -474,7 +475,7 @@ def _joints_question(
 
 
 def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
-    """Write robot.yaml, identification.yaml, models/nominal.yaml and a copy of the URDF into a new folder, or nothing.
+    """Write a new folder, or nothing: robot.yaml, identification.yaml, models/nominal.yaml, copies of URDF and meshes.
 
     Raises:
         OutputExistsError: the folder exists.
@@ -486,6 +487,7 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
     body += "\n" + yaml.safe_dump({"undecided": draft.questions}, sort_keys=False, width=110, allow_unicode=True)
     with whole_folder(folder) as work:
         write_whole(work / f"{name}.urdf", text)
+        copy_meshes(read_tree(text, str(urdf)), urdf.parent, work)
         write_whole(work / "robot.yaml", HEAD.format(urdf=urdf.name, name=folder) + body)
         write_whole(work / "identification.yaml", IDENTIFICATION.format(least=draft.lambda_min))
         if not isinstance(draft.nominal, str):

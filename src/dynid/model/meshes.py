@@ -1,0 +1,90 @@
+"""The files behind a URDF's shapes: where they are, and how they come along with a robot's folder.
+
+A URDF names meshes by the ROS package that they are in (`package://NAME/meshes/base.stl`), or relative to itself. A
+copy of the URDF elsewhere has neither; so a robot's folder keeps copies in `meshes/NAME/meshes/base.stl`, and the URDF
+stays as it is.
+"""
+
+import os
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from dynid.errors import ConfigurationError
+from dynid.model.urdf_tree import UrdfTree
+from dynid.resources import write_whole
+
+FOLDER = "meshes"  # of a robot's folder
+COLLISION = "link/collision/geometry/mesh"
+LARGEST = 64 * 2**20  # bytes of one mesh that is copied
+
+
+def find_mesh(name: str, folder: Path) -> Path:
+    """A URDF's mesh: in the robot's folder, beside the URDF, or in a package that is above it or where ROS has it.
+
+    Args:
+        name: as the URDF gives it, with or without `package://` or `file://`.
+        folder: of the URDF.
+
+    Raises:
+        ConfigurationError: there is no such file.
+    """
+    scheme, _, rest = name.rpartition("://")
+    places = [folder / rest, folder / FOLDER / _inside(rest)]
+    if scheme == "package":
+        package, _, inside = rest.partition("/")
+        roots = [Path(p) for p in os.environ.get("ROS_PACKAGE_PATH", "").split(":") if p]
+        roots += [Path(p) / "share" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(":") if p]
+        places += [root / rest for root in (*folder.resolve().parents, *roots)]
+        places += [up / inside for up in (folder.resolve(), *folder.resolve().parents) if up.name == package]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise ConfigurationError(f"the mesh {name} is not there")
+    return found
+
+
+def with_found_meshes(element: ElementTree.Element, folder: Path) -> None:
+    """Give the collision shapes of a URDF's element the paths of their meshes.
+
+    Raises:
+        ConfigurationError: one is not there; says where it may be put.
+    """
+    for mesh in element.findall(COLLISION):
+        name = mesh.get("filename", "")
+        try:
+            mesh.set("filename", str(find_mesh(name, folder)))
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{error}, so nothing says where the links would touch: put it at {folder / FOLDER / _inside(name)}, "
+                "name the folder that holds its package in ROS_PACKAGE_PATH, or give the URDF a box in its place"
+            ) from error
+
+
+def copies_of_meshes(tree: UrdfTree, folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Meshes that a URDF in `folder` has for shapes or looks: where each is, and its place in a robot's folder.
+
+    What is not there, or too large to be a mesh, is left out.
+    """
+    for name in sorted({mesh.get("filename", "") for mesh in tree.element.iter("mesh")}):
+        try:
+            found = find_mesh(name, folder)
+        except ConfigurationError:
+            continue
+        if found.stat().st_size <= LARGEST:
+            yield found, Path(FOLDER) / _inside(name)
+
+
+def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
+    """Copy the meshes of a URDF in the folder `source` into a robot's folder.
+
+    Raises:
+        OutputWriteError: the disk is full, or the system refuses.
+    """
+    for found, place in copies_of_meshes(tree, source):
+        write_whole(folder / place, found.read_bytes())
+
+
+def _inside(name: str) -> Path:
+    """A relative path for a mesh's name that leads nowhere else: without a scheme, roots, `.` and `..`."""
+    parts = PurePosixPath(name.rpartition("://")[2]).parts
+    return Path(*(part for part in parts if part not in ("/", ".", "..")))
