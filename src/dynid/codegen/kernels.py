@@ -36,7 +36,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from dynid.codegen.vector_ir import straight_line
+from dynid.codegen.vector_ir import program_type, straight_line
 
 '''
 _DECORATOR = '@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})\n'
@@ -97,12 +97,26 @@ def module_source(programs: Mapping[str, Program], constants: Mapping[str, objec
     """A generated module: constants, programs as intrinsics, and the loops around them as compiled functions."""
     parts = [_HEAD]
     parts += [f"{name} = {value!r}\n" for name, value in constants.items()]
-    for name, program in programs.items():
-        text = f'"""\n{program.text}\n"""'
-        layout = f"{program.names!r}, {program.shared!r}, {program.row}, {program.width}"
-        parts.append(f"\n{name} = straight_line({text}, {layout})\n")
+    parts += [_intrinsic(name, program) for name, program in programs.items()]
     parts += [f"\n\n{_DECORATOR}{_function_source(loop)}" for loop in loops]
     return "".join(parts)
+
+
+def _intrinsic(name: str, program: Program) -> str:
+    layout = f"{program.names!r}, {program.shared!r}, {program.row}, {program.width}"
+    return f'\n{name} = straight_line("""\n{program.text}\n""", {layout})\n'
+
+
+def programs_source(programs: Mapping[str, Program]) -> str:
+    """A generated module of programs that stand alone, each for `run_program` and all its lanes."""
+    parts = [_HEAD]
+    for name, program in programs.items():
+        arrays = ", ".join(f"a{k}" for k in range(len(program.names)))
+        parts.append(_intrinsic(f"_{name}", program))
+        parts.append(f"\n\n@numba.cfunc(program_type({len(program.names)}), cache=True)\n")
+        parts.append(f"def {name}({arrays}):\n")
+        parts += [f"    _{name}({lane}, ({arrays}))\n" for lane in range(0, program.row, program.width)]
+    return "".join([*parts, f"\n\nPROGRAMS = {tuple(programs)!r}\n"])
 
 
 def _write(path: Path, text: str) -> None:
@@ -137,8 +151,34 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
         "WIDTH": vector_ir.WIDTH,
         "RANGE": emit.RANGE,
     }
+
+    def make() -> str:
+        generated = generate()
+        return module_source(generated.programs, {**sizes, **generated.constants}, loops)
+
+    return _load(name, model, sizes, (*loops, generate), make)
+
+
+def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> dict[str, int]:
+    """Addresses, by name, of an arm's programs for `run_program`, from the cache or made now; see `load_kernels`.
+
+    They are there as long as this process: nothing ever unloads a generated module.
+    """
+    sizes = {"LANES": vector_ir.LANES, "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE}
+    module = _load(name, model, sizes, (generate,), lambda: programs_source(generate().programs))
+    return {program: getattr(module, program).address for program in module.PROGRAMS}
+
+
+def _load(
+    name: str,
+    model: ArmModel,
+    sizes: Mapping[str, object],
+    functions: Sequence[Callable[..., Any]],
+    make: Callable[[], str],
+) -> ModuleType:
+    """The generated module that `make` writes; the sources of `functions` and the sizes are all that it depends on."""
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
-    sources |= {sys.modules[function.__module__] for function in (*loops, generate)}
+    sources |= {sys.modules[function.__module__] for function in functions}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))
     texts = [_source(module) for module in ordered]
     key = hashlib.sha256(repr((arm_key(model), sorted(sizes.items()), texts)).encode()).hexdigest()
@@ -147,8 +187,7 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
         return sys.modules[full_name]
     path = cache_folder() / f"{full_name}.py"
     if not path.is_file():
-        generated = generate()
-        _write(path, module_source(generated.programs, {**sizes, **generated.constants}, loops))
+        _write(path, make())
     spec = importlib.util.spec_from_file_location(full_name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
