@@ -45,7 +45,7 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
     0 is on the boundary). The pivot is no eigenvalue: its sign is exact, its size only indicates the distance to the
     boundary.
     """
-    program = load_programs("pivots", model, lambda: _generate_pivots(model))["pivots"]
+    program = load_programs("pivots", model, lambda: _generate_pivots(model)).addresses["pivots"]
 
     def pivots(q: FloatArray, phi: BaseParameters, eps: float = 0.0) -> FloatArray:
         (states,) = model.states(q)
@@ -74,7 +74,7 @@ class StatesKernel:
             return Generated({"states_program": emit(inputs, {"phi": arm.phi}, {name: output(arm)})})
 
         self.model = model
-        self._program = load_programs(name, model, generate)["states_program"]
+        self._program = load_programs(name, model, generate).addresses["states_program"]
 
     def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
         """So many outputs per state, (N, outputs), for phi (p,) and states q, dq and the third, (N, n) each."""

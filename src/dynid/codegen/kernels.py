@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynid.codegen import emit, vector_ir
 from dynid.codegen.emit import Program
@@ -36,7 +36,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from dynid.codegen.vector_ir import program_type, straight_line
+from dynid.codegen.vector_ir import program_type, run_program, straight_line
 
 '''
 _DECORATOR = '@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})\n'
@@ -107,7 +107,7 @@ def _intrinsic(name: str, program: Program) -> str:
     return f'\n{name} = straight_line("""\n{program.text}\n""", {layout})\n'
 
 
-def programs_source(programs: Mapping[str, Program]) -> str:
+def programs_source(programs: Mapping[str, Program], constants: Mapping[str, object]) -> str:
     """A generated module of programs that stand alone, each for `run_program` and all its lanes."""
     parts = [_HEAD]
     for name, program in programs.items():
@@ -116,7 +116,7 @@ def programs_source(programs: Mapping[str, Program]) -> str:
         parts.append(f"\n\n@numba.cfunc(program_type({len(program.names)}), cache=True)\n")
         parts.append(f"def {name}({arrays}):\n")
         parts += [f"    _{name}({lane}, ({arrays}))\n" for lane in range(0, program.row, program.width)]
-    return "".join([*parts, f"\n\nPROGRAMS = {tuple(programs)!r}\n"])
+    return "".join([*parts, f"\n\nPROGRAMS = {tuple(programs)!r}\nCONSTANTS = {dict(constants)!r}\n"])
 
 
 def _write(path: Path, text: str) -> None:
@@ -156,32 +156,46 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
         generated = generate()
         return module_source(generated.programs, {**sizes, **generated.constants}, loops)
 
-    return _load(name, model, sizes, (*loops, generate), make)
+    return _load(name, (arm_key(model), sorted(sizes.items())), (*loops, generate), make)
 
 
-def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> dict[str, int]:
-    """Addresses, by name, of an arm's programs for `run_program`, from the cache or made now; see `load_kernels`.
+class Programs(NamedTuple):
+    """Programs that stand alone.
 
-    They are there as long as this process: nothing ever unloads a generated module.
+    Attributes:
+        addresses: of the programs by name, for `run_program`. They are there as long as this process: nothing ever
+            unloads a generated module.
+        constants: what was generated beside them.
     """
-    sizes = {"LANES": vector_ir.LANES, "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE}
-    module = _load(name, model, sizes, (generate,), lambda: programs_source(generate().programs))
-    return {program: getattr(module, program).address for program in module.PROGRAMS}
+
+    addresses: dict[str, int]
+    constants: dict[str, Any]
 
 
-def _load(
-    name: str,
-    model: ArmModel,
-    sizes: Mapping[str, object],
-    functions: Sequence[Callable[..., Any]],
-    make: Callable[[], str],
-) -> ModuleType:
-    """The generated module that `make` writes; the sources of `functions` and the sizes are all that it depends on."""
+def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> Programs:
+    """An arm's programs, from the cache or made now; see `load_kernels`."""
+
+    def make() -> str:
+        generated = generate()
+        return programs_source(generated.programs, generated.constants)
+
+    module = _load(name, (arm_key(model), vector_ir.LANES, vector_ir.WIDTH, emit.RANGE), (generate,), make)
+    return Programs({one: getattr(module, one).address for one in module.PROGRAMS}, dict(module.CONSTANTS))
+
+
+def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> ModuleType:
+    """The generated module `name` of loops that get programs by their addresses: for all arms of the same constants."""
+    sizes = {"LANES": vector_ir.LANES, "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE, **constants}
+    return _load(name, sorted(sizes.items()), loops, lambda: module_source({}, sizes, loops))
+
+
+def _load(name: str, of: object, functions: Sequence[Callable[..., Any]], make: Callable[[], str]) -> ModuleType:
+    """The generated module that `make` writes; it depends on nothing but `of` and the sources of `functions`."""
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
     sources |= {sys.modules[function.__module__] for function in functions}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))
     texts = [_source(module) for module in ordered]
-    key = hashlib.sha256(repr((arm_key(model), sorted(sizes.items()), texts)).encode()).hexdigest()
+    key = hashlib.sha256(repr((of, texts)).encode()).hexdigest()
     full_name = f"dynid_{name}_{key[:20]}"
     if full_name in sys.modules:
         return sys.modules[full_name]

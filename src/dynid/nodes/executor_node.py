@@ -400,7 +400,7 @@ class ExecutorNode(Node):
             self._publish_diagnostics()
 
     def _condition(self) -> tuple[str, bool, str, bool]:
-        """The motion's phase, whether it lacks states, what is not clear about its arm, and whether there are states."""
+        """Phase of the motion, whether it lacks states, what is not clear about its arm, and whether states come."""
         lost = self._motion.active and not self._fresh()
         doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
         return self._motion.phase or "idle", lost, doubt, self._fresh()

@@ -175,7 +175,7 @@ class PoseKernels:
 
 def compile_pose_kernels(model: ArmModel) -> PoseKernels:
     """The audit's kernels for an arm."""
-    programs, chain = load_programs("poses", model, lambda: _generate(model)), model.chain_size
+    programs, chain = load_programs("poses", model, lambda: _generate(model)).addresses, model.chain_size
 
     def all_margins(q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
         (states,) = model.states(q)
