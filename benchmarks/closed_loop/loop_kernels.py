@@ -1,31 +1,25 @@
 """Inner loops of the closed-loop simulation, LANES stretches of one motion side by side.
 
-`dynid.codegen.kernels` writes the source of these functions into a generated module together with the arm's forward
-dynamics; sizes are constants there. Nothing here is called as it stands. Arrays named (n, LANES) hold one lane per
-column; `k` counts control cycles.
+`dynid.codegen.kernels` writes the source of these functions into a generated module, where sizes are constants. Nothing
+here is called as it stands. Arrays named (n, LANES) hold one lane per column; `k` counts control cycles, and `forward`
+is the address of the arm's program: accelerations and the smallest pivot of M from q, dq, tau and phi.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dynid.codegen.emit import RANGE
-from dynid.codegen.vector_ir import LANES, WIDTH
+from dynid.codegen.vector_ir import LANES, run_program
 
 CHAIN = AXES = 0  # sizes of the arm; every generated module has its own
 COMPLETED, INDEFINITE, OUT_OF_RANGE = 0, 1, 2
 CHECK_CYCLES = 8
 
-if TYPE_CHECKING:
 
-    def forward(lane: int, arrays: Any) -> None:
-        """Program: accelerations and the smallest pivot of M from q, dq, tau and phi."""
-
-
-def accelerate(q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivot: Any, indefinite: Any) -> None:
+def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivot: Any, indefinite: Any) -> None:
     """Accelerations of all lanes; counts per lane how often M was not positive definite."""
-    for lane in range(0, LANES, WIDTH):
-        forward(lane, (q, dq, tau, phi, ddq, pivot))
+    run_program(forward, (q, dq, tau, phi, ddq, pivot))
     for lane in range(LANES):
         indefinite[lane] += 0 if pivot[0, lane] > 0.0 else 1
 
@@ -37,19 +31,21 @@ def moved(start: Any, step: float, slope: Any, end: Any) -> None:
             end[i, lane] = start[i, lane] + step * slope[i, lane]
 
 
-def runge_kutta(q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any) -> None:
+def runge_kutta(
+    forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
+) -> None:
     """One step of the classical fourth-order method with constant torque; work is (6, n, LANES)."""
     qs, vs, a1, a2, a3, a4 = work[0], work[1], work[2], work[3], work[4], work[5]
-    accelerate(q, dq, tau, phi, a1, pivot, indefinite)
+    accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
     moved(q, 0.5 * h, dq, qs)
     moved(dq, 0.5 * h, a1, vs)
-    accelerate(qs, vs, tau, phi, a2, pivot, indefinite)
+    accelerate(forward, qs, vs, tau, phi, a2, pivot, indefinite)
     moved(q, 0.5 * h, vs, qs)
     moved(dq, 0.5 * h, a2, vs)
-    accelerate(qs, vs, tau, phi, a3, pivot, indefinite)
+    accelerate(forward, qs, vs, tau, phi, a3, pivot, indefinite)
     moved(q, h, vs, qs)
     moved(dq, h, a3, vs)
-    accelerate(qs, vs, tau, phi, a4, pivot, indefinite)
+    accelerate(forward, qs, vs, tau, phi, a4, pivot, indefinite)
     for i in range(AXES):
         for lane in range(LANES):
             first = a1[i, lane] + a2[i, lane] + a3[i, lane]
@@ -57,13 +53,15 @@ def runge_kutta(q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot:
             dq[i, lane] += h / 6.0 * (first + a2[i, lane] + a3[i, lane] + a4[i, lane])
 
 
-def trapezoid(q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any) -> None:
+def trapezoid(
+    forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
+) -> None:
     """One step of the explicit trapezoidal rule with constant torque; work is (6, n, LANES)."""
     qs, vs, a1, a2 = work[0], work[1], work[2], work[3]
-    accelerate(q, dq, tau, phi, a1, pivot, indefinite)
+    accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
     moved(q, h, dq, qs)
     moved(dq, h, a1, vs)
-    accelerate(qs, vs, tau, phi, a2, pivot, indefinite)
+    accelerate(forward, qs, vs, tau, phi, a2, pivot, indefinite)
     for i in range(AXES):
         for lane in range(LANES):
             q[i, lane] += 0.5 * h * (dq[i, lane] + vs[i, lane])
@@ -143,6 +141,7 @@ def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, p
 
 
 def simulate_lanes(
+    forward: int,
     drive: Any,
     external: Any,
     starts: Any,
@@ -193,9 +192,9 @@ def simulate_lanes(
             keep_lanes(k, s < warm_up + length, state, latest, motion, overlap)
         for _ in range(substeps):
             if fourth_order:
-                runge_kutta(q, dq, tau, phi, step / substeps, work, pivot, indefinite)
+                runge_kutta(forward, q, dq, tau, phi, step / substeps, work, pivot, indefinite)
             else:
-                trapezoid(q, dq, tau, phi, step / substeps, work, pivot, indefinite)
+                trapezoid(forward, q, dq, tau, phi, step / substeps, work, pivot, indefinite)
         if s % CHECK_CYCLES == 0 or s == warm_up + length:
             failure = first_failure(q, indefinite)
             if failure != COMPLETED:

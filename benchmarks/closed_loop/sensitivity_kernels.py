@@ -4,25 +4,18 @@ For one base parameter the variation (dq, dv) of a simulated motion obeys M a + 
 and Y are the derivatives of the inverse dynamics by dq, q and phi, and d tau is what the control law answers: the
 pseudo-differentiation and the delay (a first-order Pade lag) as further states. The implicit midpoint rule is stable
 at any step, and one factorisation per step serves all parameters. `dynid.codegen.kernels` writes the source of these
-functions into a generated module; nothing here is called as it stands.
+functions into a generated module; nothing here is called as it stands. The arm's programs come as addresses:
+`linearised` gives M, C, K by columns and the nonzeros of Y, `variation` one implicit midpoint step of the variations.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dynid.codegen.vector_ir import LANES, WIDTH
+from dynid.codegen.vector_ir import LANES, run_program
 
 AXES = PARAMETERS = Y_SIZE = 0  # sizes of the arm; every generated module has its own
 COLUMNS = 0  # PARAMETERS, rounded up to whole vectors
-
-if TYPE_CHECKING:
-
-    def linearised(lane: int, arrays: Any) -> None:
-        """Program: M, C, K by columns, and the nonzeros of Y."""
-
-    def variation(column: int, arrays: Any) -> None:
-        """Program: one implicit midpoint step of the variations."""
 
 
 def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any, ddq: Any) -> None:
@@ -127,6 +120,8 @@ def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
 
 
 def vary_lanes(
+    linearised: int,
+    variation: int,
     motion: Any,
     stride: int,
     step: float,
@@ -169,22 +164,19 @@ def vary_lanes(
         midpoints(motion, block, stride, step, q, dq, ddq)
         if block == 0:
             if at_rest:
-                for lane in range(0, LANES, WIDTH):
-                    linearised(lane, (q, dq * 0.0, ddq * 0.0, phi, M, C, K, Y))
+                run_program(linearised, (q, dq * 0.0, ddq * 0.0, phi, M, C, K, Y))
                 load_regressor(Y, rows, columns, 0, y)
                 settled(K, E, law, y, x)
                 varied[:] = x[3 * AXES :]
             pack(varied, packed)
             cursor = add_node(packed, 0, cursor, first, which, weights, J)
-        for lane in range(0, LANES, WIDTH):
-            linearised(lane, (q, dq, ddq, phi, M, C, K, Y))
+        run_program(linearised, (q, dq, ddq, phi, M, C, K, Y))
         step_matrices(M, C, K, law, gains, E)
         for lane in range(min(LANES, steps - block)):
             load_regressor(Y, rows, columns, lane, y)
             for k in range(AXES * AXES):
                 C1[k], K1[k], E1[k] = C[k, lane], K[k, lane], E[k, lane]
-            for column in range(0, COLUMNS, WIDTH):
-                variation(column, (x, y, law_list, gains, C1, K1, E1, x, varied))
+            run_program(variation, (x, y, law_list, gains, C1, K1, E1, x, varied))
             pack(varied, packed)
             cursor = add_node(packed, block + lane + 1, cursor, first, which, weights, J)
 

@@ -19,7 +19,7 @@ from benchmarks.closed_loop.loop_data import ClosedLoopData
 from benchmarks.closed_loop.programs import forward_program, linearised_program
 from benchmarks.closed_loop.sampling import Sampling, shortened
 from benchmarks.closed_loop.variation_program import variation_program
-from dynid.codegen.kernels import Generated, Loops, load_kernels
+from dynid.codegen.kernels import Generated, Loops, Programs, load_loops, load_programs
 from dynid.codegen.vector_ir import LANES, WIDTH
 from dynid.control.controller import ControllerSettings
 from dynid.control.ff_pd import FeedforwardPd
@@ -111,12 +111,6 @@ class LoopSimulation:
         return f"{_SENTENCES[self.outcome]} ({self.failed_after_s:.3f} s into a segment)"
 
 
-def _generate_loop(model: ArmModel) -> Generated:
-    names = ("COMPLETED", "INDEFINITE", "OUT_OF_RANGE", "CHECK_CYCLES")
-    constants: dict[str, object] = {name: getattr(loop_kernels, name) for name in names}
-    return Generated({"forward": forward_program(model)}, constants)
-
-
 def _generate_variation(model: ArmModel) -> Generated:
     program, constants = linearised_program(model)
     columns = -(-len(model.names) // WIDTH) * WIDTH
@@ -165,12 +159,30 @@ class ClosedLoop:
         self._warm_up = max(1, round(self.options.warm_up_s / data.cycle_s))
 
     @cached_property
+    def _forward(self) -> int:
+        return load_programs(
+            "forward", self.model, lambda: Generated({"forward": forward_program(self.model)})
+        ).addresses["forward"]
+
+    @cached_property
     def _loop(self) -> ModuleType:
-        return load_kernels("loop", self.model, lambda: _generate_loop(self.model), _LOOP)
+        names = ("COMPLETED", "INDEFINITE", "OUT_OF_RANGE", "CHECK_CYCLES")
+        constants = {name: getattr(loop_kernels, name) for name in names}
+        return load_loops("loop", {**self._sizes, **constants}, _LOOP)
+
+    @cached_property
+    def _variations(self) -> Programs:
+        return load_programs("variation", self.model, lambda: _generate_variation(self.model))
 
     @cached_property
     def _variation(self) -> ModuleType:
-        return load_kernels("variation", self.model, lambda: _generate_variation(self.model), _VARIATION)
+        constants = {name: self._variations.constants[name] for name in ("Y_SIZE", "COLUMNS")}
+        constants |= {"PARAMETERS": len(self.model.names)}
+        return load_loops("variation_loop", {**self._sizes, **constants}, _VARIATION)
+
+    @property
+    def _sizes(self) -> dict[str, object]:
+        return {"CHAIN": self.model.chain_size, "AXES": self.model.axes}
 
     @property
     def cycles(self) -> int:
@@ -211,7 +223,7 @@ class ClosedLoop:
         drive, law = (self._drive, self._external, self._starts(warm_up)), (self._law, self._decay)
         steps = (warm_up, 1 if fourth else 4, fourth)
         code, cycle = self._loop.simulate_lanes(
-            *drive, *law, data.cycle_s, self._late, phi, initial, *steps, motion, overlap
+            self._forward, *drive, *law, data.cycle_s, self._late, phi, initial, *steps, motion, overlap
         )
         outcome, warm_up_s = _OUTCOMES[code], warm_up * data.cycle_s
         if code != loop_kernels.COMPLETED:
@@ -235,12 +247,21 @@ class ClosedLoop:
         """
         sampling = self._check(simulation, stride)
         J = np.zeros((len(sampling.first), self.model.axes, len(self.model.names)))
-        data, module = self.data, self._variation
-        places = np.array(module.Y_ROWS), np.array(module.Y_COLUMNS), sampling.first, sampling.which, sampling.weights
+        data, constants = self.data, self._variations.constants
+        places = (
+            np.array(constants["Y_ROWS"]),
+            np.array(constants["Y_COLUMNS"]),
+            sampling.first,
+            sampling.which,
+            sampling.weights,
+        )
         law = self._law, self.settings.pseudo_differentiation_s, (self._late + 0.5) * data.cycle_s
         at_rest, values = data.initial_state is None, _values(self.model, phi)
         samples = J.reshape(len(J), -1)
-        module.vary_lanes(simulation.motion, stride, data.cycle_s, values, *law, at_rest, *places, samples)
+        programs = (self._variations.addresses[name] for name in ("linearised", "variation"))
+        self._variation.vary_lanes(
+            *programs, simulation.motion, stride, data.cycle_s, values, *law, at_rest, *places, samples
+        )
         return J
 
     def weighted(self, values: FloatArray) -> FloatArray:

@@ -77,6 +77,11 @@ class PerfectArm:
     def wait(self, condition: Callable[[], bool], what: str) -> None:
         self.client.wait(condition, 30.0, what)
 
+    def wait_on(self, seconds: float) -> None:
+        """Until so much of the arm's own time has passed."""
+        end_ns = self.stamp_ns + round(seconds * 1e9)
+        self.wait(lambda: self.stamp_ns >= end_ns, "the passing of time")
+
     def wait_until_seen(self) -> None:
         self.wait(lambda: self.client.reported("executor", "state_age_s") not in ("", "inf"), "joint_states there")
 
@@ -144,8 +149,7 @@ def test_a_motion_begins_where_the_arm_is_and_ends_when_it_is_cancelled(client: 
     last = len(arm.commands)
     arm.wait(lambda: client.reports["executor"].message == "idle", "the release")
     seen = len(arm.commands)
-    client.reports.clear()
-    arm.wait(lambda: "executor" in client.reports, "another second")
+    arm.wait_on(1.0)
     assert len(arm.commands) == seen >= last
 
 
@@ -226,9 +230,9 @@ def test_torque_that_went_off_forgets_what_was_commanded(client: Supervisor, nod
     arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
     assert status(client)["reason"] == "torque was switched off"
     arm.follows, arm.q = False, arm.q + 0.2
-    for _ in range(2):  # a second apart: by the second one the executor has had states of the new posture
-        client.reports.clear()
-        arm.wait(lambda: "executor" in client.reports, "a report")
+    arm.wait_on(0.3)  # so that the executor has had states of the new posture
+    client.reports.clear()
+    arm.wait(lambda: "executor" in client.reports, "a report")
     assert client.reports["executor"].message == "idle"
     arm.commands.clear(), arm.references.clear()
     client.trigger("executor/hold")

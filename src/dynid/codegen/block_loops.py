@@ -1,35 +1,25 @@
 """Loops around generated programs, for arrays of states of any length.
 
-`dynid.codegen.kernels` writes the source of these functions into a generated module, where the programs are functions
-and the sizes are constants; numba then compiles them as one unit. Nothing here is called as it stands.
+They are the same for all arms and compiled once: a program is an address, see `dynid.codegen.kernels.load_programs`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dynid.codegen.emit import RANGE
-from dynid.codegen.vector_ir import LANES, WIDTH
-
-CHAIN = AXES = 0  # sizes of the arm; every generated module has its own
-
-if TYPE_CHECKING:
-
-    def pivots(lane: int, arrays: Any) -> None:
-        """Program: the chain's LDL pivots of M(q; phi) - eps I."""
-
-    def states_program(lane: int, arrays: Any) -> None:
-        """Program: any function of q, dq, a third vector and phi."""
+from dynid.codegen.vector_ir import LANES, compiled, run_program
 
 
+@compiled
 def fill_lanes(source: Any, first: int, target: Any) -> None:
     """Copy rows first .. first + LANES - 1 of `source` (N, k) into the columns of `target`; the last row repeats."""
-    for lane in range(LANES):
-        row = min(first + lane, len(source) - 1)
-        for j in range(len(target)):
-            target[j, lane] = source[row, j]
+    for j in range(len(target)):
+        for lane in range(LANES):
+            target[j, lane] = source[min(first + lane, len(source) - 1), j]
 
 
+@compiled
 def count_outside(block: Any, limit: float) -> int:
     """How many entries are not within +-limit; NaN is not."""
     count = 0
@@ -39,39 +29,39 @@ def count_outside(block: Any, limit: float) -> int:
     return count
 
 
-def smallest_pivots(q: Any, phi: Any, eps: Any, smallest: Any) -> int:
+@compiled
+def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smallest: Any) -> int:
     """Smallest LDL pivot of M(q; phi) - eps I per pose; once a pivot is not positive, later ones do not count.
 
-    Returns how many positions were out of range.
+    `program` gives the pivots of `chain` positions, phi and eps. Returns how many positions were out of range.
     """
-    positions, values = np.empty((CHAIN, LANES)), np.empty((AXES, LANES))
+    positions, values = np.empty((chain, LANES)), np.empty((q.shape[1], LANES))
     outside = 0
     for first in range(0, len(q), LANES):
         fill_lanes(q, first, positions)
         outside += count_outside(positions, RANGE)
-        for lane in range(0, LANES, WIDTH):
-            pivots(lane, (positions, phi, eps, values))
+        run_program(program, (positions, phi, eps, values))
+        low = values[-1]
+        for row in values[-2::-1]:
+            for lane in range(LANES):
+                low[lane] = row[lane] if low[lane] > 0.0 and not row[lane] >= low[lane] else low[lane]
         for lane in range(min(LANES, len(q) - first)):
-            low = values[AXES - 1, lane]
-            for i in range(AXES - 2, -1, -1):
-                if low > 0.0 and not values[i, lane] >= low:
-                    low = values[i, lane]
-            smallest[first + lane] = low
+            smallest[first + lane] = low[lane]
     return outside
 
 
-def evaluate_states(q: Any, dq: Any, third: Any, phi: Any, result: Any) -> int:
+@compiled
+def evaluate_states(program: int, chain: int, q: Any, dq: Any, third: Any, phi: Any, result: Any) -> int:
     """A program's outputs, (N, k), for states and a third vector, (N, n) each; returns how many q were out of range."""
-    lanes, values = np.empty((3, AXES, LANES)), np.empty((result.shape[1], LANES))
+    lanes, values = np.empty((3, q.shape[1], LANES)), np.empty((result.shape[1], LANES))
     a, b, c = lanes[0], lanes[1], lanes[2]
     outside = 0
     for first in range(0, len(q), LANES):
         fill_lanes(q, first, a)
         fill_lanes(dq, first, b)
         fill_lanes(third, first, c)
-        outside += count_outside(a[:CHAIN], RANGE)
-        for lane in range(0, LANES, WIDTH):
-            states_program(lane, (a, b, c, phi, values))
+        outside += count_outside(a[:chain], RANGE)
+        run_program(program, (a, b, c, phi, values))
         for lane in range(min(LANES, len(q) - first)):
             for k in range(len(values)):
                 result[first + lane, k] = values[k, lane]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.codegen import block_loops
 from dynid.codegen.emit import RANGE, emit
-from dynid.codegen.kernels import Generated, Loops, load_kernels
+from dynid.codegen.kernels import Generated, load_programs
 from dynid.errors import DataError
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -45,20 +45,17 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
     0 is on the boundary). The pivot is no eigenvalue: its sign is exact, its size only indicates the distance to the
     boundary.
     """
-    loops: Loops = [block_loops.fill_lanes, block_loops.count_outside, block_loops.smallest_pivots]
-    module = load_kernels("pivots", model, lambda: _generate_pivots(model), loops)
+    program = load_programs("pivots", model, lambda: _generate_pivots(model)).addresses["pivots"]
 
     def pivots(q: FloatArray, phi: BaseParameters, eps: float = 0.0) -> FloatArray:
         (states,) = model.states(q)
         smallest = np.empty(len(states))
-        outside = module.smallest_pivots(states, model.values_of(phi), np.array([eps]), smallest)
+        values = model.values_of(phi)
+        outside = block_loops.smallest_pivots(program, model.chain_size, states, values, np.array([eps]), smallest)
         refuse_outside(outside, states, model.chain_size)
         return smallest
 
     return pivots
-
-
-_STATES: Loops = [block_loops.fill_lanes, block_loops.count_outside, block_loops.evaluate_states]
 
 
 class StatesKernel:
@@ -77,13 +74,13 @@ class StatesKernel:
             return Generated({"states_program": emit(inputs, {"phi": arm.phi}, {name: output(arm)})})
 
         self.model = model
-        self._module = load_kernels(name, model, generate, _STATES)
+        self._program = load_programs(name, model, generate).addresses["states_program"]
 
     def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
         """So many outputs per state, (N, outputs), for phi (p,) and states q, dq and the third, (N, n) each."""
         q, dq, third = self.model.states(*states)
-        result = np.empty((len(q), outputs))
-        refuse_outside(self._module.evaluate_states(q, dq, third, phi, result), q, self.model.chain_size)
+        result, chain = np.empty((len(q), outputs)), self.model.chain_size
+        refuse_outside(block_loops.evaluate_states(self._program, chain, q, dq, third, phi, result), q, chain)
         return result
 
 

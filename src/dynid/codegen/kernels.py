@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynid.codegen import emit, vector_ir
 from dynid.codegen.emit import Program
@@ -36,7 +36,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from dynid.codegen.vector_ir import straight_line
+from dynid.codegen.vector_ir import program_type, run_program, straight_line
 
 '''
 _DECORATOR = '@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "nsz", "arcp"})\n'
@@ -97,12 +97,26 @@ def module_source(programs: Mapping[str, Program], constants: Mapping[str, objec
     """A generated module: constants, programs as intrinsics, and the loops around them as compiled functions."""
     parts = [_HEAD]
     parts += [f"{name} = {value!r}\n" for name, value in constants.items()]
-    for name, program in programs.items():
-        text = f'"""\n{program.text}\n"""'
-        layout = f"{program.names!r}, {program.shared!r}, {program.row}, {program.width}"
-        parts.append(f"\n{name} = straight_line({text}, {layout})\n")
+    parts += [_intrinsic(name, program) for name, program in programs.items()]
     parts += [f"\n\n{_DECORATOR}{_function_source(loop)}" for loop in loops]
     return "".join(parts)
+
+
+def _intrinsic(name: str, program: Program) -> str:
+    layout = f"{program.names!r}, {program.shared!r}, {program.row}, {program.width}"
+    return f'\n{name} = straight_line("""\n{program.text}\n""", {layout})\n'
+
+
+def programs_source(programs: Mapping[str, Program], constants: Mapping[str, object]) -> str:
+    """A generated module of programs that stand alone, each for `run_program` and all its lanes."""
+    parts = [_HEAD]
+    for name, program in programs.items():
+        arrays = ", ".join(f"a{k}" for k in range(len(program.names)))
+        parts.append(_intrinsic(f"_{name}", program))
+        parts.append(f"\n\n@numba.cfunc(program_type({len(program.names)}), cache=True)\n")
+        parts.append(f"def {name}({arrays}):\n")
+        parts += [f"    _{name}({lane}, ({arrays}))\n" for lane in range(0, program.row, program.width)]
+    return "".join([*parts, f"\n\nPROGRAMS = {tuple(programs)!r}\nCONSTANTS = {dict(constants)!r}\n"])
 
 
 def _write(path: Path, text: str) -> None:
@@ -137,18 +151,57 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
         "WIDTH": vector_ir.WIDTH,
         "RANGE": emit.RANGE,
     }
+
+    def make() -> str:
+        generated = generate()
+        return module_source(generated.programs, {**sizes, **generated.constants}, loops)
+
+    return _load(name, (arm_key(model), sorted(sizes.items())), (*loops, generate), make)
+
+
+class Programs(NamedTuple):
+    """Programs that stand alone.
+
+    Attributes:
+        addresses: of the programs by name, for `run_program`. They are there as long as this process: nothing ever
+            unloads a generated module.
+        constants: what was generated beside them.
+    """
+
+    addresses: dict[str, int]
+    constants: dict[str, Any]
+
+
+def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> Programs:
+    """An arm's programs, from the cache or made now; see `load_kernels`."""
+
+    def make() -> str:
+        generated = generate()
+        return programs_source(generated.programs, generated.constants)
+
+    module = _load(name, (arm_key(model), vector_ir.LANES, vector_ir.WIDTH, emit.RANGE), (generate,), make)
+    return Programs({one: getattr(module, one).address for one in module.PROGRAMS}, dict(module.CONSTANTS))
+
+
+def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> ModuleType:
+    """The generated module `name` of loops that get programs by their addresses: for all arms of the same constants."""
+    sizes = {"LANES": vector_ir.LANES, "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE, **constants}
+    return _load(name, sorted(sizes.items()), loops, lambda: module_source({}, sizes, loops))
+
+
+def _load(name: str, of: object, functions: Sequence[Callable[..., Any]], make: Callable[[], str]) -> ModuleType:
+    """The generated module that `make` writes; it depends on nothing but `of` and the sources of `functions`."""
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
-    sources |= {sys.modules[function.__module__] for function in (*loops, generate)}
+    sources |= {sys.modules[function.__module__] for function in functions}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))
     texts = [_source(module) for module in ordered]
-    key = hashlib.sha256(repr((arm_key(model), sorted(sizes.items()), texts)).encode()).hexdigest()
+    key = hashlib.sha256(repr((of, texts)).encode()).hexdigest()
     full_name = f"dynid_{name}_{key[:20]}"
     if full_name in sys.modules:
         return sys.modules[full_name]
     path = cache_folder() / f"{full_name}.py"
     if not path.is_file():
-        generated = generate()
-        _write(path, module_source(generated.programs, {**sizes, **generated.constants}, loops))
+        _write(path, make())
     spec = importlib.util.spec_from_file_location(full_name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -7,8 +7,9 @@ grows with the number of statements, never sees them. LLVM maps the width to wha
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
@@ -17,7 +18,20 @@ WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wi
 LANES = 16  # columns of every lane array: enough independent groups to hide latencies
 _FLAGS = ("contract", "nsz", "arcp")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
+_POINTER, _DATA = _DOUBLE.as_pointer(), types.CPointer(types.float64)  # type: ignore[attr-defined]
 _OPERATIONS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+
+def compiled(loop: Loop) -> Loop:
+    """A loop around programs as machine code, for all arms: compiled once and kept beside its source."""
+    made: Loop = numba.njit(cache=True, error_model="numpy", fastmath=set(_FLAGS))(loop)
+    return made
+
+
+def program_type(arrays: int) -> Any:
+    """Of a program that stands alone: it takes where the data of so many arrays begin, and gives nothing."""
+    return types.void(*[_DATA] * arrays)
 
 
 class _Lowering:
@@ -81,7 +95,8 @@ def straight_line(
 
     Args:
         text: the program; an operand is a value, a number, or `name[row]`.
-        names: the arrays' names in the order of the tuple; (rows, row) C-contiguous float64, or (size,) if shared.
+        names: the arrays' names in the order of the tuple; (rows, row) C-contiguous float64, or (size,) if shared,
+            as arrays or as pointers to their data.
         shared: the arrays that have one value for all lanes.
         row: lanes of every array that is not shared.
         width: lanes of one operation; 1 gives scalar code.
@@ -92,10 +107,7 @@ def straight_line(
     @intrinsic
     def run(typing_context: Any, lane: Any, arrays: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointers = [
-                context.make_array(kind)(context, builder, builder.extract_value(arguments[1], k)).data
-                for k, kind in enumerate(signature.args[1].types)
-            ]
+            pointers = _data(context, builder, signature.args[1], arguments[1])
             kinds = [_INDEX, *(pointer.type for pointer in pointers)]
             function = _function(builder.module, symbol, kinds)
             if function.is_declaration:
@@ -110,6 +122,28 @@ def straight_line(
 
     compiled: Callable[..., None] = run
     return compiled
+
+
+@intrinsic
+def run_program(typing_context: Any, program: Any, arrays: Any) -> Any:
+    """Run the program at an address, see `program_type`, for all lanes of a tuple of arrays."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointers = _data(context, builder, signature.args[1], arguments[1])
+        kind = ir.FunctionType(ir.VoidType(), [_POINTER] * len(pointers))
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), pointers)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, arrays), generate
+
+
+def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
+    """Where the data of a tuple of arrays, or of pointers, begin."""
+    values = [builder.extract_value(arrays, k) for k in range(len(kinds))]
+    return [
+        context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
+        for kind, value in zip(kinds, values, strict=True)
+    ]
 
 
 def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:

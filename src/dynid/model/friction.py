@@ -469,7 +469,7 @@ class FrictionLaw:
 
     def gradient(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
         """Derivatives of `torque` by the parameters of each axis, (..., n, terms) in the order of `TERMS`."""
-        rates, motor, load, _ = self._states(dq, tm, te)
+        rates, motor, load, _ = map(np.array, self._states(dq, tm, te))  # numba compiles anew for what is read-only
         found = np.zeros((*rates.shape, len(TERMS)))
         gradients(self.values, self.transition_rad_s, rates, motor, load, found)
         return found.reshape(*np.shape(dq), len(TERMS))

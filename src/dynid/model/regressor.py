@@ -47,7 +47,10 @@ def link_motions(
 ) -> list[LinkMotion]:
     """Outward recursion over the links for N samples; q, dq, ddq are (N, n), gravity (3,) in the URDF base [m/s^2]."""
     count = len(q)
-    rotations, positions, along = mdh.relative_rotations(q), mdh.relative_positions(), mdh.prismatic_axes()
+    positions, along = mdh.relative_positions(), mdh.prismatic_axes()
+    # joint by joint and copied: numba compiles anew for another layout, and for what is read-only
+    rotations = np.array(mdh.relative_rotations(q).swapaxes(0, 1), order="C")
+    rates, accelerations = np.array(dq.T, order="C"), np.array(ddq.T, order="C")
     link = LinkMotion(
         np.zeros((count, 3)),
         np.zeros((count, 3)),
@@ -62,7 +65,7 @@ def link_motions(
         link = LinkMotion(*(np.empty((count, 3)) for _ in range(3)), *(np.zeros((count, j + 1, 3)) for _ in range(2)))
         after = (link.w, link.dw, link.a, link.Jw, link.Jv)
         # R maps frame j to frame j-1
-        _next_link(rotations[:, j], p, dq[:, j], ddq[:, j], mdh.prismatic[j], before, after)
+        _next_link(rotations[j], p, rates[j], accelerations[j], mdh.prismatic[j], before, after)
         motions.append(link)
     return motions
 

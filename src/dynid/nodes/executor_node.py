@@ -80,6 +80,7 @@ class ExecutorNode(Node):
         self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
         self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
+        self._told: tuple[str, bool, str, bool] | None = None  # what the last diagnostics said of the arm's condition
         self._holding, self._settings_refusal = HoldingTorque(self.robot), ""
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
@@ -99,6 +100,7 @@ class ExecutorNode(Node):
         self.create_service(Trigger, "~/cancel", self._on_cancel)
         serve_trigger(self, "~/hold", self._hold)
         self.create_timer(POLL_S, self._poll)
+        self.create_timer(POLL_S, self._report_change)
         self.create_timer(1.0, self._publish_diagnostics)
 
     def shut_down(self) -> None:
@@ -392,9 +394,20 @@ class ExecutorNode(Node):
         self._output.end()
         answer.give(True, "torque commands have stopped")
 
+    def _report_change(self) -> None:
+        """Whoever waits for an arm that appears, moves or falls silent is not kept waiting for a second."""
+        if self._condition() != self._told:
+            self._publish_diagnostics()
+
+    def _condition(self) -> tuple[str, bool, str, bool]:
+        """Phase of the motion, whether it lacks states, what is not clear about its arm, and whether states come."""
+        lost = self._motion.active and not self._fresh()
+        doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
+        return self._motion.phase or "idle", lost, doubt, self._fresh()
+
     def _publish_diagnostics(self) -> None:
         motion = self._motion
-        phase = motion.phase or "idle"
+        self._told = phase, lost, doubt, _ = self._condition()
         age = time.monotonic() - self._arrival_s
         values = self._output.report() | {
             "state_age_s": f"{age:.3f}",
@@ -408,9 +421,7 @@ class ExecutorNode(Node):
         }
         tracking = motion.tracking.summary(self.robot.joint_names)
         values |= {f"tracking_{key}": str(value) for key, value in tracking.items()}
-        lost = motion.active and not self._fresh()
         text = f"no joint_states for {age:.1f} s: has the hardware node ended?" if lost else phase
-        doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
         report = [DiagnosticStatus("executor", 2 if lost or doubt else 0, doubt or text, "", values)]
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))
 

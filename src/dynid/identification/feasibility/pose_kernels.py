@@ -8,66 +8,59 @@ positive) m is that pivot, so its sign is always right.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import casadi as ca
 import numpy as np
 from scipy.optimize import minimize
 
-from dynid.codegen import block_loops
-from dynid.codegen.block_loops import AXES, CHAIN, count_outside, fill_lanes
+from dynid.codegen.block_loops import count_outside, fill_lanes
 from dynid.codegen.compile import refuse_outside
 from dynid.codegen.emit import RANGE, emit
-from dynid.codegen.kernels import Generated, Loops, load_kernels
-from dynid.codegen.vector_ir import LANES, WIDTH
+from dynid.codegen.kernels import Generated, load_programs
+from dynid.codegen.vector_ir import LANES, compiled, run_program
 from dynid.model.dynamics import ArmModel
 from dynid.model.symbolic import Factors, SymbolicArm
 from dynid.robot import FloatArray
 
-if TYPE_CHECKING:
 
-    def margin_program(lane: int, arrays: Any) -> None:
-        """Program: the pivots of M - eps I and m."""
-
-    def slope_program(lane: int, arrays: Any) -> None:
-        """Program: the pivots of M - eps I, m and its derivatives by the chain's positions."""
-
-
-def signed(pivots: Any, lane: int, margin: float) -> float:
-    """The first pivot, from the last row up, that is not positive; `margin` if there is none."""
-    for i in range(AXES - 1, -1, -1):
-        if not pivots[i, lane] > 0.0:
-            return float(pivots[i, lane])
-    return margin
+@compiled
+def keep_sign(pivots: Any, margin: Any) -> None:
+    """Where a pivot is not positive, `margin` (LANES,) becomes that pivot, the last one of several."""
+    for j in range(len(pivots)):
+        for lane in range(LANES):
+            margin[lane] = margin[lane] if pivots[j, lane] > 0.0 else pivots[j, lane]
 
 
-def margins(q: Any, phi: Any, eps: Any, margin: Any) -> int:
-    """m per pose; returns how many positions were out of range."""
-    positions, pivots, value = np.empty((CHAIN, LANES)), np.empty((AXES, LANES)), np.empty((1, LANES))
+@compiled
+def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
+    """m per pose, by a program of pivots and m; returns how many of the chain's positions were out of range."""
+    positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     outside = 0
     for first in range(0, len(q), LANES):
         fill_lanes(q, first, positions)
         outside += count_outside(positions, RANGE)
-        for lane in range(0, LANES, WIDTH):
-            margin_program(lane, (positions, phi, eps, pivots, value))
+        run_program(program, (positions, phi, eps, pivots, value))
+        keep_sign(pivots, value[0])
         for lane in range(min(LANES, len(q) - first)):
-            margin[first + lane] = signed(pivots, lane, value[0, lane])
+            margin[first + lane] = value[0, lane]
     return outside
 
 
-def slopes(q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
-    """m and its derivatives per pose; returns how many positions were out of range."""
-    positions, pivots, value = np.empty((CHAIN, LANES)), np.empty((AXES, LANES)), np.empty((1, LANES))
-    derivatives = np.empty((CHAIN, LANES))
+@compiled
+def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
+    """m and its derivatives per pose, by a program that gives them after the pivots; returns as `margins` does."""
+    positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
+    derivatives = np.empty((chain, LANES))
     outside = 0
     for first in range(0, len(q), LANES):
         fill_lanes(q, first, positions)
         outside += count_outside(positions, RANGE)
-        for lane in range(0, LANES, WIDTH):
-            slope_program(lane, (positions, phi, eps, pivots, value, derivatives))
+        run_program(program, (positions, phi, eps, pivots, value, derivatives))
+        keep_sign(pivots, value[0])
         for lane in range(min(LANES, len(q) - first)):
-            margin[first + lane] = signed(pivots, lane, value[0, lane])
-            for j in range(CHAIN):
+            margin[first + lane] = value[0, lane]
+            for j in range(chain):
                 slope[first + lane, j] = derivatives[j, lane]
     return outside
 
@@ -182,21 +175,20 @@ class PoseKernels:
 
 def compile_pose_kernels(model: ArmModel) -> PoseKernels:
     """The audit's kernels for an arm."""
-    loops: Loops = [block_loops.fill_lanes, block_loops.count_outside, signed, margins, slopes]
-    module = load_kernels("poses", model, lambda: _generate(model), loops)
+    programs, chain = load_programs("poses", model, lambda: _generate(model)).addresses, model.chain_size
 
     def all_margins(q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
         (states,) = model.states(q)
         margin = np.empty(len(states))
-        outside = module.margins(states, np.ascontiguousarray(phi), np.array([float(eps)]), margin)
-        refuse_outside(outside, states, model.chain_size)
+        given = np.ascontiguousarray(phi), np.array([float(eps)])
+        refuse_outside(margins(programs["margin_program"], chain, states, *given, margin), states, chain)
         return margin
 
     def all_slopes(q: FloatArray, phi: FloatArray, eps: float) -> tuple[FloatArray, FloatArray]:
         (states,) = model.states(q)
-        margin, slope = np.empty(len(states)), np.empty((len(states), model.chain_size))
-        outside = module.slopes(states, np.ascontiguousarray(phi), np.array([float(eps)]), margin, slope)
-        refuse_outside(outside, states, model.chain_size)
+        margin, slope = np.empty(len(states)), np.empty((len(states), chain))
+        given = np.ascontiguousarray(phi), np.array([float(eps)])
+        refuse_outside(slopes(programs["slope_program"], chain, states, *given, margin, slope), states, chain)
         return margin, slope
 
     return PoseKernels(all_margins, all_slopes)
