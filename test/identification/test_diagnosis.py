@@ -104,6 +104,16 @@ def test_another_mount_is_named() -> None:
     assert "mount" in kinds
 
 
+@pytest.mark.parametrize(("told", "along"), [((9.80665, 0.0, 0.0), "-z"), ((0.0, -9.80665, 0.0), "-z")])
+def test_gravity_along_another_axis_of_the_base_is_named_first(told: tuple[float, ...], along: str) -> None:
+    """An upright arm whose data are read as of one on a wall: no gear ratio or zero of its joints is blamed."""
+    data = recorded(ROBOT)
+    model, samples = ArmModel.of(ROBOT, mount=data.mount).under(np.array(told)), data.samples(SETTINGS)
+    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=True)
+    assert diagnosis.suspicions[0].kind == "mount"
+    assert f"gravity along {along} of the base (another mount)" in diagnosis.sentences[0]
+
+
 @pytest.mark.parametrize("late", [0.02, -0.02])
 def test_late_torques_are_named(late: float) -> None:
     named = [one for one in found(recorded(ROBOT, late_s=late)).suspicions if one.kind == "delay"]

@@ -237,7 +237,7 @@ def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -
         "torque columns": f"the torques of {both} exchanged",
         "joints": f"the joints {both} exchanged",
         "gear": f"positions of {both} times {one.value:g} and its torques divided by it (a gear ratio)",
-        "mount": "gravity the other way round (another mount)",
+        "mount": f"gravity {f'along {one.along} of the base' if one.along else 'the other way round'} (another mount)",
         "delay": f"torques {1e3 * abs(one.value):g} ms {'earlier' if one.value > 0 else 'later'} against positions",
     }[one.kind]
     words = (
