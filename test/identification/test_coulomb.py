@@ -109,6 +109,13 @@ def friction_checks(regression: Regression) -> tuple[Check, ...]:
     ).checks
 
 
+def test_degrees_that_are_radians_are_told_by_the_fastest_joint() -> None:
+    """Radians read as degrees: hardly anything moves, and a longer recording would not help."""
+    slow = samples_of(np.radians(Q), np.radians(DQ), np.radians(DDQ), TAU)
+    with pytest.raises(DataError, match=r"reaches 0\.035 rad/s: if it moved faster than that, correct the unit"):
+        estimator("ols").estimate(MODEL, slow, SETTINGS)
+
+
 def test_one_speed_and_no_speed_are_findings() -> None:
     """kappa(W) sees neither: at one speed FV and FC are one torque, and a joint near standstill shows no friction."""
     sound = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)

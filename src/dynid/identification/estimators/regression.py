@@ -73,10 +73,14 @@ class Regression:
         regression = cls.stack(model, samples, coulomb, known)
         count = len(model.names) + regression.friction_size
         if regression.trusted.sum() <= count:
-            slow = "" if coulomb is None or regression.trust is None else f" faster than {coulomb.slow_rad_s} rad/s"
-            raise DataError(
-                f"{regression.trusted.sum()} equations{slow} do not determine {count} parameters; record longer"
-            )
+            slow, advice = "", "record longer"
+            if coulomb is not None and regression.trust is not None:
+                slow, top = f" faster than {coulomb.slow_rad_s} rad/s", float(np.abs(samples.dq).max(initial=0.0))
+                advice = (
+                    f"the fastest joint reaches {top:.2g} rad/s: if it moved faster than that, correct the unit of "
+                    "positions or times; else move faster, or record longer"
+                )
+            raise DataError(f"{regression.trusted.sum()} equations{slow} do not determine {count} parameters; {advice}")
         regression.check_rank()
         return regression
 
