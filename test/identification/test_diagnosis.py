@@ -9,7 +9,7 @@ from recordings import motion, recorded
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
-from dynid.identification.diagnosis.diagnosis import Diagnosis, confirmed, diagnose, suspicion_of
+from dynid.identification.diagnosis.diagnosis import Diagnosis, _of_unknown, confirmed, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
 from dynid.identification.diagnosis.nearby import Unknown, deviation_in_common, unknowns, usual_of_others
 from dynid.identification.diagnosis.readings import Reading, Trials
@@ -243,6 +243,23 @@ def test_what_a_straight_line_leads_too_far_to_is_tried() -> None:
     large = recorded(ROBOT, torques=times(4, 2.3))
     trials = Trials(ArmModel.of(ROBOT, mount=large.mount), large.samples(SETTINGS))
     assert confirmed(Unknown("torque scale", 4, 1.3, 0.3, 0.5), trials, LIMITS)
+
+
+@pytest.mark.parametrize(("factor", "believed"), [(1.1, True), (1.0, False)])
+def test_a_scale_of_positions_must_explain_the_data_when_it_is_tried(factor: float, believed: bool) -> None:
+    """Where friction is most of a joint's torque, a straight line may lead to a scale that is none."""
+    data = recorded(ROBOT, positions=times(1, factor))
+    trials = Trials(ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS))
+    assert confirmed(Unknown("position scale", 1, -0.09, 0.003, 0.5), trials, LIMITS) == believed
+    assert confirmed(Unknown("position scale", 1, -0.02, 0.003, 0.5), trials, LIMITS)  # below the limit
+
+
+def test_a_long_delay_is_told_without_an_exponent() -> None:
+    """As of a wrist's torque, which a real recording left open by 10 ms."""
+    words = _of_unknown(Unknown("delay", 5, 0.052, 0.0103, 0.1), LIMITS, NAMES, np.ones(8)).words
+    assert "52 ms (+-10 ms) late" in words
+    words = _of_unknown(Unknown("delay", -1, -0.004, 0.0004, 0.1), LIMITS, NAMES, np.ones(8)).words
+    assert "4 ms (+-0.4 ms) early" in words
 
 
 def test_limits_decide() -> None:

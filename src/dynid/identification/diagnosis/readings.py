@@ -217,11 +217,15 @@ class Trials:
         return Reading(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
 
     def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Reading]:
-        """A "torque scale" or "position zero" of one axis, about where a straight line from the data as given leads."""
+        """A "torque scale", "position zero" or "position scale" of one axis, about where a straight line from the data
+        as given leads."""
         one = np.ones(self.model.axes)
         for share in EXTRAPOLATED:
             if kind == "position zero":
                 yield self.compare(kind, (axis,), self.given.with_zero(axis, share * value), share * value)
+            elif kind == "position scale":
+                own = np.where(np.arange(self.model.axes) == axis, 1.0 + share * value, one)
+                yield self.compare(kind, (axis,), self.given.with_factors(own, one), 1.0 + share * value)
             elif (scale := 1.0 + share * value) > 0.0:
                 own = np.where(np.arange(self.model.axes) == axis, 1.0 / scale, one)
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
