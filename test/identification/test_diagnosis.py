@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from recordings import motion, recorded
 
+from dynid.errors import DataError
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
@@ -320,6 +321,12 @@ def test_a_joint_that_carries_nothing_or_never_moves_is_not_refused() -> None:
     noise = torque_errors(TAU * [1.0, 1e-3], TAU * [0.9, 0.0])
     assert worst_joint(noise, ("a", "b"), None) == (pytest.approx(1.0), "b")
     assert worst_joint(noise, ("a", "b"), np.array([30.0, 30.0])) == (pytest.approx(0.1, rel=0.01), "a")
+
+
+def test_radians_read_as_degrees_are_told_by_the_fastest_joint() -> None:
+    """Nothing passes for motion: no structure of friction can be chosen, and a longer recording would not help."""
+    with pytest.raises(DataError, match="correct the unit of positions or times"):
+        identify(ROBOT, [recorded(ROBOT, positions=np.radians)], settings=SETTINGS)
 
 
 def test_a_silent_joint_is_refused() -> None:

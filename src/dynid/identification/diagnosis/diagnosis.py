@@ -200,7 +200,7 @@ def _tilted(one: Unknown) -> str:
 
 def _ms(seconds: float) -> str:
     """A time, without an exponent where it is long."""
-    return f"{1e3 * seconds:.0f} ms" if seconds >= 0.01 else f"{1e3 * seconds:.1g} ms"
+    return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
