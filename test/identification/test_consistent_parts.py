@@ -125,6 +125,19 @@ def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened(
     np.testing.assert_array_equal(vague.base.covariance, np.eye(len(values)))
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"), [("IA3", "set rotor_inertia to false"), ("FV2", "of different instants, or friction")]
+)
+def test_what_the_data_put_below_zero_is_no_matter_of_masses_and_boxes(name: str, advice: str) -> None:
+    phi = nominal("crane_x7")
+    values = np.array([-0.02 if own == name else value for own, value in zip(phi.names, phi.values, strict=True)])
+    sharp = BaseParameters(phi.names, values, 1e-6 * np.eye(len(values)))
+    found = consistent_projection(MODEL, sharp, BOUNDS)
+    assert found.negative == (name,)
+    assert f"the data put {name} " in found.strain_sentence and advice in found.strain_sentence
+    assert "masses" not in found.strain_sentence
+
+
 def test_units_make_a_small_link_of_order_one() -> None:
     names = ("M1", "MX1", "MY12", "MZ3", "XX1", "YZ4", "IA2", "FV1", "FC7", "FS2", "FVM3", "FCM3", "OF1")
     np.testing.assert_allclose(solver_units(names), [0.1, 0.01, 0.01, 0.01, 0.001, 0.001, 0.001, *[0.1] * 6])

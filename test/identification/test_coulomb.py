@@ -10,7 +10,7 @@ from dynid.identification import checks
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.table import estimator
-from dynid.identification.settings import CoulombSettings, load_identification
+from dynid.identification.settings import CoulombSettings, FrictionStructure, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FB, FrictionLaw
 from dynid.model.standard import load_standard
@@ -107,6 +107,14 @@ def friction_checks(regression: Regression) -> tuple[Check, ...]:
     return checks.judge(
         checks.FRICTION, [checks.OneRegression(regression, ROBOT.joint_names)], load_identification(ROBOT)
     ).checks
+
+
+@pytest.mark.parametrize("structure", ["auto", "Coulomb-viscous", "load"])
+def test_degrees_that_are_radians_are_told_by_the_fastest_joint(structure: FrictionStructure) -> None:
+    """Radians read as degrees: hardly anything moves, and a longer recording would not help; whatever friction is."""
+    slow = samples_of(np.radians(Q), np.radians(DQ), np.radians(DDQ), TAU)
+    with pytest.raises(DataError, match=r"reaches 0\.035 rad/s: if it moved faster than that, correct the unit"):
+        estimator("ols").estimate(MODEL, slow, SETTINGS.model_copy(update={"structure": structure}))
 
 
 def test_one_speed_and_no_speed_are_findings() -> None:

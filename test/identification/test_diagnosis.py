@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from recordings import motion, recorded
 
+from dynid.errors import DataError
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
-from dynid.identification.diagnosis.diagnosis import Diagnosis, confirmed, diagnose, suspicion_of
+from dynid.identification.diagnosis.diagnosis import Diagnosis, _of_unknown, confirmed, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
 from dynid.identification.diagnosis.nearby import Unknown, deviation_in_common, unknowns, usual_of_others
 from dynid.identification.diagnosis.readings import Reading, Trials
@@ -102,6 +103,16 @@ def test_a_gear_ratio_is_named() -> None:
 def test_another_mount_is_named() -> None:
     kinds = [one.kind for one in found(recorded(ROBOT, mount="hanging", told="upright")).suspicions]
     assert "mount" in kinds
+
+
+@pytest.mark.parametrize(("told", "along"), [((9.80665, 0.0, 0.0), "-z"), ((0.0, -9.80665, 0.0), "-z")])
+def test_gravity_along_another_axis_of_the_base_is_named_first(told: tuple[float, ...], along: str) -> None:
+    """An upright arm whose data are read as of one on a wall: no gear ratio or zero of its joints is blamed."""
+    data = recorded(ROBOT)
+    model, samples = ArmModel.of(ROBOT, mount=data.mount).under(np.array(told)), data.samples(SETTINGS)
+    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=True)
+    assert diagnosis.suspicions[0].kind == "mount"
+    assert f"gravity along {along} of the base (another mount)" in diagnosis.sentences[0]
 
 
 @pytest.mark.parametrize("late", [0.02, -0.02])
@@ -235,6 +246,23 @@ def test_what_a_straight_line_leads_too_far_to_is_tried() -> None:
     assert confirmed(Unknown("torque scale", 4, 1.3, 0.3, 0.5), trials, LIMITS)
 
 
+@pytest.mark.parametrize(("factor", "believed"), [(1.1, True), (1.0, False)])
+def test_a_scale_of_positions_must_explain_the_data_when_it_is_tried(factor: float, believed: bool) -> None:
+    """Where friction is most of a joint's torque, a straight line may lead to a scale that is none."""
+    data = recorded(ROBOT, positions=times(1, factor))
+    trials = Trials(ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS))
+    assert confirmed(Unknown("position scale", 1, -0.09, 0.003, 0.5), trials, LIMITS) == believed
+    assert confirmed(Unknown("position scale", 1, -0.02, 0.003, 0.5), trials, LIMITS)  # below the limit
+
+
+def test_a_long_delay_is_told_without_an_exponent() -> None:
+    """As of a wrist's torque, which a real recording left open by 10 ms."""
+    words = _of_unknown(Unknown("delay", 5, 0.052, 0.0103, 0.1), LIMITS, NAMES, np.ones(8)).words
+    assert "52 ms (+-10 ms) late" in words
+    words = _of_unknown(Unknown("delay", -1, -0.004, 0.0004, 0.1), LIMITS, NAMES, np.ones(8)).words
+    assert "4 ms (+-0.4 ms) early" in words
+
+
 def test_limits_decide() -> None:
     """A scale within the limit is measured, but not suspected."""
     diagnosis = found(recorded(ROBOT, torques=times(1, 1.1)))
@@ -293,6 +321,12 @@ def test_a_joint_that_carries_nothing_or_never_moves_is_not_refused() -> None:
     noise = torque_errors(TAU * [1.0, 1e-3], TAU * [0.9, 0.0])
     assert worst_joint(noise, ("a", "b"), None) == (pytest.approx(1.0), "b")
     assert worst_joint(noise, ("a", "b"), np.array([30.0, 30.0])) == (pytest.approx(0.1, rel=0.01), "a")
+
+
+def test_radians_read_as_degrees_are_told_by_the_fastest_joint() -> None:
+    """Nothing passes for motion: no structure of friction can be chosen, and a longer recording would not help."""
+    with pytest.raises(DataError, match="correct the unit of positions or times"):
+        identify(ROBOT, [recorded(ROBOT, positions=np.radians)], settings=SETTINGS)
 
 
 def test_a_silent_joint_is_refused() -> None:

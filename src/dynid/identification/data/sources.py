@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynid.errors import ConfigurationError, DataError, refuse_other_kind
+from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
@@ -163,18 +164,8 @@ def _source_of_file(path: Path, robot: Robot, mapping: Mapping) -> Source:
     if mapping is None:
         raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
     run = read_csv(path, robot, mapping if isinstance(mapping, CsvMapping) else load_mapping(Path(mapping)))
-    signals = Signals(
-        joint_names=run.joint_names,
-        time=run.time,
-        q=run.q,
-        torque_time=run.time,
-        tau=run.tau,
-        torque_limits=robot.torque_limits,
-        dq=run.dq,
-        torque_delay_s=run.torque_delay_s,
-        farthest=robot.farthest,
-    )
-    notes = (*run.notes, *still_notes(run.time, run.q, position_margin(robot), robot))
+    signals, moved = _of_rows(robot, run.time, run.q, run.tau, run.dq, run.torque_delay_s)
+    notes = (*run.notes, *moved, *still_notes(run.time, run.q, position_margin(robot), robot))
     return Source(run.source, run.sha256, run.mount, run.torque_constants, notes, lambda _: signals)
 
 
@@ -186,11 +177,34 @@ def _source_of_bag(path: Path, robot: Robot) -> Source:
             return source_of_recording(bags.recording_of(bag, robot), robot)
         log = foreign_log(bag, robot)
         assert log.tau is not None, "see `foreign_log`"
-        given = robot.joint_names, log.time, log.q, log.time, log.tau, robot.torque_limits
-        signals = Signals(*given, farthest=robot.farthest)
+        signals, moved = _of_rows(robot, log.time, log.q, log.tau)
         still = still_notes(log.time, log.q, position_margin(robot), robot)
-        notes = (*bag.findings, foreign_note(robot), *log.notes, *still)
+        notes = (*bag.findings, foreign_note(robot), *log.notes, *moved, *still)
         return Source(path, bag.sha256(), robot.file.default_mount, (), notes, lambda _: signals)
+
+
+def _of_rows(
+    robot: Robot,
+    time: FloatArray,
+    q: FloatArray,
+    tau: FloatArray,
+    dq: FloatArray | None = None,
+    torque_delay_s: float = 0.0,
+) -> tuple[Signals, list[str]]:
+    """Signals of rows whose values were read at once, at the instants of their stamps, and what was done for that."""
+    at, torques, rates, words = moved_to_stamps(time, q, tau, dq)
+    signals = Signals(
+        joint_names=robot.joint_names,
+        time=time,
+        q=at,
+        torque_time=time,
+        tau=torques,
+        torque_limits=robot.torque_limits,
+        dq=rates,
+        torque_delay_s=torque_delay_s,
+        farthest=robot.farthest,
+    )
+    return signals, [words] if words else []
 
 
 def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
@@ -256,9 +270,8 @@ def recording_from_arrays(
         refuse_jumps(stamps, arrays["q"], robot, name)
         refuse_frozen(stamps, arrays["q"], position_margin(robot), robot, name)
     unlikely = (f"{beyond}: are limits, unit and zero right?",) if beyond else ()
-    notes = (*unlikely, *still_notes(stamps, arrays["q"], position_margin(robot), robot))
-    given_signals = own, stamps, arrays["q"], stamps, arrays["tau"], robot.torque_limits
-    signals = Signals(*given_signals, dq=arrays.get("dq"), farthest=robot.farthest)
+    signals, moved = _of_rows(robot, stamps, arrays["q"], arrays["tau"], arrays.get("dq"))
+    notes = (*unlikely, *moved, *still_notes(stamps, arrays["q"], position_margin(robot), robot))
     return Source(Path(name), digest, chosen, constants, notes, lambda _: signals, joint_names=own)
 
 

@@ -23,7 +23,8 @@ BUILDS_UP = 2.0  # friction as large as the links' torques and slow to build up 
 SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
-STRAIGHT = {"torque scale": 0.6, "position zero": 0.5}  # as far as one straight line leads, [-] and rad
+# as far as one straight line leads, [-], rad and [-]; where friction is most of a torque, hardly at all for a scale
+STRAIGHT = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.03}
 
 
 @dataclass(frozen=True)
@@ -197,13 +198,18 @@ def _tilted(one: Unknown) -> str:
     return f"gravity seems to be tilted by {np.degrees(np.arctan(abs(one.value))):.2g} deg"
 
 
+def _ms(seconds: float) -> str:
+    """A time, without an exponent where it is long."""
+    return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
+
+
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
     """An unknown as a suspicion; the limit of one joint's delay is multiplied by its `doubt`, (n,)."""
     surer = SURER if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = _limit(one.kind, limits)
     if one.kind == "delay":
-        late = f"{1e3 * abs(one.value):.2g} ms (+-{1e3 * one.deviation:.1g} ms) {'late' if one.value > 0 else 'early'}"
+        late = f"{_ms(abs(one.value))} (+-{_ms(one.deviation)}) {'late' if one.value > 0 else 'early'}"
         named, limit = ((), limit) if one.axis < 0 else ((joints[one.axis],), float(doubt[one.axis]) * limit)
         what = f"the torques{''.join(f' of {name}' for name in named)} look {late} against the positions"
         return Suspicion(one.kind, named, size / limit, f"{what}: check the stamps and delays")
@@ -237,7 +243,7 @@ def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -
         "torque columns": f"the torques of {both} exchanged",
         "joints": f"the joints {both} exchanged",
         "gear": f"positions of {both} times {one.value:g} and its torques divided by it (a gear ratio)",
-        "mount": "gravity the other way round (another mount)",
+        "mount": f"gravity {f'along {one.along} of the base' if one.along else 'the other way round'} (another mount)",
         "delay": f"torques {1e3 * abs(one.value):g} ms {'earlier' if one.value > 0 else 'later'} against positions",
     }[one.kind]
     words = (

@@ -35,6 +35,7 @@ OWN = ("FV", "FC", "FS", "OF")  # friction that every axis has here, whatever th
 LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction`
 SLOW_RAD_S = 0.2
 GEARS = (0.5, 2.0)
+ACROSS = 0.7  # of gravity along an axis of the base: with more, that axis is no other mount
 DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
 EXTRAPOLATED = (0.5, 1.0, 1.5)  # times the value that a straight line leads to
 
@@ -111,6 +112,7 @@ class Reading:
         significance: mean difference over its standard error, over blocks of time.
         axis: that it helps most, counted from 0.
         before, after: relative error of this axis.
+        along: where gravity points under a mount, such as "-z"; "" the other way round.
     """
 
     kind: str
@@ -121,6 +123,7 @@ class Reading:
     axis: int
     before: float
     after: float
+    along: str = ""
 
 
 class Trials:
@@ -214,11 +217,15 @@ class Trials:
         return Reading(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
 
     def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Reading]:
-        """A "torque scale" or "position zero" of one axis, about where a straight line from the data as given leads."""
+        """A "torque scale", "position zero" or "position scale" of one axis, about where a straight line from the data
+        as given leads."""
         one = np.ones(self.model.axes)
         for share in EXTRAPOLATED:
             if kind == "position zero":
                 yield self.compare(kind, (axis,), self.given.with_zero(axis, share * value), share * value)
+            elif kind == "position scale":
+                own = np.where(np.arange(self.model.axes) == axis, 1.0 + share * value, one)
+                yield self.compare(kind, (axis,), self.given.with_factors(own, one), 1.0 + share * value)
             elif (scale := 1.0 + share * value) > 0.0:
                 own = np.where(np.arange(self.model.axes) == axis, 1.0 / scale, one)
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
@@ -230,13 +237,29 @@ class Trials:
             for factor in GEARS:
                 own = np.where(np.arange(self.model.axes) == k, factor, one)
                 yield self.compare("gear", (k,), self.given.with_factors(own, 1.0 / own), factor)
-        size = float(np.linalg.norm(self.model.gravity))
-        if size:
-            yield self.compare("mount", (), replace(self.given, gravity=-self.model.gravity))
+        yield from self._mounts()
         for k in range(self.model.axes - 1):
             yield self._exchanged("joints", k, k + 1)
         for delay in DELAYS_S:
             yield self.compare("delay", (), self._shifted(delay), delay)
+
+    def _mounts(self) -> Iterator[Reading]:
+        """Gravity the other way round, and along the base's axes across the given one, as on a wall or on its side.
+
+        What only another mount shows, such as the first link's moments about an upright axis, is left out: little.
+        """
+        given = self.model.gravity
+        size = float(np.linalg.norm(given))
+        if not size:
+            return
+        yield self.compare("mount", (), replace(self.given, gravity=-given))
+        for axis, name in enumerate("xyz"):
+            if abs(given[axis]) > ACROSS * size:
+                continue
+            for sign in (-1.0, 1.0):
+                gravity = sign * size * np.eye(3)[axis]
+                tried = self.compare("mount", (), replace(self.given, gravity=gravity))
+                yield replace(tried, along=f"{'-' if sign < 0.0 else '+'}{name}")
 
     def _exchanged(self, kind: str, i: int, j: int) -> Reading:
         order = list(range(self.model.axes))

@@ -73,10 +73,8 @@ class Regression:
         regression = cls.stack(model, samples, coulomb, known)
         count = len(model.names) + regression.friction_size
         if regression.trusted.sum() <= count:
-            slow = "" if coulomb is None or regression.trust is None else f" faster than {coulomb.slow_rad_s} rad/s"
-            raise DataError(
-                f"{regression.trusted.sum()} equations{slow} do not determine {count} parameters; record longer"
-            )
+            dry = coulomb is not None and regression.trust is not None
+            raise _too_few(int(regression.trusted.sum()), count, samples, coulomb if dry else None)
         regression.check_rank()
         return regression
 
@@ -134,6 +132,8 @@ class Regression:
         rows = GearRows(model, samples, coulomb.slow_rad_s)
         slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
         trust = np.where(slow, coulomb.slow_weight, 1.0)
+        if (sliding := int((~slow).sum())) <= len(model.names):  # nothing to choose a structure of friction by
+            raise _too_few(sliding, len(model.names), samples, coulomb)
         lower = physical_lower_bounds(model.names)
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
         ladder = None
@@ -454,3 +454,15 @@ class Regression:
         """Row weights 1 / sigma of each row's axis, (N n,)."""
         floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
         return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)
+
+
+def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:
+    """What is wrong where so few equations are left; with `coulomb`, of states faster than its slow speed."""
+    slow, advice = "", "record longer"
+    if coulomb is not None:
+        slow, top = f" faster than {coulomb.slow_rad_s} rad/s", float(np.abs(samples.dq).max(initial=0.0))
+        advice = (
+            f"the fastest joint reaches {top:.2g} rad/s: if it moved faster than that, correct the unit of positions "
+            "or times; else move faster, or record longer"
+        )
+    return DataError(f"{equations} equations{slow} do not determine {parameters} parameters; {advice}")

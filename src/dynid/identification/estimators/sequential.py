@@ -54,6 +54,7 @@ from dynid.robot import FloatArray, PhysicalBounds
 
 PULL = 1e-5  # to zero where the torque is silent, over the largest column of the joint, columns in the solver's units
 CONFIDENCE = 0.95  # that the true parameters are among those that fit
+EXACT = 1e-4  # of the torque: no drive's is known so well, so what is left is the solver's
 ROUND_OFF = 1e-7  # of the torque: noise-free data still leave the second program room to move in
 BODY_M = 0.5  # by which no link extends beyond where its centre of mass may be
 TURNING, SLIDING = (0, 1), (3,)  # rows of J that a joint feels
@@ -223,7 +224,10 @@ class _JointProgram:
         if self.unfelt is None:
             return np.asarray(self.units * x)
         # as good as the best fit to what noise lets tell, and with as little as possible that is not felt
-        share = np.sqrt(1.0 + chdtri(size, 1.0 - CONFIDENCE) / len(rest))
+        errors = rest - scaled @ x
+        exact = np.linalg.norm(errors) < EXACT * np.linalg.norm(rest)
+        independent = len(rest) / (1.0 if exact else samples_alike(errors))
+        share = np.sqrt(1.0 + chdtri(size, 1.0 - CONFIDENCE) / independent)
         allowed = float(np.linalg.norm(misfit @ x + torque)) * share + ROUND_OFF * float(np.linalg.norm(R[:, -1]))
         return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
@@ -239,6 +243,22 @@ class _JointProgram:
         )
         self.seconds += time.perf_counter() - begin
         return found[: len(self.x)]
+
+
+def samples_alike(errors: FloatArray) -> float:
+    """How many samples of errors (N,) in order of time say as much as one that stands alone, at least 1.
+
+    Friction that is not in the model errs for tenths of a second alike. As if every sample were new, the first program
+    would be believed in the last digit, and mass on an axis grew to the bounds. One more than twice the sum of the
+    autocorrelations, up to the first that is not positive.
+    """
+    count = len(errors)
+    power = np.abs(np.fft.rfft(errors - errors.mean(), 2 * count)) ** 2
+    along = np.fft.irfft(power)[:count]
+    if along[0] <= 0.0:
+        return 1.0
+    ends = np.flatnonzero(along <= 0.0)
+    return float(max(1.0, 2.0 * along[: ends[0] if len(ends) else count].sum() / along[0] - 1.0))
 
 
 def _outcome(

@@ -20,6 +20,7 @@ from scipy.linalg import block_diag
 from dynid.errors import InfeasibleError
 from dynid.identification.feasibility.conic import Cone, minimise, norm_below, positive, semidefinite, zero
 from dynid.model.base_parameters import PRODUCTS
+from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
@@ -34,6 +35,11 @@ MARGIN_TOLERANCE = 0.1  # of delta; where no more is missing, a link is lifted o
 FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
 FARTHEST = 1e3  # solver's units, for parameters without an upper bound of their own
 STRAIN = 5.0  # standard deviations: what moves a parameter by more is no chance, but data that contradict the bounds
+OF_NEGATIVE_ROTOR = (
+    "torques that are measured behind the gears hold no rotor inertia: if yours are, set rotor_inertia to false under "
+    "structure in robot.yaml"
+)
+OF_NEGATIVE_FRICTION = "torques and positions may be of different instants, or friction of another kind"
 SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
 
 
@@ -49,6 +55,7 @@ class ConsistentModel:
         total_mass: [kg].
         strained: base parameters that the bounds moved by more than `STRAIN` standard deviations, and by how many. The
             covariance of `base` holds what they were moved by, because either data or bounds are wrong.
+        negative: those of them that no arm has below zero, rotor inertias and friction, and that the data put there.
     """
 
     standard: StandardParameters
@@ -57,6 +64,7 @@ class ConsistentModel:
     margin: float
     total_mass: float
     strained: Mapping[str, float] = field(default_factory=dict)
+    negative: tuple[str, ...] = ()
 
     @property
     def strain_sentence(self) -> str:
@@ -64,11 +72,15 @@ class ConsistentModel:
         if not self.strained:
             return ""
         worst = max(self.strained, key=lambda name: self.strained[name])
-        others = f", and {len(self.strained) - 1} others by more than {STRAIN:g}" if len(self.strained) > 1 else ""
+        others, far = len(self.strained) - 1, f"{self.strained[worst]:.3g} of its standard deviations"
+        beside = f" {others} others are moved by more than {STRAIN:g};" if others else ""
+        end = f";{beside} the deviations of these parameters were widened by what they were moved"
+        if worst in self.negative:
+            advice = OF_NEGATIVE_ROTOR if kind_and_number(worst)[0] == "IA" else OF_NEGATIVE_FRICTION
+            return f"the data put {worst} {far} below zero, where it cannot be: {advice}{end}"
         return (
-            f"physical_bounds in robot.yaml move {worst} by {self.strained[worst]:.3g} of its standard deviations"
-            f"{others}: the bounds or the data are wrong. Check the masses and boxes ('dynid robot check'); the "
-            "deviations of these parameters were widened by what they were moved"
+            f"physical_bounds in robot.yaml move {worst} by {far}: the bounds or the data are wrong. Check the masses "
+            f"and boxes ('dynid robot check'){end}"
         )
 
 
@@ -297,7 +309,10 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
     margin = min(float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size))
     base, strained = _strained(phi0, model.regrouping.K @ standard.values)
     total = sum(standard[f"M{j + 1}"] for j in range(model.chain_size))
-    return ConsistentModel(standard, base, float(np.linalg.norm(base.values - phi0.values)), margin, total, strained)
+    distance = float(np.linalg.norm(base.values - phi0.values))
+    below = dict(zip(phi0.names, phi0.values < 0.0, strict=True))
+    negative = tuple(name for name in strained if below[name] and kind_and_number(name)[0] in (*FRICTION, "IA"))
+    return ConsistentModel(standard, base, distance, margin, total, strained, negative)
 
 
 def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:

@@ -1,0 +1,95 @@
+"""When the rows of a recording were really read: stamps of a busy logger are late, and every joint shows by how much.
+
+A stamp that is off by e shifts the positions of all joints by v e, each by its own velocity. So what is left of the
+positions above the motion's band has one unknown per row and one equation per joint. Errors of stamps are what the
+other joints' positions say of each joint's; noise and motion are not. Derived accelerations are off by e / T^2 for
+every rad/s, with T of the derivative, so a third of a millisecond matters to them, and to an observer of contacts.
+
+The stamps stay as they are, and values are moved to them: cycles that the logger lost remain lost.
+"""
+
+import numpy as np
+
+from dynid.identification.data.signals import interpolate
+from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
+from dynid.robot import FloatArray
+
+BAND_HZ, OF_RATE, ORDER = 10.0, 0.1, 4  # up to which positions are motion, at most this part of the rows' rate
+ENDS = 3.0  # periods of that frequency, in which a low-pass feels the ends of a recording
+ROUNDS = 3  # the first finds nearly all
+EXPLAINED = 0.9  # of what positions are off: less, and it is noise or motion
+FELT = 0.05  # of the period: stamps that are less off change nothing
+SLOWEST_RAD_S = 0.05  # of all joints together: below it no position shows its stamp
+ALIKE = 1.5  # joints that count alike, in most rows: with fewer, a row's stamp explains whatever one joint does
+FEWEST = 200  # rows
+
+
+def moved_to_stamps(
+    time: FloatArray, q: FloatArray, tau: FloatArray, dq: FloatArray | None
+) -> tuple[FloatArray, FloatArray, FloatArray | None, str]:
+    """Positions, and what was read with them, at the instants that the stamps name.
+
+    Args:
+        time: stamps, (N,) [s], increasing.
+        q: positions, (N, n) [rad or m].
+        tau: torques, (N, n) [N m or N].
+        dq: velocities, (N, n) [rad/s or m/s], or None.
+
+    Returns:
+        All three, and what was found in words; as they were and "" where stamps are right, or no joint shows more.
+    """
+    off = stamp_errors(time, q)
+    if not off.any():
+        return q, tau, dq, ""
+    # a row that was stamped twice is one instant, and no row is older than the one before
+    read = np.maximum.accumulate(time + off)
+    own = np.append(True, np.diff(read) > 0.2 * float(np.median(np.diff(time))))
+    at, torques = (interpolate(time, read[own], one[own]) for one in (q, tau))
+    rates = None if dq is None else interpolate(time, read[own], dq[own])
+    words = (
+        f"stamps are {1e3 * float(np.std(off)):.2g} ms (rms) off the instants at which positions were read, as all "
+        "joints show alike: positions and torques were moved to their stamps"
+    )
+    return at, torques, rates, words
+
+
+def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
+    """By how much each row was read later than its stamp says, (N,) [s]; 0 everywhere where no such error is sure.
+
+    Only what varies faster than the motion is seen: a delay that stays is a matter of torques against positions.
+    """
+    none = np.zeros(len(time))
+    if len(time) < FEWEST or q.shape[1] < 2 or not (np.isfinite(q).all() and (np.diff(time) > 0.0).all()):
+        return none
+    period = float(np.median(np.diff(time)))
+    if time[-1] - time[0] > 2.0 * period * len(time):  # mostly gaps, which no straight line bridges
+        return none
+    cutoff, off = min(BAND_HZ, OF_RATE / period), none
+    inner = (time - time[0] > ENDS / cutoff) & (time[-1] - time > ENDS / cutoff)
+    for turn in range(ROUNDS):
+        left, v = _above_band(np.maximum.accumulate(time + off), q, period, cutoff)
+        total = (v**2).sum(axis=1)
+        seen = inner & (total > SLOWEST_RAD_S**2)
+        alike = seen & (total**2 > ALIKE * (v**4).sum(axis=1))
+        if turn == 0 and (2 * alike.sum() <= seen.sum() or _foretold(left[alike], v[alike]) < EXPLAINED):
+            return none
+        off = off + np.where(seen, (left * v).sum(axis=1) / np.where(seen, total, 1.0), 0.0)
+    return off if float(np.std(off)) > FELT * period else none
+
+
+def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float) -> tuple[FloatArray, FloatArray]:
+    """What positions (N, n) at the instants (N,) are off their own low-pass, and its velocities, (N, n) each."""
+    grid = read[0] + period * np.arange(int((read[-1] - read[0]) / period) + 2)
+    low_pass = butterworth_sections(ORDER, cutoff_hz, 1.0 / period)
+    smooth = filtered_both_ways(low_pass, interpolate(grid, read, q))
+    velocity = np.gradient(smooth, period, axis=0)
+    return q - interpolate(read, grid, smooth), interpolate(read, grid, velocity)
+
+
+def _foretold(left: FloatArray, v: FloatArray) -> float:
+    """Share of what positions are off (K, n) that the stamp explains which all joints but the one in question show."""
+    along, share = left * v, v**2
+    others = (along.sum(axis=1, keepdims=True) - along) / np.maximum(
+        share.sum(axis=1, keepdims=True) - share, np.finfo(float).tiny
+    )
+    return 1.0 - float(((left - others * v) ** 2).sum() / max(float((left**2).sum()), np.finfo(float).tiny))

@@ -1,0 +1,89 @@
+"""Stamps that are off the instants of their rows, found from the positions of all joints."""
+
+import numpy as np
+import pytest
+
+from dynid.identification.data.instants import moved_to_stamps, stamp_errors
+
+PERIOD_S, COUNT, JOINTS = 0.001, 6000, 5
+EVEN = PERIOD_S * np.arange(COUNT)
+
+
+def motion(time: np.ndarray) -> np.ndarray:
+    """Five joints on sines of their own, (N, 5) [rad]; below 2 Hz."""
+    rates = 2.0 * np.pi * np.array([0.31, 0.47, 0.73, 1.1, 1.7])
+    return np.sin(rates * time[:, None] + np.arange(JOINTS)) / np.sqrt(rates)
+
+
+def late(seed: int = 0, rms_s: float = 3e-4) -> np.ndarray:
+    """By how much a busy logger is late, (N,) [s]."""
+    return np.abs(np.random.default_rng(seed).normal(0.0, 1.6 * rms_s, COUNT)).clip(max=0.9 * PERIOD_S)
+
+
+def read_before(off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Stamps, and when the rows were really read: even cycles, stamped `off` later."""
+    return EVEN + off, EVEN
+
+
+def test_a_stamp_that_is_late_is_found_from_all_joints() -> None:
+    off = late()
+    stamps, read = read_before(off)
+    found = stamp_errors(stamps, motion(read))
+    inside = slice(600, -600)  # the low-pass has no data beyond the ends
+    wrong = found[inside] + off[inside] - np.mean(off)  # a delay of all rows is none of its business
+    assert np.std(wrong) < 0.2 * np.std(off)  # what errors have in the band of the motion stays
+
+
+def test_values_are_moved_to_their_stamps() -> None:
+    stamps, read = read_before(late())
+    q = motion(read)
+    at, tau, dq, words = moved_to_stamps(stamps, q, 2.0 * q, -q)
+    mean = float(np.mean(stamps - read))
+    inside, right = slice(600, -600), motion(stamps - mean)
+    assert np.abs(at - right)[inside].max() < 0.3 * np.abs(q - right)[inside].max()
+    assert np.std((at - right)[inside]) < 0.2 * np.std((q - right)[inside])
+    assert dq is not None
+    np.testing.assert_allclose(tau, 2.0 * at, atol=1e-12)
+    np.testing.assert_allclose(dq, -at, atol=1e-12)
+    assert "ms (rms) off the instants" in words
+
+
+def test_a_row_that_was_stamped_twice_is_one_instant() -> None:
+    place = np.arange(COUNT)
+    place[500::40] -= 1  # the logger came before the next row was there, and wrote the last one again
+    q = motion(EVEN)[place]
+    at, _, _, words = moved_to_stamps(EVEN, q, q, None)
+    assert words
+    assert np.abs(np.diff(at, n=2, axis=0))[600:-600].max() < 0.1 * np.abs(np.diff(q, n=2, axis=0))[600:-600].max()
+
+
+@pytest.mark.parametrize("noise_rad", [0.0, 2e-4])
+def test_even_rows_stay_as_they_are(noise_rad: float) -> None:
+    q = motion(EVEN) + noise_rad * np.random.default_rng(1).normal(size=(COUNT, JOINTS))
+    at, tau, dq, words = moved_to_stamps(EVEN, q, q, None)
+    assert at is q
+    assert tau is q
+    assert dq is None
+    assert words == ""
+
+
+def test_what_one_joint_does_alone_is_its_motion_and_no_stamp() -> None:
+    q = motion(EVEN)
+    q[:, 2] += 0.002 * np.sin(2.0 * np.pi * 25.0 * EVEN)
+    assert not stamp_errors(EVEN, q).any()
+    alone = np.zeros_like(q)
+    alone[:, 2] = q[:, 2]
+    assert not stamp_errors(EVEN, alone).any()
+
+
+def test_encoder_steps_that_are_larger_than_what_stamps_shift_are_left_alone() -> None:
+    stamps, read = read_before(late(rms_s=5e-5))
+    q = np.round(motion(read) / 1.5e-3) * 1.5e-3
+    assert not stamp_errors(stamps, q).any()
+
+
+def test_few_rows_and_one_joint_say_nothing() -> None:
+    stamps, read = read_before(late())
+    q = motion(read)
+    assert not stamp_errors(stamps[:100], q[:100]).any()
+    assert not stamp_errors(stamps, q[:, :1]).any()
