@@ -80,7 +80,7 @@ class ExecutorNode(Node):
         self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
         self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
-        self._told: tuple[str, bool, str, bool] | None = None  # what the last diagnostics said of the arm's condition
+        self._told: tuple[str, bool, bool, str, bool] | None = None  # as last reported
         self._holding, self._settings_refusal = HoldingTorque(self.robot), ""
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
@@ -399,22 +399,22 @@ class ExecutorNode(Node):
         if self._condition() != self._told:
             self._publish_diagnostics()
 
-    def _condition(self) -> tuple[str, bool, str, bool]:
-        """Phase of the motion, whether it lacks states, what is not clear about its arm, and whether states come."""
+    def _condition(self) -> tuple[str, bool, bool, str, bool]:
+        """The motion: phase, whether it moves, lacks states; the arm: what is not clear, and whether states come."""
         lost = self._motion.active and not self._fresh()
         doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
-        return self._motion.phase or "idle", lost, doubt, self._fresh()
+        return self._motion.phase or "idle", self._motion.moving, lost, doubt, self._fresh()
 
     def _publish_diagnostics(self) -> None:
         motion = self._motion
-        self._told = phase, lost, doubt, _ = self._condition()
+        self._told = phase, moving, lost, doubt, _ = self._condition()
         age = time.monotonic() - self._arrival_s
         values = self._output.report() | {
             "state_age_s": f"{age:.3f}",
             "malformed_states": str(self._malformed),
             "phase": phase,
             "elapsed_s": f"{motion.elapsed(self._stamp_ns):.3f}" if motion.phase else "",
-            "moving": str(motion.moving).lower(),
+            "moving": str(moving).lower(),
             "progress": f"{motion.progress(self._stamp_ns):.3f}",
             "controller": motion.controller.law.name,
             "payload_kg": f"{self._payload.mass_kg:.3f}",
