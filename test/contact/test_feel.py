@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pinocchio
 import pytest
+from scipy.signal import butter, sosfiltfilt
 from test.shared.arms import nominal
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 from test.shared.recordings import recorded
@@ -15,7 +16,8 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.contact.feel import Contact, ContactSense
 from dynid.contact.force import ToolForce
-from dynid.contact.recorded import measured_noise, refuse_coarser, sense_of
+from dynid.contact.motion_filter import MeasuredTorques
+from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of
 from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.controller import load_controller
 from dynid.errors import DataError
@@ -139,13 +141,29 @@ def test_the_noise_of_measured_torques_is_seen_in_them_and_no_contact() -> None:
     noise = np.linspace(0.02, 0.3, N)
     noisy = tau + noise * np.random.default_rng(1).normal(size=tau.shape)
     signals = Signals(ROBOT.joint_names, time, q, time, noisy, ROBOT.torque_limits)
-    seen = measured_noise(signals)
+    settings = load_identification(ROBOT)
+    seen = measured_torques(signals, settings)
     assert seen is not None
-    np.testing.assert_allclose(seen, noise, rtol=0.1)
-    assert measured_noise(replace(signals, torque_source="goal")) is None
+    np.testing.assert_allclose(seen.noise_nm, noise, rtol=0.1)
+    assert measured_torques(replace(signals, torque_source="goal"), settings) is None
     for given, found in ((seen, False), (None, True)):
         sense = ContactSense(ROBOT, ARM, control_model(), KNOWN, given)
         assert bool(sense.along(ROBOT.joint_names, time, q, noisy)) is found
+
+
+def test_what_a_model_leaves_of_measured_torques_lasts_as_long_as_its_low_pass_and_is_no_contact() -> None:
+    """As of a real Panda, whose friction builds up over 60 ms after each reversal, and over less than 10 Hz shows."""
+    time = 0.002 * np.arange(6000)
+    q, tau = waving(time, 0.5)
+    low_pass = butter(4, 10.0, fs=500.0, output="sos")
+    left = sosfiltfilt(low_pass, np.random.default_rng(5).normal(size=tau.shape), axis=0)
+    known = TorqueDeviations(speeds_rad_s=(0.05,), deviations_nm=((0.1,) * N,) * 2, lasting_nm=((0.01,) * N,) * 2)
+    torques = tau + 0.1 * left / left.std(axis=0)
+    found = {}
+    for measured in (MeasuredTorques(np.zeros(N), 0.025), None):
+        sense = ContactSense(ROBOT, ARM, control_model(), known, measured)
+        found[measured is not None] = sense.along(ROBOT.joint_names, time, q, torques)
+    assert found[True] == [] and len(found[False]) > 2
 
 
 @pytest.mark.slow

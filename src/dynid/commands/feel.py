@@ -33,7 +33,7 @@ def feel(
 
     In recordings of an arm that nothing touched, this counts false alarms.
     """
-    from dynid.contact.recorded import measured_noise, refuse_coarser, sense_of, torques_before
+    from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of, torques_before
     from dynid.identification.data.sources import load_recording, simulated_sentence
     from dynid.identification.settings import load_identification
     from dynid.model.model_file import load_model
@@ -51,7 +51,7 @@ def feel(
             begin(bag.name)
             source = load_recording(bag, loaded, read)
             signals = source.signals(settings)
-            sense = sense_of(loaded, content, source.mount, measured_noise(signals))
+            sense = sense_of(loaded, content, source.mount, measured_torques(signals, settings))
             refuse_coarser(signals, loaded)
             contacts = sense.along(loaded.joint_names, signals.time, signals.q, torques_before(signals))
             first, last = float(signals.time[0]), float(signals.time[-1])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dynid.contact.error_bars import ErrorBars
 from dynid.contact.force import ToolForce
-from dynid.contact.motion_filter import MotionFilter
+from dynid.contact.motion_filter import MeasuredTorques, MotionFilter
 from dynid.contact.observer import MomentumObserver
 from dynid.contact.onset import OnsetTests
 from dynid.control.control_model import ControlModel
@@ -30,7 +30,7 @@ class ContactSense:
         arm: geometry and gravity as it is mounted.
         model: parameters and friction.
         deviations: of the model's torques, from its file.
-        torque_noise_nm: of recorded torques, (n,) [N m]; None for torques that are known, as commands are.
+        measured: where torques were measured; None where they are known, as commands are.
         options: of `MomentumObserver`.
 
     Attributes:
@@ -48,13 +48,13 @@ class ContactSense:
         arm: ArmModel,
         model: ControlModel,
         deviations: TorqueDeviations | None,
-        torque_noise_nm: FloatArray | None = None,
+        measured: MeasuredTorques | None = None,
         **options: float,
     ) -> None:
         self.observer = MomentumObserver(arm, model, **options)
         law = whole_friction(robot, model.phi, model.friction)  # the budget of what parameters hold counts, too
         delay_s = options.get("torque_delay_s", 0.0)
-        self.motion = MotionFilter(robot, arm, model, deviations, delay_s, torque_noise_nm=torque_noise_nm)
+        self.motion = MotionFilter(robot, arm, model, deviations, delay_s, measured=measured)
         self.bars = ErrorBars(robot, self.observer, law, deviations, self.motion.jitter)
         self._force, self._q, self._began_ns, self._last_ns = ToolForce(robot, arm.mdh), np.zeros(robot.size), 0, 0
         self.onset = OnsetTests(self.motion, self._force.largest_n)

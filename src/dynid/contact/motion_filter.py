@@ -1,6 +1,7 @@
 """The arm's motion from encoders and motor torques, a cycle at a time: see `dynid.contact.innovations`."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dynid.robot import FloatArray, Robot, read_only
 
 MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimators.uncertainty`
 PASSING_S = 0.05  # how long what passes with the speed does
-SHORT_S = 0.001  # how long the rest of it does
+SHORT_S = 0.001  # how long the rest of it does, which of commanded torques is mostly noise of the measured ones
 TURN_S = 0.002  # how long an open direction of motion stays as it is
 OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
 FADE_S = 0.01  # how long a direction that was open still counts
@@ -55,6 +56,23 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
     return outside
 
 
+@dataclass(frozen=True)
+class MeasuredTorques:
+    """Torques that were measured, not commanded, so that nobody knows them exactly.
+
+    What a model leaves of commanded torques is mostly the noise of the measured ones that it was identified from, and
+    new in every cycle. Of measured torques it is the model's own, and no faster than the low-pass that it has passed.
+
+    Attributes:
+        noise_nm: of one sample, (n,) [N m].
+        memory_s: how long what the model leaves stays alike [s]: a quarter period of the low-pass's cut-off, whose
+            noise has the same density.
+    """
+
+    noise_nm: FloatArray
+    memory_s: float
+
+
 class MotionFilter:
     """The filter of one arm; noise of motors, encoder steps, stamps and play are those of the robot's nuisances.
 
@@ -64,7 +82,7 @@ class MotionFilter:
         errors: what model.yaml states of the model's torques, by speed: what lasts is the size of b, what passes with
             the speed makes b less certain at another speed, and that and the rest are noise.
         torque_delay_s: from the torque that `update` gets to the motors [s].
-        torque_noise_nm: of torques that were measured, (n,) [N m], where it is larger than the motors'.
+        measured: where the torques that `update` gets were measured; None where they are known, as commands are.
         reading_rad: deviation of readings beside the encoder's step [rad].
 
     Attributes:
@@ -88,7 +106,7 @@ class MotionFilter:
         errors: TorqueDeviations | None,
         torque_delay_s: float,
         *,
-        torque_noise_nm: FloatArray | None = None,
+        measured: MeasuredTorques | None = None,
         reading_rad: float = READING_RAD,
     ) -> None:
         if errors is None:
@@ -105,8 +123,10 @@ class MotionFilter:
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
         self._play, self.jitter = math.radians(given.backlash_deg), StampJitter(given.stamp_jitter_s)
-        measured = np.zeros(n) if torque_noise_nm is None else torque_noise_nm
-        self._torque_noise = np.maximum(np.array(given.torque_noise_nm), measured)
+        self._torque_noise, self._short_s = np.array(given.torque_noise_nm), SHORT_S
+        if measured is not None:
+            self._torque_noise = np.maximum(self._torque_noise, measured.noise_nm)
+            self._short_s = min(measured.memory_s, PASSING_S)
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.lasting)
         rest = np.maximum(np.array(errors.deviations_nm) ** 2 - self._errors**2, 0.0)
@@ -188,7 +208,7 @@ class MotionFilter:
         unclear = self._unclear = np.maximum(unclear, self._unclear * math.exp(-dt / FADE_S))
         speed_class = np.searchsorted(self._bounds, np.abs(v)), np.arange(n)
         own = self._errors[speed_class]
-        rest = SHORT_S * self._short[speed_class] + PASSING_S * self._passing[speed_class]
+        rest = self._short_s * self._short[speed_class] + PASSING_S * self._passing[speed_class]
         if self._updates % JACOBIAN_EVERY == 0:
             self.J = self._tool.jacobian(x[:n])[0]
         self._updates += 1

@@ -4,10 +4,12 @@ import numpy as np
 
 from dynid.contact.feel import ContactSense
 from dynid.contact.live_payload import LivePayload
+from dynid.contact.motion_filter import MeasuredTorques
 from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.errors import DataError
 from dynid.identification.data.signals import Signals, Torques, interpolate
+from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
@@ -38,14 +40,14 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
 
 
 def sense_of(
-    robot: Robot, content: ModelFile, mount: str | None = None, torque_noise_nm: FloatArray | None = None
+    robot: Robot, content: ModelFile, mount: str | None = None, measured: MeasuredTorques | None = None
 ) -> ContactSense:
-    """The sense of an accepted model of this robot at a mount, for torques with noise (n,) [N m] if they were measured.
+    """The sense of an accepted model of this robot at a mount, for torques that were measured or, with None, commanded.
 
     Raises:
         DataError: as `arm_of`, or a model without deviations.
     """
-    return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, torque_noise_nm)
+    return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, measured)
 
 
 def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) -> LivePayload:
@@ -75,16 +77,21 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
             )
 
 
-def measured_noise(signals: Signals) -> FloatArray | None:
-    """What noise a recording's torques have, (n,) [N m]; None if they are those that were written, so exact.
+def measured_torques(signals: Signals, settings: IdentificationSettings) -> MeasuredTorques | None:
+    """What is uncertain about a recording's torques; None if they are those that were written, so exact.
 
-    From second differences, which leave little of a motion, and by their median, which spares what a stop or a
-    controller's step makes of them.
+    Their noise is from second differences, which leave little of a motion, and by their median, which spares what a
+    stop or a controller's step makes of them.
+
+    Args:
+        signals: the recording.
+        settings: that its model was identified with.
     """
     if "goal" in (signals.torque_source, signals.other and signals.other.source):
         return None
     bends = np.abs(np.diff(signals.tau, n=2, axis=0))
-    return np.asarray(NORMAL_MEDIAN * np.median(bends, axis=0) / BEND) if len(bends) else None
+    noise = NORMAL_MEDIAN * np.median(bends, axis=0) / BEND if len(bends) else np.zeros(signals.tau.shape[1])
+    return MeasuredTorques(noise, 0.25 / settings.filter.cutoff_hz(settings.sampling_interval_s))
 
 
 def torques_before(signals: Signals) -> FloatArray:
