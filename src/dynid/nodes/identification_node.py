@@ -97,6 +97,7 @@ class IdentificationNode(Node):
         if not bags or not output:
             response.message = f"parameter '{'bags' if not bags else 'output'}' is empty"
             return response
+        self.get_logger().info(f"identifying from {', '.join(bag.name for bag in bags)}")
         self._stage = "reading"
         done = Future(executor=self.executor)
         work = lambda: self._work(lambda: self._identify(bags, validation, Path(output)), done)  # noqa: E731
