@@ -28,7 +28,7 @@ def torque_constants(
 ) -> None:
     """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
     from benchmarks.studies.known_mass import check_torque_constants, pooled
-    from benchmarks.studies.mass_alone import check_with_mass_alone
+    from benchmarks.studies.mass_alone import FAR_M, check_with_mass_alone
     from benchmarks.studies.two_runs import load_two_runs
     from dynid.identification.data.sources import torque_sentence
     from dynid.model.standard import LinkInertia
@@ -70,7 +70,10 @@ def torque_constants(
             words = f"{scale:.3f} +- {deviation:.3f}, so {constant / scale:.4g} N m/A"
             say(f"  all joints with {constant:g} N m/A: {words}")
         if place:
-            where = ", ".join(with_deviation(*one) for one in zip(*place.values(), strict=True))
+            pairs = zip(*place.values(), strict=True)
+            where = ", ".join(
+                "unseen" if spread > 0.8 * FAR_M else with_deviation(middle, spread) for middle, spread in pairs
+            )
             say(f"  centre of mass found in the last link's frame: ({where}) m")
         say(sentence)
     raise typer.Exit(1 if any(one.doubtful for one in found) else 0)

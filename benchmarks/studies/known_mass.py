@@ -43,6 +43,7 @@ class JointScale:
         known_torque: root mean square of the known body's torque at this joint [N m].
         unexplained: root mean square of what the fit leaves [N m].
         torque_constant: the one that was used [N m/A]; None where torques were recorded.
+        placed: whether the body's place was known; else it was found together with the scales.
     """
 
     joint: str
@@ -51,6 +52,7 @@ class JointScale:
     known_torque: float
     unexplained: float = 0.0
     torque_constant: float | None = None
+    placed: bool = True
 
     @property
     def determined(self) -> bool:
@@ -72,6 +74,8 @@ class JointScale:
 
     def sentence(self) -> str:
         """The finding in words."""
+        if not self.determined and not self.placed and self.known_torque > LOADED * self.unexplained:
+            return f"{self.joint}: what it feels of the mass depends on where that is: give --at"
         if not self.determined:
             return f"{self.joint}: the known mass hardly loads this joint, so its torque constant cannot be checked"
         words = f"{self.joint}: reports {self.scale:.3f} +- {self.deviation:.3f} of the known torque"

@@ -17,9 +17,11 @@ from scipy.optimize import least_squares
 
 from benchmarks.studies.known_mass import JointScale, arm_columns, beside, refuse_unseen
 from benchmarks.studies.payload import load_columns
+from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import sandwich
 from dynid.model.dynamics import ArmModel
+from dynid.model.regressor import LINK_PARAMETERS
 from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, read_only
 
@@ -69,13 +71,16 @@ class _Rows:
         taken = 0
         for j, columns, tau in arm_columns(model, without, carrying):
             own, (self.columns[:, j], self.torque[:, j]) = beside(columns, added[:, j], tau)
+            if len(tau) <= own + len(LINK_PARAMETERS):
+                few = own + len(LINK_PARAMETERS)
+                raise DataError(f"{len(tau)} samples do not determine {few} parameters; record longer")
             taken += own
             both = np.column_stack([self.columns[:, j], self.torque[:, j]])
             left = np.asarray(np.linalg.qr(both, mode="r"))
             self.short.append(left)  # lengths and products of what may stand in a residual are those of these 11 rows
             # what no body explains is the noise of the joint
-            self.sigma[j] = max(abs(left[-1, -1]), TINY) / np.sqrt(max(len(tau) - own - 10, 1))
-        self.freedom = self.torque.size / max(self.torque.size - taken - model.chain_size - 3, 1)
+            self.sigma[j] = max(abs(left[-1, -1]), TINY) / np.sqrt(len(tau) - own - len(LINK_PARAMETERS))
+        self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
 
     def scales(self, parameters: FloatArray) -> FloatArray:
         """The scale (n,) of each joint that fits best to a body."""
@@ -115,7 +120,7 @@ def check_with_mass_alone(
         torque_constants: that were used, (n,) [N m/A]; () where torques were recorded.
 
     Raises:
-        DataError: the body loads no joint in this motion, or is not seen in any.
+        DataError: the body loads no joint in this motion, or is not seen in any; or there are too few samples.
     """
     rows, body = _Rows(model, without, carrying), _Body(model, mass, radius)
 
@@ -137,6 +142,7 @@ def check_with_mass_alone(
             float(known[j]),
             float(rows.sigma[j]),
             torque_constants[j] if torque_constants else None,
+            placed=False,
         )
         for j in range(len(scales))
     )

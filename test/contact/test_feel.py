@@ -183,10 +183,14 @@ def test_feel_finds_the_contact_of_a_bag(tmp_path: Path) -> None:
     assert (off < 3.0 * np.array(contact["force_deviation_n"])).all()
     both = [*arguments, str(tmp_path / "bag")]
     rows = json.loads(CliRunner().invoke(app, [*both, "--json"]).stdout)
-    assert [row["contacts"] for row in rows] == [found["contacts"]] * 2 and rows[0]["recording"] == "bag"
-    shown = CliRunner().invoke(app, both).stdout
+    assert [row["contacts"] for row in rows] == [found["contacts"]] * 2 and rows[0]["recording"].endswith("/bag")
+    shown = CliRunner().invoke(app, both)
     count = 2 * len(found["contacts"])
-    assert "2 recordings, 0.1 minutes" in shown and f"\n{count} contact(s); forces" in shown
+    assert "2 recordings, 0.1 minutes" in shown.stdout and f"\n{count} contact(s); forces" in shown.stdout
+    (tmp_path / "none").mkdir()  # one that cannot be used does not take the others along
+    partly = CliRunner().invoke(app, [*both, str(tmp_path / "none")])
+    assert shown.exit_code == 0 and partly.exit_code == 1
+    assert f"\n{count} contact(s); forces" in partly.stdout and "not used: " in partly.stdout
     assert "all recordings" not in CliRunner().invoke(app, arguments).stdout
 
 

@@ -87,3 +87,50 @@ def test_few_rows_and_one_joint_say_nothing() -> None:
     q = motion(read)
     assert not stamp_errors(stamps[:100], q[:100]).any()
     assert not stamp_errors(stamps, q[:, :1]).any()
+
+
+def in_step(period_s: float, acceleration: float) -> tuple[np.ndarray, np.ndarray]:
+    """Exact stamps (N,) and positions (N, 6) of an arm that goes from point to point, all joints in step."""
+    random, times, ways, begin, start = np.random.default_rng(0), [], [], 0.0, np.zeros(6)
+    for _ in range(8):
+        way = random.uniform(-1.0, 1.0, 6)
+        length = float(np.abs(way).max())
+        speed = min(1.0, np.sqrt(length * acceleration))
+        ramp, end = speed / acceleration, length / speed + speed / acceleration
+        t = np.arange(0.0, end + 0.4, period_s)
+        left = np.maximum(end - t, 0.0)
+        along = np.select(
+            [t < ramp, t < end - ramp],
+            [0.5 * acceleration * t**2, speed * (t - 0.5 * ramp)],
+            length - 0.5 * acceleration * left**2,
+        )
+        ways.append(start + np.outer(along / length, way))
+        times.append(begin + t)
+        begin, start = times[-1][-1] + period_s, ways[-1][-1]
+    return np.concatenate(times), np.concatenate(ways)
+
+
+@pytest.mark.parametrize("acceleration", [6.0, 20.0, 60.0])
+@pytest.mark.parametrize("period_s", [0.001, 0.002, 0.004, 0.01, 0.05])
+def test_corners_of_joints_in_step_are_no_stamps(period_s: float, acceleration: float) -> None:
+    """What all joints of a point-to-point motion show alike is the way's, and the stamps are right."""
+    assert not stamp_errors(*in_step(period_s, acceleration)).any()
+
+
+@pytest.mark.parametrize("rate_hz", [20.0, 100.0])
+@pytest.mark.parametrize("period_s", [0.001, 0.002])
+def test_straight_lines_between_setpoints_are_no_stamps(period_s: float, rate_hz: float) -> None:
+    time, corners = period_s * np.arange(COUNT), np.arange(0.0, COUNT * period_s + 1.0, 1.0 / rate_hz)
+    q = np.stack([np.interp(time, corners, joint) for joint in motion(corners).T], axis=1)
+    assert not stamp_errors(time, q).any()
+    together = np.interp(time, corners, np.sin(2.0 * corners))[:, None] * np.array([1.0, -0.6, 0.3, 0.8, -0.2])
+    assert not stamp_errors(time, together).any()
+
+
+def test_a_pause_of_the_logger_is_no_motion() -> None:
+    """Beside it nothing is known of stamps, and far from it all is found as without."""
+    stamps, read = read_before(late())
+    pause = 2.0 * (np.arange(COUNT) >= COUNT // 2)
+    found = stamp_errors(stamps + pause, motion(read + pause))
+    assert found.any() and np.abs(found).max() < 3.0 * PERIOD_S
+    assert not found[COUNT // 2 - 200 : COUNT // 2 + 200].any()

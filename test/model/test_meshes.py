@@ -10,7 +10,6 @@ import yaml
 from dynid.control.motion_draft import write_motions
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError
-from dynid.model.meshes import find_mesh
 from dynid.model.robot_check import check_robot
 from dynid.model.robot_draft import draft_robot, write_draft
 from dynid.robot import load_robot
@@ -109,18 +108,39 @@ def driving(folder: Path) -> str:
     return use.missing
 
 
-def test_names_that_lead_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
-    """The URDF is a stranger's: what it names may be read from where it says, and is written into the folder only."""
-    source, secret = tmp_path / "arm_description", tmp_path / "outside.stl"
-    urdf = package(source, "package://../../outside_{}.stl")
-    secret.write_bytes(b"solid")
-    folder = tmp_path / "deep" / "robots" / "arm"
+def test_names_that_lead_out_of_the_folder_are_written_within_it(tmp_path: Path) -> None:
+    """The URDF is a stranger's: what it names may lie anywhere, and is copied into the robot's own folder only."""
+    source = tmp_path / "a" / "b" / "arm_description"
+    urdf = package(source, "../../{}.stl")
+    box(tmp_path / "a" / "b" / "hand.stl", (0.02, 0.02, 0.13), (0.0, 0.0, 0.15))
+    before = set(tmp_path.rglob("*"))
+    folder = tmp_path / "x" / "y" / "arm"
     drafted(urdf, folder)
-    before = {path for path in tmp_path.rglob("*") if folder not in path.parents and path != folder}
-    assert {path.name for path in before if path.is_file()} == {
-        "arm.urdf",
-        "outside.stl",
-        *(f"{link}.stl" for link in ("base", "upper", "fore", "hand")),
-    }
-    with pytest.raises(ConfigurationError, match="is not there"):
-        find_mesh("package://../../outside_hand.stl", folder)
+    new = {path for path in tmp_path.rglob("*") if path.is_file()} - before
+    assert folder / "meshes" / "hand.stl" in new
+    assert all(folder in path.parents for path in new)
+
+
+def test_what_is_no_mesh_is_not_copied(tmp_path: Path) -> None:
+    """A robot's folder may be handed on, and a URDF could name a private key."""
+    secret = tmp_path / "id_key"
+    secret.write_text("private")
+    urdf = package(tmp_path / "arm_description")
+    urdf.write_text(urdf.read_text().replace("package://arm_description/meshes/hand.stl", f"file://{secret}"))
+    drafted(urdf, tmp_path / "arm")
+    assert not list((tmp_path / "arm").rglob("id_key"))
+    assert len(list((tmp_path / "arm").rglob("*.stl"))) == 3
+
+
+def test_two_names_of_one_mesh_are_one_copy_and_two_meshes_of_one_name_are_refused(tmp_path: Path) -> None:
+    source = tmp_path / "arm_description"
+    urdf = package(source, "../meshes/{}.stl")
+    text = urdf.read_text()
+    urdf.write_text(text.replace("../meshes/hand.stl", "./../meshes/fore.stl"))
+    drafted(urdf, tmp_path / "one")
+    assert len(list((tmp_path / "one").rglob("fore.stl"))) == 1
+    box(source / "urdf" / "meshes" / "fore.stl", (0.01, 0.01, 0.01), (0.0, 0.0, 0.0))
+    urdf.write_text(text.replace("../meshes/hand.stl", "meshes/fore.stl"))
+    with pytest.raises(ConfigurationError, match=r"two meshes for meshes/meshes/fore\.stl, .*: rename one of them"):
+        drafted(urdf, tmp_path / "two")
+    assert not (tmp_path / "two").exists()

@@ -4,6 +4,7 @@ Any serial chain with decoupled axes. Every function checks its arguments once, 
 """
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import casadi as ca
 import numpy as np
@@ -75,6 +76,9 @@ class StatesKernel:
 
         self.model = model
         self._program = load_programs(name, model, generate).addresses["states_program"]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a compiled kernel is an address in this process; another one makes its own from the arm")
 
     def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
         """So many outputs per state, (N, outputs), for phi (p,) and states q, dq and the third, (N, n) each."""

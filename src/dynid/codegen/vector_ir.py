@@ -15,7 +15,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wider was slower where it was measured
-LANES = 16  # columns of every lane array: enough independent groups to hide latencies
+LANES = 16  # columns of every lane array: enough independent groups to hide latencies; see `compiled`
 _FLAGS = ("contract", "nsz", "arcp")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
 _POINTER, _DATA = _DOUBLE.as_pointer(), types.CPointer(types.float64)  # type: ignore[attr-defined]
@@ -24,7 +24,11 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 def compiled(loop: Loop) -> Loop:
-    """A loop around programs as machine code, for all arms: compiled once and kept beside its source."""
+    """A loop around programs as machine code, for all arms: compiled once and kept beside its source.
+
+    numba compiles it anew where its own file has changed. So after a change of `LANES`, or of a loop in another file
+    that it calls, delete the folders `__pycache__`: what is kept there would run on arrays of the old size.
+    """
     made: Loop = numba.njit(cache=True, error_model="numpy", fastmath=set(_FLAGS))(loop)
     return made
 
@@ -120,8 +124,8 @@ def straight_line(
 
         return types.void(types.intp, arrays), generate
 
-    compiled: Callable[..., None] = run
-    return compiled
+    intrinsic_of: Callable[..., None] = run
+    return intrinsic_of
 
 
 @intrinsic

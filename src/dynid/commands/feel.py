@@ -1,7 +1,7 @@
 """`dynid feel`: contacts of recorded motions, found without a sensor."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,13 +13,21 @@ if TYPE_CHECKING:
 
 
 class _Felt(NamedTuple):
-    """What one recording shows: its name, its first stamp and length [s], its contacts."""
+    """What one recording shows: its name, its first stamp and length [s], its contacts; or why it shows nothing."""
 
     name: str
     start_s: float
     length_s: float
     contacts: "list[Contact]"
     simulated: bool
+    notes: tuple[str, ...]
+    refusal: str = ""
+
+    def as_dict(self, robot: str, frame: str) -> dict[str, Any]:
+        """For JSON, times counted from the first stamp."""
+        own = {"robot": robot, "frame": frame, "recording": self.name, "length_s": self.length_s}
+        contacts = [contact.as_dict(self.start_s) for contact in self.contacts]
+        return own | {"contacts": contacts, "notes": list(self.notes), "refused": self.refusal}
 
 
 def feel(
@@ -31,10 +39,12 @@ def feel(
 ) -> None:
     """Find contacts in recordings: when, which joint felt them, joint torques and the force at the tool.
 
-    In recordings of an arm that nothing touched, this counts false alarms.
+    In recordings of an arm that nothing touched, this counts false alarms. With --json, one recording is an object,
+    several are a list of them. Exits with 1 where one of several cannot be used.
     """
     from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of, torques_before
-    from dynid.identification.data.sources import load_recording, simulated_sentence
+    from dynid.errors import DynidError
+    from dynid.identification.data.sources import load_recording
     from dynid.identification.settings import load_identification
     from dynid.model.model_file import load_model
     from dynid.robot import load_robot
@@ -49,22 +59,32 @@ def feel(
     with stages("feel", len(bags)) as begin:
         for bag in bags:
             begin(bag.name)
-            source = load_recording(bag, loaded, read)
-            signals = source.signals(settings)
-            sense = sense_of(loaded, content, source.mount, measured_torques(signals, settings))
-            refuse_coarser(signals, loaded)
+            try:
+                source = load_recording(bag, loaded, read)
+                signals = source.signals(settings)
+                sense = sense_of(loaded, content, source.mount, measured_torques(signals, settings))
+                refuse_coarser(signals, loaded)
+            except DynidError as error:
+                if len(bags) == 1:
+                    raise
+                found.append(_Felt(str(bag), 0.0, 0.0, [], False, (), str(error)))
+                continue
             contacts = sense.along(loaded.joint_names, signals.time, signals.q, torques_before(signals))
             first, last = float(signals.time[0]), float(signals.time[-1])
-            found.append(_Felt(bag.name, first, last - first, contacts, source.simulated))
-    frame = loaded.file.base_link
+            name = str(bag) if len(bags) > 1 else bag.name
+            found.append(_Felt(name, first, last - first, contacts, source.simulated, source.notes))
     if as_json:
-        rows = [
-            {"robot": loaded.name, "frame": frame, "recording": one.name, "length_s": one.length_s}
-            | {"contacts": [contact.as_dict(one.start_s) for contact in one.contacts]}
-            for one in found
-        ]
+        rows = [one.as_dict(loaded.name, loaded.file.base_link) for one in found]
         print_json(rows if len(rows) > 1 else rows[0])
-        return
+    else:
+        _say(found, loaded.file.base_link)
+    if any(one.refusal for one in found):
+        raise typer.Exit(1)
+
+
+def _say(found: list[_Felt], frame: str) -> None:
+    from dynid.identification.data.sources import simulated_sentence
+
     for one in found:
         if one.contacts or len(found) == 1:
             _print(one)
@@ -73,6 +93,10 @@ def feel(
     count = sum(len(one.contacts) for one in found)
     say(f"{count} contact(s); forces are those on the tool, in the frame of {frame}")
     say(*filter(None, [simulated_sentence([one.name for one in found if one.simulated])]))
+    say(*(f"{one.name}: {note}" for one in found for note in one.notes))
+    for one in found:
+        if one.refusal:
+            say(f"not used: {'' if one.name in one.refusal else f'{one.name}: '}{one.refusal}")
 
 
 def _print(one: _Felt) -> None:
@@ -90,7 +114,7 @@ def _print(one: _Felt) -> None:
 def _print_all(found: list[_Felt]) -> None:
     shown = table("all recordings", "recording", "length [s]", "contacts")
     for one in found:
-        shown.add_row(one.name, f"{one.length_s:.1f}", str(len(one.contacts)))
+        shown.add_row(one.name, *(("", "not used") if one.refusal else (f"{one.length_s:.1f}", str(len(one.contacts)))))
     minutes = sum(one.length_s for one in found) / 60.0
     shown.add_row(f"{len(found)} recordings, {minutes:.1f} minutes", "", str(sum(len(one.contacts) for one in found)))
     stdout().print(shown)

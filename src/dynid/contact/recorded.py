@@ -61,10 +61,11 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
 
     A draft proposes the steps of an encoder that nobody has looked at.
     """
+    read = signals.q if signals.q_read is None else signals.q_read
     counts = robot.nuisances.encoder_counts_per_turn
     stated = 2.0 * np.pi / counts if counts else 0.0
     for joint, name in enumerate(signals.joint_names):
-        moves = np.abs(np.diff(signals.q[:, joint]))
+        moves = np.abs(np.diff(read[:, joint]))
         moves = moves[moves > LEAST_STEP_RAD]
         if robot.prismatic[joint] or len(moves) < FEWEST_MOVES:
             continue

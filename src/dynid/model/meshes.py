@@ -7,7 +7,6 @@ stays as it is.
 
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from dynid.errors import ConfigurationError
@@ -16,6 +15,7 @@ from dynid.resources import write_whole
 
 FOLDER = "meshes"  # of a robot's folder
 COLLISION = "link/collision/geometry/mesh"
+KINDS = (".stl", ".dae", ".obj", ".ply", ".glb")
 LARGEST = 64 * 2**20  # bytes of one mesh that is copied
 
 
@@ -60,28 +60,31 @@ def with_found_meshes(element: ElementTree.Element, folder: Path) -> None:
             ) from error
 
 
-def copies_of_meshes(tree: UrdfTree, folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Meshes that a URDF in `folder` has for shapes or looks: where each is, and its place in a robot's folder.
-
-    What is not there, or too large to be a mesh, is left out.
-    """
-    for name in sorted({mesh.get("filename", "") for mesh in tree.element.iter("mesh")}):
-        try:
-            found = find_mesh(name, folder)
-        except ConfigurationError:
-            continue
-        if found.stat().st_size <= LARGEST:
-            yield found, Path(FOLDER) / _inside(name)
-
-
 def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
-    """Copy the meshes of a URDF in the folder `source` into a robot's folder.
+    """Copy the meshes that a URDF in the folder `source` has into a robot's folder.
+
+    What is not there is left out, as links may do without; who looks for contact asks for it. So is what is no mesh by
+    its name: a URDF may come from strangers, and a robot's folder may go to others.
 
     Raises:
+        ConfigurationError: two names of different files lead to the same place.
         OutputWriteError: the disk is full, or the system refuses.
     """
-    for found, place in copies_of_meshes(tree, source):
-        write_whole(folder / place, found.read_bytes())
+    places: dict[Path, Path] = {}
+    for name in sorted({mesh.get("filename", "") for mesh in tree.element.iter("mesh")}):
+        try:
+            found = find_mesh(name, source)
+        except ConfigurationError:
+            continue
+        place = folder / FOLDER / _inside(name)
+        if found.suffix.lower() not in KINDS or found.stat().st_size > LARGEST:
+            continue
+        if not places.setdefault(place, found).samefile(found):
+            raise ConfigurationError(
+                f"the URDF has two meshes for {FOLDER}/{_inside(name)}, {places[place]} and {found}: rename one of them"
+            )
+    for place, found in places.items():
+        write_whole(place, found.read_bytes())
 
 
 def _inside(name: str) -> Path:

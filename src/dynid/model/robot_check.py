@@ -114,7 +114,7 @@ def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     settings = unbounded or _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
     nominal = _nominal(robot, model)
     driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
-    driving = driving or _missing_meshes(robot)
+    driving = "; ".join(filter(None, (driving, _missing_meshes(robot))))
     motions = _missing_file(robot, "excitation.yaml", DRAFT) or _missing_file(robot, "controller.yaml", DRAFT)
     needed = ("nuisances", "rest_posture", "torque_limits")
     simulated = "coupled motors are not simulated" if model.drive.coupled else _missing(*needed, robot=robot)

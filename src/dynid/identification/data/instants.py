@@ -5,10 +5,15 @@ positions above the motion's band has one unknown per row and one equation per j
 other joints' positions say of each joint's; noise and motion are not. Derived accelerations are off by e / T^2 for
 every rad/s, with T of the derivative, so a third of a millisecond matters to them, and to an observer of contacts.
 
+Joints that move in step, as point to point, show their way's corners all alike, too. But corners last for many rows,
+and a logger's stamps scatter from row to row; so nothing is moved where errors are alike from one row to the next,
+where one is many periods long, or where rows are too few to distinguish the two.
+
 The stamps stay as they are, and values are moved to them: cycles that the logger lost remain lost.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.identification.data.signals import interpolate
 from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
@@ -22,6 +27,10 @@ FELT = 0.05  # of the period: stamps that are less off change nothing
 SLOWEST_RAD_S = 0.05  # of all joints together: below it no position shows its stamp
 ALIKE = 1.5  # joints that count alike, in most rows: with fewer, a row's stamp explains whatever one joint does
 FEWEST = 200  # rows
+LONGEST_PERIOD_S = 0.0025  # from row to row; a way's corners are no longer than a few rows of slower logs
+SCATTER = 0.6  # correlation of errors from row to row: a logger had 0.45, ways with corners 0.7 and more
+MOST_PERIODS = 5.0  # that a stamp is off
+GAP_PERIODS = 5.0  # between two rows: a straight line across is no motion
 
 
 def moved_to_stamps(
@@ -62,10 +71,10 @@ def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
     if len(time) < FEWEST or q.shape[1] < 2 or not (np.isfinite(q).all() and (np.diff(time) > 0.0).all()):
         return none
     period = float(np.median(np.diff(time)))
-    if time[-1] - time[0] > 2.0 * period * len(time):  # mostly gaps, which no straight line bridges
+    if period > LONGEST_PERIOD_S or time[-1] - time[0] > 2.0 * period * len(time):  # or mostly gaps
         return none
     cutoff, off = min(BAND_HZ, OF_RATE / period), none
-    inner = (time - time[0] > ENDS / cutoff) & (time[-1] - time > ENDS / cutoff)
+    inner = _far_from_gaps(time, period, ENDS / cutoff)
     for turn in range(ROUNDS):
         left, v = _above_band(np.maximum.accumulate(time + off), q, period, cutoff)
         total = (v**2).sum(axis=1)
@@ -74,7 +83,23 @@ def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
         if turn == 0 and (2 * alike.sum() <= seen.sum() or _foretold(left[alike], v[alike]) < EXPLAINED):
             return none
         off = off + np.where(seen, (left * v).sum(axis=1) / np.where(seen, total, 1.0), 0.0)
-    return off if float(np.std(off)) > FELT * period else none
+    felt = float(np.std(off)) > FELT * period and float(np.abs(off).max()) < MOST_PERIODS * period
+    return off if felt and _alike_from_row_to_row(off, inner) < SCATTER else none
+
+
+def _far_from_gaps(time: FloatArray, period: float, margin_s: float) -> NDArray[np.bool_]:
+    """Rows (N,) that are at least so long from both ends and from every gap [s]."""
+    gaps = np.flatnonzero(np.diff(time) > GAP_PERIODS * period)
+    edges = np.sort(np.concatenate([time[[0, -1]], time[gaps], time[gaps + 1]]))
+    after = np.searchsorted(edges, time)
+    nearest = np.minimum(time - edges[np.maximum(after - 1, 0)], edges[np.minimum(after, len(edges) - 1)] - time)
+    return np.asarray(np.abs(nearest) > margin_s)
+
+
+def _alike_from_row_to_row(off: FloatArray, inner: NDArray[np.bool_]) -> float:
+    """Correlation of the errors (N,) of neighbouring rows."""
+    own = off - float(off[inner].mean())
+    return float((own[1:] * own[:-1])[inner[1:] & inner[:-1]].mean() / own[inner].var())
 
 
 def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float) -> tuple[FloatArray, FloatArray]:

@@ -44,6 +44,7 @@ class Signals:
         torque_source: which current `tau` is.
         farthest: from zero that each joint can be, (n,) [rad or m]; None is a turn.
         other: the torques of the current that `tau` is not of; None if it was not recorded.
+        q_read: positions (N, n) as they were read, where `q` was moved to the stamps; else None.
     """
 
     joint_names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Signals:
     torque_source: TorqueSource = "present"
     farthest: FloatArray | None = None
     other: Torques | None = None
+    q_read: FloatArray | None = None
 
 
 @dataclass(frozen=True)

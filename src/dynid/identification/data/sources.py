@@ -203,6 +203,7 @@ def _of_rows(
         dq=rates,
         torque_delay_s=torque_delay_s,
         farthest=robot.farthest,
+        q_read=q if words else None,
     )
     return signals, [words] if words else []
 

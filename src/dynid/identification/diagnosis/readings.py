@@ -35,7 +35,7 @@ OWN = ("FV", "FC", "FS", "OF")  # friction that every axis has here, whatever th
 LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction`
 SLOW_RAD_S = 0.2
 GEARS = (0.5, 2.0)
-ACROSS = 0.7  # of gravity along an axis of the base: with more, that axis is no other mount
+ACROSS = 0.8  # of gravity along an axis of the base: with more, that axis is no other mount
 DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
 EXTRAPOLATED = (0.5, 1.0, 1.5)  # times the value that a straight line leads to
 

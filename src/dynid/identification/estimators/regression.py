@@ -31,6 +31,7 @@ from dynid.robot import FloatArray
 
 RANK_TOLERANCE = 1e-8  # of columns scaled to unit length
 DOMINANT = 0.3  # of the largest entry of the weakest direction
+HARDLY = 3.0  # times the slow speed: an arm that never is faster hardly moves, or its positions are in another unit
 SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must not get an infinite weight
 
 
@@ -461,8 +462,9 @@ def _too_few(equations: int, parameters: int, samples: Samples, coulomb: Coulomb
     slow, advice = "", "record longer"
     if coulomb is not None:
         slow, top = f" faster than {coulomb.slow_rad_s} rad/s", float(np.abs(samples.dq).max(initial=0.0))
-        advice = (
-            f"the fastest joint reaches {top:.2g} rad/s: if it moved faster than that, correct the unit of positions "
-            "or times; else move faster, or record longer"
-        )
+        if top < HARDLY * coulomb.slow_rad_s:
+            advice = (
+                f"the fastest joint reaches {top:.2g} rad/s: if it moved faster than that, correct the unit of "
+                "positions or times; else move faster, or record longer"
+            )
     return DataError(f"{equations} equations{slow} do not determine {parameters} parameters; {advice}")
