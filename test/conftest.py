@@ -34,19 +34,19 @@ ON_THE_BUS = [
 ]
 # The whole chain needs no second try: its arm waits for the host.
 CHAIN = [TEST / "test_chain.py", TEST / "test_chain_ends.py"]
-# Commands that come too late are taken for none, so what sends them to a node must have a processor.
-ALONE = [TEST / "nodes" / "test_hardware_node.py"]
+# Commands that come too late are taken for none, so what sends them to a node must have a processor; so must whoever
+# couples two arms at 1 kHz, and ends that where a state is late.
+ALONE = [TEST / "nodes" / name for name in ("test_hardware_node.py", "test_bilateral_node.py")]
 RERUNS = 2
 # Files that take longest come first, so that two processes end at nearly the same time; each takes whole files, and
 # `./run` has pytest-xdist keep their order (by itself it begins with those of most tests).
 LONGEST = [
     TEST / name
     for name in (
+        "test_chain.py",
+        "nodes/test_adaptive.py",
         "test_chain_ends.py",
         "nodes/test_executor_node.py",
-        "nodes/test_adaptive.py",
-        "test_chain.py",
-        "nodes/test_bilateral_node.py",
         "nodes/test_recorder_node.py",
         "nodes/test_fault_chain.py",
         "nodes/test_identification_node.py",
