@@ -19,7 +19,7 @@ from dynid.nodes.supervisor import Supervisor, number
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PUSHED = f"{ROBOT.joint_names[0]}:0.7:3"
-ATTEMPTS, CYCLES, CLOSE_RAD = 4, 400, 0.06
+ATTEMPTS, CYCLES, CLOSE_RAD = 8, 400, 0.06
 
 
 def port_of(arm: Process, client: Supervisor) -> str:

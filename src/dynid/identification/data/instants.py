@@ -29,8 +29,8 @@ ALIKE = 1.5  # joints that count alike, in most rows: with fewer, a row's stamp 
 FEWEST = 200  # rows
 LONGEST_PERIOD_S = 0.0025  # from row to row; a way's corners are no longer than a few rows of slower logs
 SCATTER = 0.6  # correlation of errors from row to row: a logger had 0.45, ways with corners 0.7 and more
-MOST_PERIODS = 5.0  # that a stamp is off
-GAP_PERIODS = 5.0  # between two rows: a straight line across is no motion
+MOST_PERIODS = 10.0  # that a stamp is off: a logger of 1 kHz was late by up to 8
+GAP = 0.25  # periods of the cut-off between two rows: a straight line across is no motion
 
 
 def moved_to_stamps(
@@ -74,7 +74,7 @@ def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
     if period > LONGEST_PERIOD_S or time[-1] - time[0] > 2.0 * period * len(time):  # or mostly gaps
         return none
     cutoff, off = min(BAND_HZ, OF_RATE / period), none
-    inner = _far_from_gaps(time, period, ENDS / cutoff)
+    inner = _far_from_gaps(time, GAP / cutoff, ENDS / cutoff)
     for turn in range(ROUNDS):
         left, v = _above_band(np.maximum.accumulate(time + off), q, period, cutoff)
         total = (v**2).sum(axis=1)
@@ -87,9 +87,9 @@ def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
     return off if felt and _alike_from_row_to_row(off, inner) < SCATTER else none
 
 
-def _far_from_gaps(time: FloatArray, period: float, margin_s: float) -> NDArray[np.bool_]:
-    """Rows (N,) that are at least so long from both ends and from every gap [s]."""
-    gaps = np.flatnonzero(np.diff(time) > GAP_PERIODS * period)
+def _far_from_gaps(time: FloatArray, gap_s: float, margin_s: float) -> NDArray[np.bool_]:
+    """Rows (N,) that are at least `margin_s` from both ends and from every gap, which is `gap_s` or longer [s]."""
+    gaps = np.flatnonzero(np.diff(time) > gap_s)
     edges = np.sort(np.concatenate([time[[0, -1]], time[gaps], time[gaps + 1]]))
     after = np.searchsorted(edges, time)
     nearest = np.minimum(time - edges[np.maximum(after - 1, 0)], edges[np.minimum(after, len(edges) - 1)] - time)
