@@ -100,11 +100,11 @@ def check_torque_constants(
     Raises:
         DataError: the body loads no joint in this motion, or is not seen in any.
     """
-    last, _ = load_columns(model, carrying)
+    last, friction = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
     torque = np.concatenate([np.zeros((len(without), model.axes)), known])
     found = []
-    for j, columns, tau in arm_columns(model, without, carrying):
+    for j, columns, tau in arm_columns(model, without, carrying, friction):
         scale, deviation, unexplained = _scale(columns, torque[:, j], tau, without.settings.interval_s)
         constant = torque_constants[j] if torque_constants else None
         rms = float(np.sqrt((known[:, j] ** 2).mean()))
@@ -127,9 +127,13 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
     return found
 
 
-def arm_columns(model: ArmModel, without: Samples, carrying: Samples) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Of each chain joint: its place, what the arm and a change of friction may take (N, p), and its torque (N,)."""
-    _, friction = load_columns(model, carrying)
+def arm_columns(
+    model: ArmModel, without: Samples, carrying: Samples, friction: FloatArray
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Of each chain joint: its place, what the arm and a change of friction may take (N, p), and its torque (N,).
+
+    `friction` holds the columns of such a change in the carrying run, see `load_columns`.
+    """
     W = [one.seen(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
         changed = np.concatenate([np.zeros((len(without), friction.shape[-1])), friction[:, j]])

@@ -63,13 +63,13 @@ class _Rows:
     """What the arm's own columns leave of the torques, (N, n), and of the body's ten columns, (N, n, 10)."""
 
     def __init__(self, model: ArmModel, without: Samples, carrying: Samples) -> None:
-        last, _ = load_columns(model, carrying)
+        last, friction = load_columns(model, carrying)
         added = np.concatenate([np.zeros((len(without), *last.shape[1:])), last])[:, : model.chain_size]
         self.columns, self.torque = np.zeros_like(added), np.zeros(added.shape[:2])
         self.sigma, self.carried = np.zeros(model.chain_size), last
         self.short: list[FloatArray] = []
         taken = 0
-        for j, columns, tau in arm_columns(model, without, carrying):
+        for j, columns, tau in arm_columns(model, without, carrying, friction):
             own, (self.columns[:, j], self.torque[:, j]) = beside(columns, added[:, j], tau)
             if len(tau) <= own + len(LINK_PARAMETERS):
                 few = own + len(LINK_PARAMETERS)

@@ -9,6 +9,7 @@ from dynid.contact.scale import Scale
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.errors import DataError
 from dynid.identification.data.signals import Signals, Torques, interpolate
+from dynid.identification.estimators.least_squares import MAD_TO_SIGMA
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
@@ -17,7 +18,6 @@ from dynid.robot import FloatArray, Robot
 LEAST_STEP_RAD = 1e-7  # less between two positions is rounding
 FEWEST_MOVES = 200  # of a joint, to know its steps from
 FINE_RAD = 2e-5  # steps of this size are never felt
-NORMAL_MEDIAN = 1.4826  # deviation of a normal distribution, by the median of what it is off
 BEND = 6.0**0.5  # deviation of a second difference of noise, by the noise's
 COARSER = 1.5  # times the stated step
 BETWEEN = 0.05  # of a step: positions off the steps by more are not in steps
@@ -91,7 +91,7 @@ def measured_torques(signals: Signals, settings: IdentificationSettings) -> Meas
     if "goal" in (signals.torque_source, signals.other and signals.other.source):
         return None
     bends = np.abs(np.diff(signals.tau, n=2, axis=0))
-    noise = NORMAL_MEDIAN * np.median(bends, axis=0) / BEND if len(bends) else np.zeros(signals.tau.shape[1])
+    noise = MAD_TO_SIGMA * np.median(bends, axis=0) / BEND if len(bends) else np.zeros(signals.tau.shape[1])
     return MeasuredTorques(noise, 0.25 / settings.filter.cutoff_hz(settings.sampling_interval_s))
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pinocchio
 
 from dynid.errors import ConfigurationError
-from dynid.model.chain import read_urdf_text
-from dynid.model.meshes import with_found_meshes
-from dynid.model.urdf_tree import read_tree, with_limited_turns
+from dynid.model.meshes import tree_with_meshes
+from dynid.model.urdf_tree import with_limited_turns
 from dynid.robot import FloatArray, Robot
 
 STEP_RAD = 0.03  # of all joints together between two postures that are looked at
@@ -32,9 +31,7 @@ class SelfCollision:
     """
 
     def __init__(self, robot: Robot) -> None:
-        tree = read_tree(read_urdf_text(robot.urdf_path), str(robot.urdf_path))
-        with_found_meshes(tree.element, robot.urdf_path.parent)
-        text = with_limited_turns(tree)
+        text = with_limited_turns(tree_with_meshes(robot.urdf_path))
         try:
             self._model = pinocchio.buildModelFromXML(text)
             self._shapes = pinocchio.buildGeomFromUrdfString(self._model, text, pinocchio.GeometryType.COLLISION)

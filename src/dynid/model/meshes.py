@@ -6,11 +6,11 @@ stays as it is.
 """
 
 import os
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path, PurePosixPath
 
 from dynid.errors import ConfigurationError
-from dynid.model.urdf_tree import UrdfTree
+from dynid.model.chain import read_urdf_text
+from dynid.model.urdf_tree import UrdfTree, read_tree
 from dynid.resources import write_whole
 
 FOLDER = "meshes"  # of a robot's folder
@@ -43,13 +43,14 @@ def find_mesh(name: str, folder: Path) -> Path:
     return found
 
 
-def with_found_meshes(element: ElementTree.Element, folder: Path) -> None:
-    """Give the collision shapes of a URDF's element the paths of their meshes.
+def tree_with_meshes(urdf: Path) -> UrdfTree:
+    """A URDF's tree whose collision shapes have the paths of their meshes.
 
     Raises:
-        ConfigurationError: one is not there; says where it may be put.
+        ConfigurationError: the URDF cannot be used, or a mesh is not there; says where it may be put.
     """
-    for mesh in element.findall(COLLISION):
+    tree, folder = read_tree(read_urdf_text(urdf), str(urdf)), urdf.parent
+    for mesh in tree.element.findall(COLLISION):
         name = mesh.get("filename", "")
         try:
             mesh.set("filename", str(find_mesh(name, folder)))
@@ -58,6 +59,7 @@ def with_found_meshes(element: ElementTree.Element, folder: Path) -> None:
                 f"{error}, so nothing says where the links would touch: put it at {folder / FOLDER / _inside(name)}, "
                 "name the folder that holds its package in ROS_PACKAGE_PATH, or give the URDF a box in its place"
             ) from error
+    return tree
 
 
 def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import ConfigurationError, DynidError
-from dynid.model.chain import SerialChain, read_urdf_text
+from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.link_limits import ArmLimits
-from dynid.model.meshes import with_found_meshes
+from dynid.model.meshes import tree_with_meshes
 from dynid.model.standard import load_standard
-from dynid.model.urdf_tree import read_tree
 from dynid.model.within_limits import outside
 from dynid.robot import Robot
 
@@ -103,8 +102,7 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
 def _missing_meshes(robot: Robot) -> str:
     """Why contact between links cannot be foreseen, which whoever moves the arm looks for; '' if it can."""
     try:
-        tree = read_tree(read_urdf_text(robot.urdf_path), str(robot.urdf_path))
-        with_found_meshes(tree.element, robot.urdf_path.parent)
+        tree_with_meshes(robot.urdf_path)
     except ConfigurationError as error:
         return str(error)
     return ""
