@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.logs.position_servos import FACTORY, Gains
 from benchmarks.logs.session import Logger, Session, SessionJob, log_at_1_khz, log_of, run_session
+from benchmarks.resident import peak_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.judge import LogErrors, log_errors
@@ -99,11 +100,6 @@ def _pooled(result: LogModel, held: list[Log]) -> LogErrors:
     each = [log_errors(model, point, one) for one in held]
     squares = np.mean([one.per_joint**2 for one in each], axis=0)
     return LogErrors(float(np.sqrt(np.mean([one.relative**2 for one in each]))), np.sqrt(squares))
-
-
-def peak_mib(who: int = resource.RUSAGE_SELF) -> float:
-    """The largest resident memory of this process, or of the largest child [MiB]."""
-    return resource.getrusage(who).ru_maxrss / 1024.0
 
 
 def gravity_error(robot: Robot, result: LogModel, arm: DrawnArm, q: Any) -> float:

@@ -6,7 +6,6 @@ must be the same whoever reduced them, and the memory no larger for ten times as
 """
 
 import importlib.util
-import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,8 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import make_interp_spline
 
-from benchmarks.logs.benchmark import gravity_error, peak_mib, published_errors
+from benchmarks.logs.benchmark import gravity_error, published_errors
 from benchmarks.logs.teleoperation import hand_motion
+from benchmarks.resident import peak_mib, peak_of_children_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
 from dynid.identification.logs.identify import LogModel, identify_logs
@@ -120,7 +120,7 @@ def _reduce(task: _Reduction) -> _Reduced:
         model = identify_logs(task.robot, found, mapper=spread)
     seconds = time.monotonic() - begin
     rows = sum(one.facts.rows for one in found if one.facts is not None)
-    return _Reduced(model, len(found), rows, seconds, peak_mib(), peak_mib(resource.RUSAGE_CHILDREN))
+    return _Reduced(model, len(found), rows, seconds, peak_mib(), peak_of_children_mib())
 
 
 def _alone(task: _Reduction) -> _Reduced:

@@ -1,7 +1,6 @@
 """Every reader against mutated files, in processes of their own: one that hangs or dies takes nothing else along."""
 
 import multiprocessing
-import resource
 import tempfile
 import time
 import traceback
@@ -14,6 +13,7 @@ from typing import Any
 
 from benchmarks.readers.mutations import mutated
 from benchmarks.readers.targets import TARGETS, Target
+from benchmarks.resident import peak_mib
 from dynid.errors import DynidError
 
 HANG_S, START_S = 12.0, 120.0
@@ -66,7 +66,7 @@ def _work(name: str, first: int, count: int, pipe: Connection) -> None:
         for seed in range(first, count):
             begin = time.monotonic()
             result = one_input(target, Path(work), seed)
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+            peak = peak_mib()
             pipe.send((seed, *result, peak, time.monotonic() - begin))
     pipe.send(None)
 

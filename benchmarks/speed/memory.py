@@ -1,13 +1,12 @@
 """Memory and time that the identification of a long CSV recording takes, in a process of its own."""
 
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.resident import run_measured
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_nominal
 from dynid.resources import yaml_text
@@ -48,12 +47,5 @@ def measure(robot: str, file: Path, mapping: Path, out: Path) -> dict[str, float
     """Largest resident memory [MiB] and time [s] of `dynid identify` in a process of its own, and its exit code."""
     words = ["identify", str(file), "--mapping", str(mapping), "--robot", robot, "--hold-out", "0.3", "--out", str(out)]
     begin = time.monotonic()
-    child = subprocess.Popen([sys.executable, "-m", "dynid", *words, "--quiet"])
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    return {
-        "peak_mib": usage.ru_maxrss / 1024.0,
-        "seconds": time.monotonic() - begin,
-        "accepted": child.returncode == 0,
-        "exit_code": child.returncode,
-    }
+    code, peak = run_measured([sys.executable, "-m", "dynid", *words, "--quiet"])
+    return {"peak_mib": peak, "seconds": time.monotonic() - begin, "accepted": code == 0, "exit_code": code}

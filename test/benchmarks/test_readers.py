@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import hypothesis
 import mcap.records
+import numpy as np
 import pytest
 import yaml
 import zstandard
 from benchmarks.readers.fuzz import fuzz, one_input, outcome
 from benchmarks.readers.targets import TARGETS, Target
+from benchmarks.resident import peak_mib, run_measured
 from hypothesis import strategies
 from mcap.writer import Writer
 from typer.testing import CliRunner
@@ -90,6 +93,14 @@ def test_the_benchmark_counts_in_processes_of_its_own() -> None:
     assert found["accepted"] + found["refused"] == 20 and found["tracebacks"] == found["hangs"] == 0
     done = CliRunner().invoke(app, ["benchmark", "readers", "--inputs", "5", "--only", "controller", "--json"])
     assert done.exit_code == 0 and '"tracebacks": 0' in done.stdout
+
+
+def test_the_memory_of_the_process_that_measures_does_not_count() -> None:
+    held = np.ones(80_000_000)
+    mine = peak_mib()
+    code, peak = run_measured([sys.executable, "-c", "import sys; sys.exit(3)"])
+    assert held.nbytes / 2**20 < mine and code == 3 and 1.0 < peak < 200.0
+    assert fuzz("controller", 1).peak_mib < 500.0
 
 
 def test_a_tampered_model_does_not_pass_the_gate(targets: dict[str, Target], tmp_path: Path) -> None:
