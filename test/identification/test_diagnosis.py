@@ -32,7 +32,7 @@ LIMITS = SuspicionLimits()
 def found(data: Source, *, thorough: bool = False) -> Diagnosis:
     model, samples = ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)
     regression = Regression.stack(model, samples, COULOMB)
-    return diagnose(model, samples, regression, LIMITS, thorough=thorough)
+    return diagnose(model, samples, regression, LIMITS, COULOMB, thorough=thorough)
 
 
 def times(axis: int, factor: float) -> Callable[[FloatArray], FloatArray]:
@@ -110,7 +110,7 @@ def test_gravity_along_another_axis_of_the_base_is_named_first(told: tuple[float
     """An upright arm whose data are read as of one on a wall: no gear ratio or zero of its joints is blamed."""
     data = recorded(ROBOT)
     model, samples = ArmModel.of(ROBOT, mount=data.mount).under(np.array(told)), data.samples(SETTINGS)
-    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=True)
+    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, COULOMB, thorough=True)
     assert diagnosis.suspicions[0].kind == "mount"
     assert f"gravity along {along} of the base (another mount)" in diagnosis.sentences[0]
 
@@ -135,7 +135,7 @@ def test_a_base_that_leans_is_named(degrees: float, refused: bool, noted: bool) 
     model = ArmModel.of(ROBOT, mount=data.mount)
     turn = np.array([[1.0, 0.0, 0.0], [0.0, np.cos(lean), -np.sin(lean)], [0.0, np.sin(lean), np.cos(lean)]])
     model, samples = model.under(turn @ model.gravity), data.samples(SETTINGS)
-    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=False)
+    diagnosis = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, COULOMB, thorough=False)
     assert ("gravity" in [one.kind for one in diagnosis.suspicions]) == refused
     assert any("tilted by" in one for one in diagnosis.notes) == noted
 
@@ -180,7 +180,7 @@ def test_torques_that_are_late_by_another_time_for_each_joint_are_not_late_toget
 
         return [one.joints for one in found(recorded(ROBOT, torques=shift)).suspicions if "look" in one.words]
 
-    assert () not in looking_late([1, 3, 5, 7, 9, 2, 6, 8])
+    assert () not in looking_late([0, 0, 9, 0, 0, 2, 0, 9])
     assert looking_late([5] * 8) == [()]
     assert sorted(looking_late([0, 0, 3, 3, 0, 0, 0, 0])) == sorted([(NAMES[2],), (NAMES[3],)])
 
@@ -211,9 +211,8 @@ def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> 
     data = recorded(robot, coulomb=0.0, torques=delayed)
     model, samples = ArmModel.of(robot), data.samples(load_identification(robot))
     regression = Regression.stack(model, samples, COULOMB)
-    named = [
-        one for one in diagnose(model, samples, regression, LIMITS, thorough=False).suspicions if one.kind == "delay"
-    ]
+    suspicions = diagnose(model, samples, regression, LIMITS, COULOMB, thorough=False).suspicions
+    named = [one for one in suspicions if one.kind == "delay"]
     assert bool(named) == bool(late_s), named
 
 
@@ -386,6 +385,8 @@ def test_what_explains_most_is_named_first(factor: float) -> None:
     robot = load_robot("planar_3r")
     data = recorded(robot, seed=1, torques=lambda tau: tau * np.where(np.arange(3) == 1, factor, 1.0))
     model, samples = ArmModel.of(robot), data.samples(load_identification(robot))
-    named = diagnose(model, samples, Regression.stack(model, samples, COULOMB), LIMITS, thorough=False).suspicions
+    named = diagnose(
+        model, samples, Regression.stack(model, samples, COULOMB), LIMITS, COULOMB, thorough=False
+    ).suspicions
     assert [one.joints for one in named[:2]] == [(robot.joint_names[1],), (robot.joint_names[0],)]
     assert named[0].explained > named[1].explained and named[0].kind == "torque scale"

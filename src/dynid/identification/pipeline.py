@@ -355,7 +355,9 @@ def conclude(
     fit, samples = regression.errors(base.values), join([one.samples for one in fitted])
     margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
     progress("looking for faults in the data")
-    diagnosis = diagnose(model, samples, regression, limits.suspicion, thorough=_doubtful(fit, limits))
+    diagnosis = diagnose(
+        model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
+    )
     found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, known_droop(robot))
     motions = _fitted_motions(fitted, estimate, base)
     verdict = judge(DATA, samples.quality, settings)

@@ -82,6 +82,12 @@ def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
     return max(d for d in range(1, steps + 1) if steps % d == 0 and (d == 1 or d * grid_s <= finest))
 
 
+def grid_step_s(interval_s: float, states: FineStates) -> float:
+    """Time from one state on the grid to the next [s], for samples `interval_s` apart."""
+    steps = int(np.diff(states.nodes).min()) if len(states.nodes) > 1 else 1
+    return interval_s / steps
+
+
 def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineStates, ...]:
     """The same states with some of their samples; which (N,) is of the samples of all parts in order."""
     found, begin = [], 0

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.diagnosis.delays import DelaySearch, followed
 from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
-from dynid.identification.diagnosis.nearby import Unknown, dry_share, unknowns
+from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.settings import SuspicionLimits
+from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
@@ -19,7 +20,6 @@ LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a li
 SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
 # what is named though models absorb most of it, beyond so many deviations; friction of another kind passes for a zero
 NAMED = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
-BUILDS_UP = 2.0  # friction as large as the links' torques and slow to build up passes for so many limits of a delay
 SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
@@ -99,7 +99,13 @@ class Diagnosis:
 
 
 def diagnose(
-    model: ArmModel, samples: Samples, regression: Regression, limits: SuspicionLimits, *, thorough: bool
+    model: ArmModel,
+    samples: Samples,
+    regression: Regression,
+    limits: SuspicionLimits,
+    coulomb: CoulombSettings,
+    *,
+    thorough: bool,
 ) -> Diagnosis:
     """Try what may be wrong with the data.
 
@@ -108,12 +114,15 @@ def diagnose(
         samples: that were fitted.
         regression: of them.
         limits: of suspicions.
+        coulomb: how friction was treated.
         thorough: also whether signs or columns are wrong, which the errors of joints show first.
     """
     trials, joints = Trials(model, samples), samples.joint_names
+    doubt = doubt_of_delays(samples, regression)
     free = unknowns(model, samples, regression)
+    delays = followed(DelaySearch(model, samples, regression, coulomb, free), limits, doubt)
+    free = (*(one for one in free if one.kind != "delay"), *delays)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
-    doubt = 1.0 + BUILDS_UP * dry_share(samples, regression)
     sure = [one for one in free if confirmed(one, trials, limits)]
     found = _told_once([replace(_of_unknown(one, limits, joints, doubt), explained=one.explained) for one in sure])
     found += [suspicion_of(one, limits, joints) for one in readings]

@@ -12,7 +12,7 @@ whether the motion shows such a fault at all: of a scale that all torques have i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ STEP = 1e-4  # rad, for derivatives
 HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
 BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
 RINGING = 1e-3  # of a row that a low-pass cuts out or adds beside a standstill: what has more is left out
+BUILDS_UP = 2.0  # friction as large as the links' torques and slow to build up passes for so many limits of a delay
 ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
 
 
@@ -123,7 +124,7 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
 
 
 def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Unknown, ...]:
-    """Every unknown that is tried, each beside the parameters alone.
+    """Every unknown that is tried, each beside the parameters alone; for deviations of delays see `among_others` too.
 
     Args:
         model: the arm.
@@ -136,15 +137,26 @@ def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     values = left.T @ y / strength
     spread = np.sqrt(np.diag(found.scores(left, y[:, None] - left * values))) / strength
     explained = values**2 * np.where(seen, strength, 0.0) / max(float(y @ y), np.finfo(float).tiny)
-    alone = [k for k, (kind, axis) in enumerate(found.kinds) if kind == "delay" and axis >= 0 and seen[k]]
-    every, each = found.kinds.index(("delay", -1)), spread[alone]
-    spread[every] = max(spread[every], deviation_in_common(values[alone], each))
-    spread[alone] = np.hypot(each, usual_of_others(np.maximum(0.0, np.abs(values[alone]) - each)))
     return tuple(
         Unknown(kind, axis, float(value), float(deviation) if shown else np.inf, float(part))
         for (kind, axis), value, deviation, part, shown in zip(
             found.kinds, values, spread, explained, seen, strict=True
         )
+    )
+
+
+def among_others(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
+    """Delays with deviations that count what the others show: of all torques first, then of each axis.
+
+    That of all torques counts how far the axes disagree; to that of one axis the others' median is added.
+    """
+    common, *each = delays
+    seen = [one for one in each if np.isfinite(one.deviation)]
+    values, own = (np.array([getattr(one, name) for one in seen]) for name in ("value", "deviation"))
+    usual = dict(zip([one.axis for one in seen], usual_of_others(np.maximum(0.0, np.abs(values) - own)), strict=True))
+    return (
+        replace(common, deviation=max(common.deviation, deviation_in_common(values, own))),
+        *(replace(one, deviation=float(np.hypot(one.deviation, usual.get(one.axis, 0.0)))) for one in each),
     )
 
 
@@ -265,10 +277,11 @@ def links_regressor(regression: Regression) -> FloatArray:
     return regression.beside.judged.rows.W
 
 
-def dry_share(samples: Samples, regression: Regression) -> FloatArray:
-    """How much of each axis's torque varies otherwise than that of the links, over that of the links, (n,) [-]."""
+def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
+    """By which the limit of each axis's own delay is multiplied, (n,): the more, the more of its torque is friction."""
     links = _links(regression, regression.solve().phi)
-    return np.asarray(np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING))
+    dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
+    return np.asarray(1.0 + BUILDS_UP * dry)
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_kernels import (
     add_by_links,
@@ -213,7 +213,7 @@ class GearRows:
     def __init__(self, model: ArmModel, samples: Samples, slow_rad_s: float = 0.0) -> None:
         self.model, self.samples = model, samples
         if samples.fine:
-            step = grid_step_s(samples, samples.fine[0])
+            step = grid_step_s(samples.settings.interval_s, samples.fine[0])
             masks = _sliding_masks(samples, slow_rad_s)
             self._stretches = [
                 _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, slides, True)
@@ -301,7 +301,7 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
 
 def _sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """`sliding_states` (M, n) of every recording's fine states, as far from a standstill as their filter smears it."""
-    step = grid_step_s(samples, samples.fine[0])
+    step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
     return [sliding_states(one.dq, slow_rad_s, width) for one in samples.fine]
 
@@ -343,7 +343,8 @@ def predicted_torques(
         return np.asarray(np.sum(solved_torques(model, samples, samples.tau, ripple, phi, friction), axis=0))
     found = []
     for one in samples.fine:
-        links, rubbed = solved_torques(model, one, one.tau, one.ripple, phi, friction, grid_step_s(samples, one))
+        step = grid_step_s(samples.settings.interval_s, one)
+        links, rubbed = solved_torques(model, one, one.tau, one.ripple, phi, friction, step)
         found.append(one.low_pass(links) + one.low_pass_sharp(rubbed))
     return np.concatenate(found)
 
@@ -376,9 +377,3 @@ def solved_torques(
 def _by_axes(ripple: FloatArray) -> FloatArray:
     """(M, R, n) as (M, n, R), each axis's values beside each other."""
     return np.ascontiguousarray(ripple.swapaxes(1, 2))
-
-
-def grid_step_s(samples: Samples, states: FineStates) -> float:
-    """Time from one state on the fine grid to the next [s]."""
-    steps = int(np.diff(states.nodes).min()) if len(states.nodes) > 1 else 1
-    return samples.settings.interval_s / steps

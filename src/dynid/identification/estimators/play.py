@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numba
 import numpy as np
 
-from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.preprocessing import Samples, central_differences
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter
-from dynid.identification.estimators.gear_rows import GearRows, grid_step_s, solved_torques
+from dynid.identification.estimators.gear_rows import GearRows, solved_torques
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
@@ -116,7 +116,7 @@ def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
     found = []
     for states in samples.fine:
         side = _side(samples, states)
-        step = grid_step_s(samples, states)
+        step = grid_step_s(samples.settings.interval_s, states)
         before = sum(solved_torques(model, states, states.tau, states.ripple, phi, point.law, step))
         columns = []
         for axis in range(model.axes):

@@ -15,8 +15,8 @@ from scipy.linalg import qr
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.friction_beside import FrictionBeside
-from dynid.identification.estimators.gear_fit import GearFitter, KnownGears, bounded
-from dynid.identification.estimators.gear_ladder import LADDER, climb
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure, bounded
+from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
 from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
 from dynid.identification.estimators.play import find_play, without_play
 from dynid.identification.estimators.solution import Solution, solve_triangle
@@ -81,7 +81,12 @@ class Regression:
 
     @classmethod
     def stack(
-        cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
+        cls,
+        model: ArmModel,
+        samples: Samples,
+        coulomb: CoulombSettings | None = None,
+        known: KnownGears | None = None,
+        structure: Structure | None = None,
     ) -> "Regression":
         """The regression of all samples.
 
@@ -91,9 +96,10 @@ class Regression:
             coulomb: how friction is treated; None ignores it. A structure that holds it needs no such treatment.
             known: a fit to other samples of the same arm, whose structure is taken and at which torques are linearised;
                 None fits friction to these.
+            structure: that friction is fitted with; None is as `coulomb` has it.
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
-            return cls._with_friction(model, samples, coulomb, known)
+            return cls._with_friction(model, samples, coulomb, known, structure)
         W = samples.seen(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
         rows, interval = W.reshape(-1, len(model.names)), samples.settings.interval_s
@@ -127,7 +133,12 @@ class Regression:
 
     @classmethod
     def _with_friction(
-        cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings, known: KnownGears | None
+        cls,
+        model: ArmModel,
+        samples: Samples,
+        coulomb: CoulombSettings,
+        known: KnownGears | None,
+        structure: Structure | None,
     ) -> "Regression":
         """The linearised regression of torques with friction."""
         rows = GearRows(model, samples, coulomb.slow_rad_s)
@@ -137,14 +148,7 @@ class Regression:
             raise _too_few(sliding, len(model.names), samples, coulomb)
         lower = physical_lower_bounds(model.names)
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
-        ladder = None
-        if known is not None:
-            fit = fitter.linearised(known)
-        elif coulomb.structure == "auto":
-            ladder = climb(fitter)
-            fit = ladder.fit
-        else:
-            fit = fitter.fit(next(one for one in LADDER if one.name == coulomb.structure))
+        fit, ladder = _chosen_fit(fitter, coulomb, known, structure)
         play = None
         if known is None and fit.structure.terms and samples.fine:
             play = find_play(fitter, fit)
@@ -455,6 +459,18 @@ class Regression:
         """Row weights 1 / sigma of each row's axis, (N n,)."""
         floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
         return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)
+
+
+def _chosen_fit(
+    fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None, structure: Structure | None
+) -> tuple[GearFit, Ladder | None]:
+    """Friction of a known fit, of a structure, of the settings', or as the data choose it, with what was tried."""
+    if known is not None:
+        return fitter.linearised(known), None
+    if structure is None and coulomb.structure == "auto":
+        ladder = climb(fitter)
+        return ladder.fit, ladder
+    return fitter.fit(structure or next(one for one in LADDER if one.name == coulomb.structure)), None
 
 
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:

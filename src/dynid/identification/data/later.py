@@ -1,0 +1,46 @@
+"""Samples whose torques are read some time later: what an unknown delay between positions and torques would be."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.identification.data.fine_states import FineStates, grid_step_s
+from dynid.identification.data.preprocessing import Samples
+from dynid.robot import FloatArray
+
+
+def with_later_torques(samples: Samples, delays_s: FloatArray) -> Samples:
+    """The same positions with the torques that were recorded `delays_s` later, of each recording on its own.
+
+    At the ends, where no later torques are, the last ones stay. The current that was not chosen is left out.
+
+    Args:
+        samples: (N,) of n axes.
+        delays_s: of each axis, (n,) [s]; negative takes earlier torques.
+    """
+    fine = tuple(_later(one, delays_s, grid_step_s(samples.settings.interval_s, one)) for one in samples.fine)
+    if fine:
+        tau = np.concatenate([one.low_pass(one.tau) for one in fine])
+    else:
+        starts = np.flatnonzero(np.diff(samples.time) <= 0.0) + 1
+        parts = zip(np.split(samples.time, starts), np.split(samples.tau, starts), strict=True)
+        tau = np.concatenate([_read(own, time, delays_s) for time, own in parts])
+    return replace(samples, tau=tau, fine=fine, other_tau=None)
+
+
+def _later(states: FineStates, delays_s: FloatArray, step: float) -> FineStates:
+    time = step * np.arange(len(states.q))
+    tau, raw, ripple = (
+        _read(own, time, delays_s) if len(own) else own for own in (states.tau, states.raw, states.ripple)
+    )
+    return replace(states, tau=tau, raw=raw, ripple=ripple, other_raw=None)
+
+
+def _read(values: FloatArray, time: NDArray[np.floating[Any]], delays_s: FloatArray) -> FloatArray:
+    """Values (M, ..., n) at times that are later by `delays_s` (n,)."""
+    columns = values.reshape(len(values), -1)
+    delays = np.broadcast_to(delays_s, values.shape[1:]).ravel()
+    read = [np.interp(time + delay, time, own) for own, delay in zip(columns.T, delays, strict=True)]
+    return np.stack(read, axis=1).reshape(values.shape)

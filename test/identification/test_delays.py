@@ -1,0 +1,87 @@
+"""Delays of torques are followed to their roots, where one linear step falls far short."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from recordings import recorded
+
+from dynid.identification.data.later import with_later_torques
+from dynid.identification.data.sources import Source
+from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, followed, secant_step
+from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.settings import SuspicionLimits, load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("crane_x7")
+SETTINGS = load_identification(ROBOT)
+COULOMB = SETTINGS.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
+LIMITS = SuspicionLimits()
+
+
+def late(delays_s: FloatArray) -> Source:
+    """A recording whose torques are late, each joint's by its own time."""
+
+    def shift(tau: FloatArray) -> FloatArray:
+        time = np.arange(len(tau)) / 100.0
+        return np.stack([np.interp(time - one, time, own) for one, own in zip(delays_s, tau.T, strict=True)], axis=1)
+
+    return recorded(ROBOT, torques=shift)
+
+
+def estimates(data: Source) -> tuple[tuple[Unknown, ...], tuple[Unknown, ...]]:
+    """Delays by one linear step, and followed: of all torques first, then of each joint."""
+    model, samples = ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)
+    regression = Regression.stack(model, samples, COULOMB)
+    free = unknowns(model, samples, regression)
+    search = DelaySearch(model, samples, regression, COULOMB, free)
+    return search.given.delays, followed(search, LIMITS, doubt_of_delays(samples, regression))
+
+
+@pytest.mark.parametrize("delay", [0.05, -0.05])
+def test_a_long_delay_of_all_torques_is_found_whole(delay: float) -> None:
+    linear, found = estimates(late(np.full(8, delay)))
+    assert abs(linear[0].value) < 0.95 * abs(delay)
+    assert found[0].axis == -1 and found[0].value == pytest.approx(delay, abs=0.001)
+    assert found[0].deviation < 0.002 and found[0].explained > 0.8
+
+
+def test_a_long_delay_of_one_joint_is_its_own() -> None:
+    linear, found = estimates(late(np.where(np.arange(8) == 1, 0.05, 0.0)))
+    assert abs(linear[2].value - 0.05) > 0.002
+    assert found[2].axis == 1 and found[2].value == pytest.approx(0.05, abs=0.001) and found[2].explained > 0.3
+    assert all(abs(one.value) < 0.005 + 3.0 * one.deviation for one in found[3:])
+
+
+def test_nothing_is_followed_where_nothing_is_late() -> None:
+    linear, found = estimates(recorded(ROBOT))
+    assert [one.value for one in found] == [one.value for one in linear]
+
+
+def test_a_delay_that_is_too_long_keeps_its_linear_estimate() -> None:
+    linear, found = estimates(late(np.full(8, 0.3)))
+    assert found[0].value == linear[0].value and abs(linear[0].value) > MOST_S / 10.0
+
+
+def test_later_torques_undo_a_delay_and_leave_positions() -> None:
+    """What is shifted behind the filters is what would have been shifted in front of them."""
+    delays = np.array([0.0, 0.02, -0.03, 0.05, 0.0, 0.01, 0.0, -0.01])
+    honest, samples = recorded(ROBOT).samples(SETTINGS), late(delays).samples(SETTINGS)
+    mended = with_later_torques(samples, delays)
+    inside = slice(5, -5)
+    scale = honest.tau.std(axis=0)
+    assert (np.abs(samples.tau - honest.tau)[inside].max(axis=0) / scale > 0.01)[delays != 0.0].all()
+    # the fast noise is averaged by reading between stamps twice
+    assert (np.abs(mended.tau - honest.tau)[inside].max(axis=0) / scale < 0.05).all()
+    assert np.array_equal(mended.q, samples.q) and np.array_equal(mended.fine[0].q, samples.fine[0].q)
+    plain = with_later_torques(replace(samples, fine=()), delays)
+    assert np.abs(plain.tau - mended.tau)[inside].max() < 0.1 * np.abs(samples.tau - honest.tau)[inside].max()
+
+
+def test_steps_grow_where_hardly_anything_falls_and_are_secants_elsewhere() -> None:
+    first = secant_step(np.array([0.01, 0.2]), np.zeros(2), np.zeros(2))
+    assert first.tolist() == [0.01, 0.04]  # as estimated, but no farther than the longest
+    value, before, step = np.array([0.010, 0.004, 0.012]), np.array([0.010, 0.012, 0.010]), np.full(3, 0.008)
+    assert secant_step(value, before, step) == pytest.approx([0.016, 0.004, 0.016])
