@@ -132,6 +132,26 @@ def test_csv_with_uneven_steps(tmp_path: Path) -> None:
     assert "--mapping" in only(tmp_path).problem
 
 
+def test_rows_that_a_faster_recorder_repeats_are_left_out(tmp_path: Path) -> None:
+    time, q, tau = motion()
+    tau = tau + np.random.default_rng(1).normal(0.0, 0.01, tau.shape)
+    rate = (len(time) - 1) / (time[-1] - time[0])
+    clock = np.arange(time[0], time[-1], 1.0 / (1.04 * rate))
+    places = np.searchsorted(time, clock, side="right") - 1
+    np.savetxt(
+        tmp_path / "run.csv", np.c_[clock, q[places], tau[places]], delimiter=",", header="t,a,b,c,x,y,z", comments=""
+    )
+    groups = {
+        "position": {"columns": ["a", "b", "c"], "unit": "rad"},
+        "torque": {"columns": ["x", "y", "z"], "unit": "N m"},
+    }
+    mapping = CsvMapping.model_validate({"schema_version": 1, "time": {"column": "t"}} | groups)
+    log = only(tmp_path, mapping=mapping).read()
+    assert len(log.time) == len(np.unique(places)) < len(clock)
+    assert "repeat the row before" in log.notes[0] and log.tau is not None
+    assert np.allclose(log.tau, tau[np.unique(places)])
+
+
 def lerobot(folder: Path, *, effort: bool = True, columns: int = 3) -> Path:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from dynid.errors import ConfigurationError, DataError, refuse_other_kind
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
+from dynid.identification.data.repeated_rows import Rows, without_repeats
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings
@@ -192,20 +193,22 @@ def _of_rows(
     torque_delay_s: float = 0.0,
 ) -> tuple[Signals, list[str]]:
     """Signals of rows whose values were read at once, at the instants of their stamps, and what was done for that."""
-    at, torques, rates, words = moved_to_stamps(time, q, tau, dq)
+    rows = without_repeats(Rows(time, q, tau, dq))
+    assert rows.tau is not None, "it was given"
+    at, torques, rates, words = moved_to_stamps(rows.time, rows.q, rows.tau, rows.dq)
     signals = Signals(
         joint_names=robot.joint_names,
-        time=time,
+        time=rows.time,
         q=at,
-        torque_time=time,
+        torque_time=rows.time,
         tau=torques,
         torque_limits=robot.torque_limits,
         dq=rates,
         torque_delay_s=torque_delay_s,
         farthest=robot.farthest,
-        q_read=q if words else None,
+        q_read=rows.q if words else None,
     )
-    return signals, [words] if words else []
+    return signals, [one for one in (rows.words, words) if one]
 
 
 def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
+from dynid.identification.data.repeated_rows import Rows, without_repeats
 from dynid.parallel import Map
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping
@@ -129,7 +130,15 @@ class _CsvFile:
         run = read_csv(self.path, self.robot, self.mapping)
         log = Log(str(self.path), self.robot.joint_names, run.time, run.q, run.tau)
         refuse_impossible(log, self.robot, "are the units in the mapping right?")
+        return _of_source(log)
+
+
+def _of_source(log: Log) -> Log:
+    """The log without rows that repeat the row before."""
+    rows = without_repeats(Rows(log.time, log.q, log.tau, goal=log.goal))
+    if not rows.words:
         return log
+    return replace(log, time=rows.time, q=rows.q, tau=rows.tau, goal=rows.goal, notes=(*log.notes, rows.words))
 
 
 def _bag(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
@@ -158,7 +167,7 @@ class _BagTopic:
     def __call__(self) -> Log:
         log = topic_log(read_bag(self.path), self.topic, self.robot, self.units)
         refuse_impossible(log, self.robot, "are --position and --effort right?")
-        return log
+        return _of_source(log)
 
 
 def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
@@ -220,7 +229,7 @@ class _Episode:
             found[ACTION][:, order] * scale if ACTION in found else None,
         )
         refuse_impossible(log, robot, "are --position and --effort right?")
-        return log
+        return _of_source(log)
 
 
 def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[int]:
