@@ -78,6 +78,12 @@ def test_from_arrays_to_torques(tmp_path: Path) -> None:
     assert again.verdict.accepted and [one.name for one in again.motions] == ["third"]
     with pytest.raises(DataError, match="identified from"):
         dynid.identify(ROBOT, [run], validation=[run])
+    file = tmp_path / "model" / "model.yaml"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(f"robot: {ROBOT.name}\n", "robot: my_arm\n"), encoding="utf-8"
+    )
+    with pytest.raises(DataError, match="my_arm.* does not come with dynid: give the robot"):
+        dynid.load_model(file)
 
 
 def test_a_repeat_of_the_fitted_motion_is_noted_and_another_motion_is_not() -> None:

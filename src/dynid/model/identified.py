@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid.errors import DataError
+from dynid.errors import DataError, UnknownNameError
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -105,7 +105,13 @@ def load_model(path: Path | str, robot: Robot | None = None) -> Model:
     """
     path = Path(path)
     content = load_model_file(path / "model.yaml" if path.is_dir() else path)
-    loaded = robot or load_robot(content.robot)
+    try:
+        loaded = robot or load_robot(content.robot)
+    except UnknownNameError as error:
+        raise DataError(
+            f"{path} is a model of '{content.robot}', which does not come with dynid: give the robot, too, such as "
+            "load_model(path, load_robot('folder with its robot.yaml'))"
+        ) from error
     if content.robot != loaded.name:
         raise DataError(f"{path} is a model of '{content.robot}', not of '{loaded.name}': name the robot of the model")
     return Model.of_file(loaded, content)

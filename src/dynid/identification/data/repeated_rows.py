@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import savgol_filter
 
 from dynid.identification.data.signals import interpolate
 from dynid.robot import FloatArray
@@ -109,7 +108,15 @@ def _even(time: FloatArray, between: NDArray[np.int64]) -> FloatArray:
     """Stamps (N,) on lines through those given, about each row; as long as two times from one repeat to the next."""
     longest = len(time) - 1 + len(time) % 2
     wanted = 2 * int(np.median(between)) + 1 if len(between) else longest
-    return np.asarray(savgol_filter(time, min(max(wanted, SHORTEST_LINE), longest), 1))
+    width = min(max(wanted, SHORTEST_LINE), longest)
+    half, summed = width // 2, np.concatenate([[0.0], np.cumsum(time - time[0])])
+    even = np.empty_like(time)
+    even[half : len(time) - half] = time[0] + (summed[width:] - summed[:-width]) / width  # a line, in its middle
+    places = np.arange(width)
+    for ends, own in ((slice(None, half), slice(None, width)), (slice(-half, None), slice(-width, None))):
+        slope, start = np.polyfit(places, time[own], 1)
+        even[ends] = (start + slope * places)[ends]
+    return even
 
 
 def _bridged(rows: Rows, repeats: NDArray[np.bool_], words: str) -> Rows:
