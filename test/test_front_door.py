@@ -82,7 +82,7 @@ def test_from_arrays_to_torques(tmp_path: Path) -> None:
     file.write_text(
         file.read_text(encoding="utf-8").replace(f"robot: {ROBOT.name}\n", "robot: my_arm\n"), encoding="utf-8"
     )
-    with pytest.raises(DataError, match="my_arm.* does not come with dynid: give the robot"):
+    with pytest.raises(DataError, match=r"my_arm.* does not come with dynid: give the robot"):
         dynid.load_model(file)
 
 
