@@ -12,7 +12,14 @@ from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.diagnosis import Diagnosis, _of_unknown, confirmed, diagnose, suspicion_of
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.diagnosis.nearby import Unknown, deviation_in_common, unknowns, usual_of_others
+from dynid.identification.diagnosis.nearby import (
+    CHANCE,
+    Unknown,
+    deviation_in_common,
+    unexplained_share,
+    unknowns,
+    usual_of_others,
+)
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
@@ -224,6 +231,29 @@ def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
     free = unknowns(model, samples, Regression.stack(model, samples, COULOMB))
     deviations = {one.axis: one.deviation for one in free if one.kind == "position zero"}
     assert np.isinf(deviations[0]) and np.isfinite(deviations[1])
+
+
+def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
+    """On a wall-mounted arm's public run a wrist with 0.1 N m of links looked half as strong, to five deviations."""
+
+    def rippled(size: float) -> Source:
+        def add(tau: FloatArray) -> FloatArray:
+            wave = np.sin(np.arange(len(tau)) * 0.13)
+            return tau + size * wave[:, None] * (np.arange(8) == 4)
+
+        return recorded(ROBOT, torques=add)
+
+    shares = []
+    for data in (rippled(0.0), rippled(0.1)):
+        model, samples = ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)
+        regression = Regression.stack(model, samples, COULOMB)
+        share = unexplained_share(samples, regression)
+        scales = [one.deviation for one in unknowns(model, samples, regression) if one.kind == "torque scale"]
+        assert all(own >= CHANCE * left for own, left in zip(scales, share, strict=True))
+        shares.append(share)
+    links = np.std(recorded(ROBOT, coulomb=0.0, noise=0.0).samples(SETTINGS).tau[:, 4])
+    assert 0.4 < shares[1][4] / (np.sqrt(0.5) * 0.1 / links) < 1.1  # parameters take up a part of the wave
+    assert shares[0][4] < 0.2 * shares[1][4] and np.allclose(shares[0][:4], shares[1][:4], rtol=0.5)
 
 
 def test_a_zero_of_a_joint_is_named() -> None:

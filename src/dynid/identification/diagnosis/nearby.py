@@ -32,6 +32,9 @@ HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no eff
 BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
 RINGING = 1e-3  # of a row that a low-pass cuts out or adds beside a standstill: what has more is left out
 BUILDS_UP = 2.0  # friction as large as the links' torques and slow to build up passes for so many limits of a delay
+# Of what is left of a joint's torque, this part may look like the torque of its links: a motion that repeats itself
+# repeats what no model has, too, so that no number of samples takes it away.
+CHANCE = 0.2
 ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
 
 
@@ -136,6 +139,13 @@ def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     strength = np.where(seen, (left**2).sum(axis=0), np.inf)
     values = left.T @ y / strength
     spread = np.sqrt(np.diag(found.scores(left, y[:, None] - left * values))) / strength
+    unexplained = unexplained_share(samples, regression)
+    spread = np.array(
+        [
+            np.hypot(own, CHANCE * unexplained[axis]) if kind == "torque scale" else own
+            for (kind, axis), own in zip(found.kinds, spread, strict=True)
+        ]
+    )
     explained = values**2 * np.where(seen, strength, 0.0) / max(float(y @ y), np.finfo(float).tiny)
     return tuple(
         Unknown(kind, axis, float(value), float(deviation) if shown else np.inf, float(part))
@@ -275,6 +285,19 @@ def links_regressor(regression: Regression) -> FloatArray:
     if regression.beside is None:
         return regression.of_all_states
     return regression.beside.judged.rows.W
+
+
+def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
+    """What is left of each axis's torque in motion, over the torque of its links, (n,) [-]."""
+    solution, at = regression.solve(), sliding(regression, len(samples)) > 0.0
+    left = regression.residual(solution.phi, solution.friction)[: len(samples)]
+    links = _links(regression, solution.phi)
+    return np.array(
+        [
+            np.sqrt(np.mean(own[there] ** 2)) / max(float(np.std(link[there])), ROUNDING) if there.any() else np.inf
+            for own, link, there in zip(left.T, links.T, at.T, strict=True)
+        ]
+    )
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
