@@ -256,6 +256,12 @@ def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
     assert shares[0][4] < 0.2 * shares[1][4] and np.allclose(shares[0][:4], shares[1][:4], rtol=0.5)
 
 
+def test_torques_of_the_other_sense_are_named() -> None:
+    """As an arm reports what its joints carry instead of what its motors give; links of negative mass would do."""
+    named = found(recorded(ROBOT, torques=np.negative), thorough=True).suspicions
+    assert (named[0].kind, named[0].joints) == ("sign", ()) and "all joints with signs flipped" in named[0].words
+
+
 def test_a_zero_of_a_joint_is_named() -> None:
     data = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.3, 0.0))
     assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(data).suspicions)

@@ -248,7 +248,9 @@ def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -
     named = tuple(joints[k] for k in one.axes)
     both = " and ".join(named)
     what = {
-        "sign": f"the torque of {both} with its sign flipped",
+        "sign": f"the torque of {both} with its sign flipped"
+        if both
+        else "the torques of all joints with signs flipped",
         "torque columns": f"the torques of {both} exchanged",
         "joints": f"the joints {both} exchanged",
         "gear": f"positions of {both} times {one.value:g} and its torques divided by it (a gear ratio)",

@@ -106,7 +106,8 @@ class Reading:
     """A reading against the data as given.
 
     Attributes:
-        kind, axes: "sign", "torque columns", "joints", "gear", "mount" or "delay"; of which axes, counted from 0.
+        kind, axes: "sign", "torque columns", "joints", "gear", "mount" or "delay"; of which axes, counted from 0;
+            none where it is of all.
         value: factor of a gear, seconds of a delay; else 0.
         gain: sum over the axes of log(error as given / error so read).
         significance: mean difference over its standard error, over blocks of time.
@@ -267,8 +268,13 @@ class Trials:
         return self.compare(kind, (i, j), self.given.reordered(order, torques_only=kind == "torque columns"))
 
     def exchanges(self) -> Iterator[Reading]:
-        """Signs of torques, two torque columns exchanged, two joints exchanged."""
+        """Signs of all torques and of each joint's, two torque columns exchanged, two joints exchanged.
+
+        Links of negative mass explain flipped torques of all joints as well as right ones; friction, which resists
+        motion, and rotors do not.
+        """
         n = self.model.axes
+        yield self.compare("sign", (), self.given.with_factors(np.ones(n), -np.ones(n)))
         for k in range(n):
             own = np.where(np.arange(n) == k, -1.0, 1.0)
             yield self.compare("sign", (k,), self.given.with_factors(np.ones(n), own))
