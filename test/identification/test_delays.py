@@ -8,7 +8,7 @@ from recordings import recorded
 
 from dynid.identification.data.later import with_later_torques
 from dynid.identification.data.sources import Source
-from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, followed, secant_step
+from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, Left, followed, secant_step
 from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import SuspicionLimits, load_identification
@@ -19,6 +19,21 @@ ROBOT = load_robot("crane_x7")
 SETTINGS = load_identification(ROBOT)
 COULOMB = SETTINGS.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
 LIMITS = SuspicionLimits()
+
+
+class Faint(DelaySearch):
+    """Three joints that are late alike, of whose delay a share is left in every fit, 1 ms off at most."""
+
+    def __init__(self, share: float, late_s: float) -> None:
+        self.share, self.late_s, self.fits = share, late_s, 0
+        self.given = self._fitted(np.zeros(3))
+        self._found = {}
+
+    def _fitted(self, delays_s: FloatArray) -> Left:
+        self.fits += 1
+        left = self.share * (self.late_s - delays_s)
+        each = (Unknown("delay", axis, float(value), 0.001, 0.0) for axis, value in enumerate(left))
+        return Left((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), np.ones(3))
 
 
 def late(delays_s: FloatArray) -> Source:
@@ -85,3 +100,20 @@ def test_steps_grow_where_hardly_anything_falls_and_are_secants_elsewhere() -> N
     assert first.tolist() == [0.01, 0.04]  # as estimated, but no farther than the longest
     value, before, step = np.array([0.010, 0.004, 0.012]), np.array([0.010, 0.012, 0.010]), np.full(3, 0.008)
     assert secant_step(value, before, step) == pytest.approx([0.016, 0.004, 0.016])
+    passed = secant_step(np.array([-0.0005]), np.array([0.0005]), np.array([0.02]))
+    assert passed == pytest.approx([-0.01])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
+def test_a_delay_that_is_hardly_seen_is_as_uncertain(share: float) -> None:
+    """What is left may look certain to a millisecond where a delay of twenty would change it by one."""
+    search = Faint(share, 0.04)
+    common, *each = followed(search, LIMITS, np.ones(3))
+    assert common.value == pytest.approx(0.04, abs=0.0005 / share) and common.deviation == pytest.approx(0.001 / share)
+    assert all(one.value == pytest.approx(0.04, abs=0.0005 / share) for one in each)
+
+
+def test_no_delays_are_fitted_twice() -> None:
+    search = Faint(1.0, 0.04)
+    followed(search, LIMITS, np.ones(3))
+    assert search.fits == 2
