@@ -85,7 +85,7 @@ class DelaySearch:
     def _fitted(self, delays_s: FloatArray) -> Left:
         later = with_later_torques(self.samples, delays_s)
         regression = Regression.stack(self.model, later, self.coulomb, structure=self.structure)
-        return _left(unknowns(self.model, later, regression), regression)
+        return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def explained(self, found: Left) -> float:
         """Part of the squared errors, of every axis alike, that is gone with later torques."""

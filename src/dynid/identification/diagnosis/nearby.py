@@ -11,8 +11,9 @@ is late like delayed torques but says nothing of the links. x has a deviation, a
 whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
+KINDS = ("torque scale", "position zero", "position scale", "delay", "gravity")
 STEP = 1e-4  # rad, for derivatives
 HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
 BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
@@ -43,7 +45,7 @@ class Unknown:
     """One more unknown: what it is, of which axis, its estimate and deviation.
 
     Attributes:
-        kind: "torque scale", "position zero", "position scale", "delay" or "gravity".
+        kind: one of `KINDS`.
         axis: counted from 0; of gravity, which of two directions across it; -1 of a delay of all.
         value: 0 is the data as given; [-], rad or s.
         deviation: of it; infinite where the motion does not show it.
@@ -98,17 +100,19 @@ class Columns:
         return values, inverse @ self.scores(left, (self.y - left @ values)[:, None]) @ inverse
 
 
-def columns_beside(model: ArmModel, samples: Samples, regression: Regression) -> Columns:
+def columns_beside(
+    model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
+) -> Columns:
     """The columns of every unknown that is tried; arguments as of `unknowns`."""
     own, weights, y = weighted_residual(samples, regression)
-    kinds, columns = _columns(model, samples, regression, regression.solve().phi)
+    named, columns = _columns(model, samples, regression, regression.solve().phi, kinds)
     left = columns * weights[:, None]
     lengths = np.linalg.norm(left, axis=0)
     left, y = beside(own, left), beside(own, y[:, None])[:, 0]
     # the zero of a joint about gravity's own direction changes no torque: its column is rounding alone
     least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
     seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
-    return Columns(tuple(kinds), left, y, seen, regression.axes, regression.interval_s)
+    return Columns(tuple(named), left, y, seen, regression.axes, regression.interval_s)
 
 
 def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -126,26 +130,30 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
     return own * weights[:, None], weights, residual.ravel() * weights
 
 
-def unknowns(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Unknown, ...]:
+def unknowns(
+    model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
+) -> tuple[Unknown, ...]:
     """Every unknown that is tried, each beside the parameters alone; for deviations of delays see `among_others` too.
 
     Args:
         model: the arm.
         samples: that were fitted.
         regression: of them.
+        kinds: that are tried.
     """
-    found = columns_beside(model, samples, regression)
+    found = columns_beside(model, samples, regression, kinds)
     left, y, seen = found.left, found.y, found.seen
     strength = np.where(seen, (left**2).sum(axis=0), np.inf)
     values = left.T @ y / strength
     spread = np.sqrt(np.diag(found.scores(left, y[:, None] - left * values))) / strength
-    unexplained = unexplained_share(samples, regression)
-    spread = np.array(
-        [
-            np.hypot(own, CHANCE * unexplained[axis]) if kind == "torque scale" else own
-            for (kind, axis), own in zip(found.kinds, spread, strict=True)
-        ]
-    )
+    if "torque scale" in kinds:
+        unexplained = unexplained_share(samples, regression)
+        spread = np.array(
+            [
+                np.hypot(own, CHANCE * unexplained[axis]) if kind == "torque scale" else own
+                for (kind, axis), own in zip(found.kinds, spread, strict=True)
+            ]
+        )
     explained = values**2 * np.where(seen, strength, 0.0) / max(float(y @ y), np.finfo(float).tiny)
     return tuple(
         Unknown(kind, axis, float(value), float(deviation) if shown else np.inf, float(part))
@@ -205,41 +213,76 @@ def beside(own: FloatArray, columns: FloatArray) -> FloatArray:
 
 
 def _columns(
-    model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray
+    model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray, chosen: Collection[str]
 ) -> tuple[list[tuple[str, int]], FloatArray]:
     """Kinds with their axes, and their columns (rows, m)."""
-    n, rows = regression.axes, len(regression.tau) // regression.axes
-    kinds: list[tuple[str, int]] = []
+    rows = len(regression.tau) // regression.axes
+    effects = _Effects(model, samples, regression, phi)
+    named: list[tuple[str, int]] = []
     columns: list[FloatArray] = []
+    for kind in (one for one in KINDS if one in chosen):
+        for axis, values in effects.of(kind):
+            whole = np.zeros((rows, regression.axes))
+            whole[: len(values)] = values
+            named.append((kind, axis))
+            columns.append(whole.ravel())
+    return named, np.stack(columns, axis=1)
 
-    def add(kind: str, axis: int, values: FloatArray) -> None:
-        whole = np.zeros((rows, n))
-        whole[: len(values)] = values
-        kinds.append((kind, axis))
-        columns.append(whole.ravel())
 
-    links = (regression.W @ phi).reshape(-1, n)
-    for axis in range(n):
-        add("torque scale", axis, links * (np.arange(n) == axis))
-    slides, base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
-    at = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
-    for axis in range(model.chain_size):
-        moved = np.array(samples.q)
-        moved[:, axis] += STEP
-        change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - at
-        add("position zero", axis, change / STEP * slides)
-    for axis in range(model.chain_size):
-        longer = 1.0 + STEP * (np.arange(samples.q.shape[1]) == axis)
-        change = model.inverse_dynamics(samples.q * longer, samples.dq * longer, samples.ddq * longer, base) - at
-        add("position scale", axis, change / STEP * slides)
-    late = -_rate(samples, _links(regression, phi)) * slides
-    add("delay", -1, late)
-    for axis in range(n):
-        add("delay", axis, late * (np.arange(n) == axis))
-    size = float(np.linalg.norm(model.gravity))
-    for k, direction in enumerate(across(model.gravity) if size else ()):
-        add("gravity", k, model.gravity_torque(samples.q, base, size * direction) * slides)
-    return kinds, np.stack(columns, axis=1)
+class _Effects:
+    """What a small unknown of a kind does to the torques (N, n), of each axis, linearised at phi (p,)."""
+
+    def __init__(self, model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray) -> None:
+        self.model, self.samples, self.regression, self.phi = model, samples, regression, phi
+        self.slides, self.base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
+
+    def of(self, kind: str) -> Iterator[tuple[int, FloatArray]]:
+        """Axes with their effects."""
+        table = {
+            "torque scale": self._torque_scales,
+            "position zero": self._position_zeros,
+            "position scale": self._position_scales,
+            "delay": self._delays,
+            "gravity": self._tilts,
+        }
+        return table[kind]()
+
+    def _torque_scales(self) -> Iterator[tuple[int, FloatArray]]:
+        n = self.regression.axes
+        links = (self.regression.W @ self.phi).reshape(-1, n)
+        yield from ((axis, links * (np.arange(n) == axis)) for axis in range(n))
+
+    @cached_property
+    def _given(self) -> FloatArray:
+        s = self.samples
+        return self.model.inverse_dynamics(s.q, s.dq, s.ddq, self.base)
+
+    def _position_zeros(self) -> Iterator[tuple[int, FloatArray]]:
+        s = self.samples
+        for axis in range(self.model.chain_size):
+            moved = np.array(s.q)
+            moved[:, axis] += STEP
+            change = self.model.inverse_dynamics(moved, s.dq, s.ddq, self.base) - self._given
+            yield axis, change / STEP * self.slides
+
+    def _position_scales(self) -> Iterator[tuple[int, FloatArray]]:
+        s = self.samples
+        for axis in range(self.model.chain_size):
+            longer = 1.0 + STEP * (np.arange(s.q.shape[1]) == axis)
+            change = self.model.inverse_dynamics(s.q * longer, s.dq * longer, s.ddq * longer, self.base) - self._given
+            yield axis, change / STEP * self.slides
+
+    def _delays(self) -> Iterator[tuple[int, FloatArray]]:
+        late = -_rate(self.samples, _links(self.regression, self.phi)) * self.slides
+        yield -1, late
+        n = self.regression.axes
+        yield from ((axis, late * (np.arange(n) == axis)) for axis in range(n))
+
+    def _tilts(self) -> Iterator[tuple[int, FloatArray]]:
+        gravity = self.model.gravity
+        size = float(np.linalg.norm(gravity))
+        for k, direction in enumerate(across(gravity) if size else ()):
+            yield k, self.model.gravity_torque(self.samples.q, self.base, size * direction) * self.slides
 
 
 def _building_up(samples: Samples, regression: Regression) -> FloatArray:
