@@ -2,7 +2,8 @@
 
 `dynid.codegen.kernels` writes the source of these functions into a generated module, where sizes are constants. Nothing
 here is called as it stands. Arrays named (n, LANES) hold one lane per column; `k` counts control cycles, and `forward`
-is the address of the arm's program: accelerations and the smallest pivot of M from q, dq, tau and phi.
+is the address of the arm's program: accelerations and the smallest pivot of M from q, dq, tau and phi. Loops stand
+where numpy would have an expression of arrays, which numba compiles for seconds.
 """
 
 from typing import Any
@@ -130,7 +131,9 @@ def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap
 def command_lanes(state: Any, drive: Any, law: Any, decay: float, step: float, pending: Any) -> None:
     """Pseudo-differentiate the positions and append the law's torques to the pending ones (paper eq. 2)."""
     for late in range(len(pending) - 1):
-        pending[late] = pending[late + 1]
+        for i in range(AXES):
+            for lane in range(LANES):
+                pending[late, i, lane] = pending[late + 1, i, lane]
     gain = (1.0 - decay) / step
     for i in range(AXES):
         for lane in range(LANES):
@@ -187,7 +190,7 @@ def simulate_lanes(
         k = np.arange(LANES) * length - warm_up + s
         enter_cycle(s, k, starts, initial, drive, external, law, step, state, pending, now, load)
         command_lanes(state, now, law, decay, step, pending)
-        tau[:, :] = applied + load
+        moved(applied, 1.0, load, tau)
         if s >= warm_up:
             keep_lanes(k, s < warm_up + length, state, latest, motion, overlap)
         for _ in range(substeps):

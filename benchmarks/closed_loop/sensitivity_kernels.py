@@ -42,15 +42,22 @@ def factorise(E: Any) -> None:
                     E[j * AXES + i, lane] -= E[k * AXES + i, lane] * E[j * AXES + k, lane]
 
 
+def eliminate(factor: float, other: Any, row: Any) -> None:
+    """row -= factor other, (COLUMNS,) each."""
+    for c in range(COLUMNS):
+        row[c] -= factor * other[c]
+
+
 def solve(E: Any, right: Any) -> None:
     """Solve in place for all columns of `right` (n, COLUMNS) with the factors of lane 0."""
     for i in range(AXES):
         for j in range(i):
-            right[i] -= E[j * AXES + i, 0] * right[j]
+            eliminate(E[j * AXES + i, 0], right[j], right[i])
     for i in range(AXES - 1, -1, -1):
         for j in range(i + 1, AXES):
-            right[i] -= E[j * AXES + i, 0] * right[j]
-        right[i] *= E[i * AXES + i, 0]
+            eliminate(E[j * AXES + i, 0], right[j], right[i])
+        for c in range(COLUMNS):
+            right[i, c] *= E[i * AXES + i, 0]
 
 
 def load_regressor(Y: Any, rows: Any, columns: Any, lane: int, y: Any) -> None:
@@ -66,11 +73,15 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
             for lane in range(LANES):
                 E[j * AXES + i, lane] = K[j * AXES + i, lane] + (law[0, i] if i == j else 0.0)
     factorise(E)
-    right = -y
+    right = np.empty((AXES, COLUMNS))
+    for i in range(AXES):
+        for c in range(COLUMNS):
+            right[i, c] = -y[i, c]
     solve(E, right)
     for i in range(AXES):
-        x[i] = right[i]
-        x[3 * AXES + i] = -law[0, i] * right[i]
+        for c in range(COLUMNS):
+            x[i, c] = right[i, c]
+            x[3 * AXES + i, c] = -law[0, i] * right[i, c]
 
 
 def pack(varied: Any, packed: Any) -> None:
@@ -154,7 +165,7 @@ def vary_lanes(
     """
     matrices, states, Y = np.empty((4, AXES * AXES, LANES)), np.empty((3, AXES, LANES)), np.empty((Y_SIZE, LANES))
     M, C, K, E = matrices[0], matrices[1], matrices[2], matrices[3]
-    q, dq, ddq = states[0], states[1], states[2]
+    q, dq, ddq, still = states[0], states[1], states[2], np.zeros((AXES, LANES))
     x, y, varied = np.zeros((4 * AXES, COLUMNS)), np.zeros((AXES, COLUMNS)), np.zeros((AXES, COLUMNS))
     one, packed = np.empty((3, AXES * AXES)), np.empty(AXES * PARAMETERS)
     gains, law_list = coefficients(stride * step, time_constant, 0.5 * delay), law.ravel()
@@ -164,10 +175,12 @@ def vary_lanes(
         midpoints(motion, block, stride, step, q, dq, ddq)
         if block == 0:
             if at_rest:
-                run_program(linearised, (q, dq * 0.0, ddq * 0.0, phi, M, C, K, Y))
+                run_program(linearised, (q, still, still, phi, M, C, K, Y))
                 load_regressor(Y, rows, columns, 0, y)
                 settled(K, E, law, y, x)
-                varied[:] = x[3 * AXES :]
+                for i in range(AXES):
+                    for c in range(COLUMNS):
+                        varied[i, c] = x[3 * AXES + i, c]
             pack(varied, packed)
             cursor = add_node(packed, 0, cursor, first, which, weights, J)
         run_program(linearised, (q, dq, ddq, phi, M, C, K, Y))

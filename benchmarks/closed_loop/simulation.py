@@ -53,6 +53,7 @@ _LOOP: Loops = [
 _VARIATION: Loops = [
     sensitivity_kernels.midpoints,
     sensitivity_kernels.factorise,
+    sensitivity_kernels.eliminate,
     sensitivity_kernels.solve,
     sensitivity_kernels.load_regressor,
     sensitivity_kernels.settled,

@@ -70,7 +70,8 @@ def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray) -> None
     rows, columns = values.shape
     first, second = np.empty((2, len(sections), columns))
     for s in range(len(sections)):
-        first[s], second[s] = begin[s, 0] * values[0], begin[s, 1] * values[0]
+        for c in range(columns):  # as an expression of arrays numba would compile it for two seconds
+            first[s, c], second[s, c] = begin[s, 0] * values[0, c], begin[s, 1] * values[0, c]
     for t in range(rows):
         for s in range(len(sections)):
             b0, b1, b2, _, a1, a2 = sections[s]
