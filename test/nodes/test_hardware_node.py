@@ -124,27 +124,25 @@ def test_a_line_without_servos_is_refused(client: Supervisor, node: Process, bus
     client.transition("hardware", "configure")
 
 
-@pytest.mark.parametrize(
-    ("original", "changed", "words"),
-    [
-        ("servo_id: 9,", "servo_id: 19,", "missing servos: 9 (crane_x7_gripper_finger_a_joint)"),
-        (
-            "servo_id: 3, servo_model: XM540-W270",
-            "servo_id: 3, servo_model: XM430-W350",
-            "3 (crane_x7_shoulder_revolute_part_tilt_joint) is model 1020 instead of 1120 (XM540-W270)",
-        ),
-    ],
+OTHER_SERVOS = (
+    ("servo_id: 9,", "servo_id: 19,", "missing servos: 9 (crane_x7_gripper_finger_a_joint)"),
+    (
+        "servo_id: 3, servo_model: XM540-W270",
+        "servo_id: 3, servo_model: XM430-W350",
+        "3 (crane_x7_shoulder_revolute_part_tilt_joint) is model 1020 instead of 1120 (XM540-W270)",
+    ),
 )
-def test_other_servos_than_the_robots_are_refused(
-    client: Supervisor, node: Process, robot_folder: Path, original: str, changed: str, words: str
-) -> None:
+
+
+def test_other_servos_than_the_robots_are_refused(client: Supervisor, node: Process, robot_folder: Path) -> None:
     file = robot_folder / "robot.yaml"
     text = file.read_text()
-    assert text.count(original) == 1
-    file.write_text(text.replace(original, changed))
-    other = load_robot(robot_folder)
-    with running_bus(EmulatedServoBus(other, IndependentAxesPlant(other), lock_step=True)) as bus:
-        assert words in refusal(client, node, bus.port)
+    for original, changed, words in OTHER_SERVOS:
+        assert text.count(original) == 1
+        file.write_text(text.replace(original, changed))
+        other = load_robot(robot_folder)
+        with running_bus(EmulatedServoBus(other, IndependentAxesPlant(other), lock_step=True)) as bus:
+            assert words in refusal(client, node, bus.port)
 
 
 def test_an_unknown_mount_is_refused(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
@@ -267,22 +265,23 @@ def test_when_commands_end_the_torque_fades(commander: Commander) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("names", "effort"),
-    [
-        (NAMES, [1.0] * 7),
-        (NAMES, []),
-        (NAMES[:7], [1.0] * 7),
-        ([*NAMES[:7], "stranger"], [1.0] * 8),
-        ([], [1.0] * 8),
-        (NAMES, [1.0] * 7 + [float("nan")]),
-    ],
-    ids=["short effort", "no effort", "missing joint", "unknown joint", "no names", "not a number"],
-)
-def test_commands_of_another_shape_are_refused(
-    commander: Commander, node: Process, names: list[str], effort: list[float]
-) -> None:
-    commander.repeat(names, effort, lambda: "joint_commands refused" in node.log.read_text(), "the refusal")
+OTHER_SHAPES = {
+    "short effort": (NAMES, [1.0] * 7),
+    "no effort": (NAMES, []),
+    "missing joint": (NAMES[:7], [1.0] * 7),
+    "unknown joint": ([*NAMES[:7], "stranger"], [1.0] * 8),
+    "no names": ([], [1.0] * 8),
+    "not a number": (NAMES, [1.0] * 7 + [float("nan")]),
+}
+
+
+def test_commands_of_another_shape_are_refused(commander: Commander, node: Process) -> None:
+    def refused() -> int:
+        return node.log.read_text().count("joint_commands refused")
+
+    for shape, (names, effort) in OTHER_SHAPES.items():
+        before = refused()  # said once a second: by then nothing of the shape before is on its way
+        commander.repeat(names, effort, lambda before=before: refused() > before, f"the refusal: {shape}")
     assert node.running and all(np.abs(one.effort).max() < 1e-9 for one in commander.applied)
 
 
