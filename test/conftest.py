@@ -32,26 +32,35 @@ ON_THE_BUS = [
     TEST / "benchmarks" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),
 ]
+# Files of which some tests are, by their own mark `real_time`.
+PARTLY = [TEST / "hardware" / "test_cycle_rate.py", TEST / "simulation" / "test_adapter.py"]
 # The whole chain needs no second try: its arm waits for the host.
 CHAIN = [TEST / "test_chain.py", TEST / "test_chain_ends.py"]
 # Commands that come too late are taken for none, so what sends them to a node must have a processor; so must whoever
 # couples two arms at 1 kHz, and ends that where a state is late.
 ALONE = [TEST / "nodes" / name for name in ("test_hardware_node.py", "test_bilateral_node.py")]
 RERUNS = 2
-# Files that take longest come first, so that two processes end at nearly the same time; each takes whole files, and
-# `./run` has pytest-xdist keep their order (by itself it begins with those of most tests).
+# Files that take longest come first, so that the processes end at nearly the same time; each takes whole files, and
+# `./run` has pytest-xdist keep their order (by itself it begins with those of most tests). Of those in real time, what
+# needs a whole processor (the chain) does not begin all at once.
 LONGEST = [
     TEST / name
     for name in (
         "test_chain.py",
         "nodes/test_adaptive.py",
-        "test_chain_ends.py",
         "nodes/test_executor_node.py",
-        "nodes/test_recorder_node.py",
-        "nodes/test_fault_chain.py",
+        "test_chain_ends.py",
         "nodes/test_identification_node.py",
+        "benchmarks/test_soak.py",
+        "nodes/test_recorder_node.py",
         "nodes/test_teaching.py",
+        "hardware/test_cycle.py",
         "nodes/test_bus_benchmark.py",
+        "nodes/test_fault_chain.py",
+        "simulation/test_servo_bus.py",
+        "nodes/test_payload_node.py",
+        "hardware/test_state_cycle.py",
+        "hardware/test_doctor.py",
         "test_docs.py",
         "benchmarks/test_campaign.py",
         "identification/test_pipeline.py",
@@ -92,7 +101,9 @@ LONGEST = [
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not even import what an expression of markers leaves out as a whole file."""
-    for marker, files in (("alone", ALONE), ("real_time", [*ON_THE_BUS, *CHAIN])):
+    if config.getoption("markexpr").startswith("not real_time") and collection_path in (*ON_THE_BUS, *CHAIN):
+        return True
+    for marker, files in (("alone", ALONE), ("real_time", [*ON_THE_BUS, *PARTLY, *CHAIN])):
         if config.getoption("markexpr").startswith(marker) and collection_path.suffix == ".py":
             return True if collection_path not in files else None
     return None
@@ -100,10 +111,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files, mark what runs in real time, give what is on the bus its reruns, call slow what starts nodes."""
-    assert all(path.is_file() for path in (*ON_THE_BUS, *CHAIN, *ALONE, *LONGEST))
+    assert all(path.is_file() for path in (*ON_THE_BUS, *PARTLY, *CHAIN, *ALONE, *LONGEST))
     items.sort(key=lambda item: LONGEST.index(item.path) if item.path in LONGEST else len(LONGEST))
     for item in items:
-        if item.path in ON_THE_BUS:
+        marked = item.get_closest_marker("real_time") is not None
+        assert not marked or item.path in PARTLY, (
+            f"{item.nodeid} runs in no part of ./run test: name its file in PARTLY"
+        )
+        if item.path in ON_THE_BUS or marked:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
         if item.path in ON_THE_BUS or item.path in CHAIN:
             item.add_marker(pytest.mark.real_time)
