@@ -1,6 +1,7 @@
 """Other readings of data: faults are named, clean data are not suspected, and what cannot be seen is said."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ from dynid.errors import DataError
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
 from dynid.identification.data.sample_sets import part
 from dynid.identification.data.sources import Source
-from dynid.identification.diagnosis.diagnosis import Diagnosis, _of_unknown, confirmed, diagnose, suspicion_of
+from dynid.identification.diagnosis.diagnosis import (
+    Diagnosis,
+    _of_unknown,
+    confirmed,
+    diagnose,
+    suspicion_of,
+    tried_scale,
+)
 from dynid.identification.diagnosis.events import find_event
 from dynid.identification.diagnosis.nearby import (
     CHANCE,
@@ -254,6 +262,21 @@ def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
     links = np.std(recorded(ROBOT, coulomb=0.0, noise=0.0).samples(SETTINGS).tau[:, 4])
     assert 0.4 < shares[1][4] / (np.sqrt(0.5) * 0.1 / links) < 1.1  # parameters take up a part of the wave
     assert shares[0][4] < 0.2 * shares[1][4] and np.allclose(shares[0][:4], shares[1][:4], rtol=0.5)
+
+
+def test_a_scale_that_explains_much_is_named_though_three_deviations_less_would_be_within_its_limit() -> None:
+    """On plants of other friction a torque constant of 1.3 looked 0.25 +- 0.06 away, and gravity was 17 % wrong."""
+    known = Unknown("torque scale", 3, 0.25, 0.06, 0.2)
+    assert known.value - LIMITS.deviations * known.deviation < LIMITS.torque_scale
+
+    def strength(factor: float, one: Unknown = known) -> float:
+        data = recorded(ROBOT, torques=times(3, factor))
+        return tried_scale(one, Trials(ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)), LIMITS)
+
+    assert strength(1.3) > 1.0
+    assert strength(1.0) <= 0.0  # it does not explain honest data
+    assert strength(1.3, replace(known, explained=0.05)) == 0.0
+    assert strength(1.3, replace(known, deviation=0.07)) == 0.0
 
 
 def test_torques_of_the_other_sense_are_named() -> None:

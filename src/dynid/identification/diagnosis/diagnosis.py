@@ -20,6 +20,7 @@ LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a li
 SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
 # what is named though models absorb most of it, beyond so many deviations; friction of another kind passes for a zero
 NAMED = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
+SURE_SCALE, MUCH = 4.0, 0.1  # deviations and part of the squared error, with which a scale beyond its limit is tried
 SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
@@ -124,7 +125,7 @@ def diagnose(
     free = (*(one for one in free if one.kind != "delay"), *delays)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     sure = [one for one in free if confirmed(one, trials, limits)]
-    found = _told_once([replace(_of_unknown(one, limits, joints, doubt), explained=one.explained) for one in sure])
+    found = _told_once([_weighed(one, trials, limits, joints, doubt) for one in sure])
     found += [suspicion_of(one, limits, joints) for one in readings]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
@@ -139,6 +140,33 @@ def diagnose(
     ]
     strongest = max(0.0, *(one.strength for one in found))
     return Diagnosis(tuple(named), strongest, tuple(hidden), losses, _small(model, free, limits, joints))
+
+
+def _weighed(
+    one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
+) -> Suspicion:
+    """An unknown as a suspicion, of the strength that its deviation leaves or that a trial gives it."""
+    suspicion = replace(_of_unknown(one, limits, joints, doubt), explained=one.explained)
+    return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
+
+
+def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
+    """Strength of a joint's torque scale that explains much of the error and does so when it is fitted; 0 without.
+
+    Three deviations below its estimate such a scale may be within its limit: one of 1.3 looks 0.25 +- 0.06 away.
+    """
+    if one.kind != "torque scale" or not np.isfinite(one.deviation):
+        return 0.0
+    sizes = (
+        abs(one.value) / limits.torque_scale,
+        abs(one.value) / (SURE_SCALE * max(one.deviation, np.finfo(float).tiny)),
+        one.explained / MUCH,
+    )
+    if min(sizes) <= 1.0:
+        return 0.0
+    tried = [own for own in trials.as_extrapolated(one.kind, one.axis, one.value) if own.gain >= 0.0]
+    significance = max((own.significance for own in tried), default=0.0)
+    return float(min(*sizes, significance / limits.significance))
 
 
 def _told_once(found: Sequence[Suspicion]) -> list[Suspicion]:
