@@ -117,3 +117,36 @@ def test_no_delays_are_fitted_twice() -> None:
     search = Faint(1.0, 0.04)
     followed(search, LIMITS, np.ones(3))
     assert search.fits == 2
+
+
+def test_two_late_joints_are_both_certain() -> None:
+    """One is at its root rounds before the other: what its last steps of microseconds saw says nothing."""
+    _, found = estimates(late(np.isin(np.arange(8), (1, 2)) * 0.06))
+    for one in found[2:4]:
+        assert one.value == pytest.approx(0.06, abs=0.002) and one.deviation < 0.005
+
+
+def test_three_late_joints_of_eight_are_not_all_torques() -> None:
+    _, found = estimates(late(np.isin(np.arange(8), (1, 2, 3)) * 0.06))
+    assert found[0].value - LIMITS.deviations * found[0].deviation < LIMITS.delay_s
+    assert all(one.value == pytest.approx(0.06, abs=0.003) for one in found[2:5])
+    assert abs(found[1].value) < 0.01
+
+
+class Stubborn(DelaySearch):
+    """Six joints: the first is late, of which three tenths are seen; the last looks so and hardly changes."""
+
+    def __init__(self) -> None:
+        self.given, self._found = self._fitted(np.zeros(6)), {}
+
+    def _fitted(self, delays_s: FloatArray) -> Left:
+        true = np.array([0.06, 0.0, 0.0, 0.0, 0.0, 0.0])
+        left = np.array([0.3, 1.0, 1.0, 1.0, 1.0, 0.0]) * (true - delays_s) + np.array([0, 0, 0, 0, 0, 0.006])
+        each = (Unknown("delay", axis, float(value), 0.001, 0.0) for axis, value in enumerate(left))
+        return Left((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), np.ones(6))
+
+
+def test_a_joint_without_a_root_takes_no_other_joint_along() -> None:
+    _, first, *others = followed(Stubborn(), LIMITS, np.ones(6))
+    assert first.value == pytest.approx(0.06, abs=0.002) and first.deviation < 0.01
+    assert all(abs(one.value) < 0.007 for one in others)

@@ -29,6 +29,7 @@ ENOUGH = 0.3  # of a deviation: what is left at a root
 ENOUGH_S = 0.0005
 FARTHEST, LONGEST_S = 4.0, 0.04  # times the last step, and in seconds, of one step
 FLATTEST = 1e-3  # part of a change that is seen at a root: with less a delay is not seen at all
+CONTRADICTS = 3.0  # deviations of one axis's delay from that of all
 FALLING = -0.1  # slope of what is left, beyond which the secant leads to the root; before it, steps grow
 
 
@@ -93,22 +94,31 @@ class DelaySearch:
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Where no delay is left of the axes `which` (n,), or of all `together`; None where such is not found."""
+        """Where no delay is left of the axes `which` (n,), or of all `together`; None where such is not found.
+
+        Axes that find none are left out; how much of a change is seen is of the last step that was no rounding.
+        """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
+        seen, open_ = np.ones_like(start_s), which
         for _ in range(ROUNDS):
             value, deviation = self._of_axes(self.left(at), together=together)
-            if (~which | (np.abs(value) < np.maximum(ENOUGH_S, ENOUGH * deviation))).all():
-                return Root(at, np.clip(-_slope(value, before, step), FLATTEST, 1.0))
-            step = np.where(which, secant_step(value, before, step), 0.0)
+            enough = np.maximum(ENOUGH_S, ENOUGH * deviation)
+            seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), FLATTEST, 1.0), seen)
+            open_ = which & (np.abs(value) >= enough)
+            if not open_.any():
+                return Root(at, seen)
+            step = np.where(open_, secant_step(value, before, step), 0.0)
             at, before = at + step, value
             if (np.abs(at) > MOST_S).any():
+                open_ = np.abs(at) > MOST_S
                 break
-        return None
+        others = which & ~open_
+        return self.root(start_s, others, together=False) if others.any() and not together else None
 
     def _of_axes(self, left: Left, *, together: bool) -> tuple[FloatArray, FloatArray]:
-        """Values and deviations of what is left, (n,)."""
+        """Values and own deviations of what is left, (n,)."""
         each = left.delays[1:]
-        return _values([among_others(left.delays)[0]] * len(each) if together else each)
+        return _values([left.delays[0]] * len(each) if together else each)
 
 
 def _left(free: Sequence[Unknown], regression: Regression) -> Left:
@@ -143,30 +153,47 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """The delays of the data as given, those that may matter followed to their roots.
 
+    Where half of the axes have another delay than all together, that of all is left as one step shows it.
+
     Args:
         search: of the samples.
         limits: of suspicions; what looks far smaller is not followed.
         doubt: by which the limit of each axis is multiplied, (n,).
     """
-    n, found = len(doubt), search.given
-    common, start = among_others(found.delays)[0], np.zeros(n)
-    if abs(common.value) > max(common.deviation, 0.25 * SMALL * limits.delay_s):
-        root = search.root(start, np.ones(n, dtype=bool), together=True)
-        if root is not None:
-            start, found = root.delays_s, search.left(root.delays_s)
-            now, part = among_others(found.delays)[0], search.explained(found)
-            deviation = now.deviation / float(root.seen[0])
-            common = Unknown("delay", -1, float(start.mean()) + now.value, deviation, max(common.explained, part))
+    given, n = among_others(search.given.delays)[0], len(doubt)
+    root, common = None, given
+    if abs(given.value) > max(given.deviation, 0.25 * SMALL * limits.delay_s):
+        root = search.root(np.zeros(n), np.ones(n, dtype=bool), together=True)
+    if root is not None and (part := search.explained(search.left(root.delays_s))) >= 0.0:
+        now = among_others(search.left(root.delays_s).delays)[0]
+        value, deviation = float(root.delays_s.mean()) + now.value, now.deviation / float(root.seen[0])
+        common = Unknown("delay", -1, value, deviation, max(given.explained, part))
+        each = _each(search, root.delays_s, limits, doubt)
+        if n > 1 and 2 * sum(_contradicts(one, value) for one in each) >= n:
+            common = given
+    if common is given:
+        each = _each(search, np.zeros(n), limits, doubt)
+    if n == 1:
+        each = (replace(common, axis=0),)
+    return (common, *among_others((common, *each))[1:])
+
+
+def _contradicts(one: Unknown, common_s: float) -> bool:
+    """Whether the delay of an axis is surely another than that of all."""
+    return abs(one.value - common_s) > max(0.5 * abs(common_s), CONTRADICTS * one.deviation)
+
+
+def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
+    """Each axis's delay with its own deviation, followed from where torques are `start_s` (n,) later."""
+    found, own, seen = search.left(start_s), start_s, np.ones(len(start_s))
+    parts = np.zeros(len(start_s))
     looks, spread = _values(found.delays[1:])
     which = np.isfinite(spread) & (np.abs(looks) > np.maximum(spread, SMALL * limits.delay_s * doubt))
-    own, seen, parts = start, np.ones(n), np.zeros(n)
-    if which.any():
-        root = search.root(start, which, together=False)
-        if root is not None:
-            own, seen, before = root.delays_s, root.seen, found
-            found = search.left(own)
-            parts = np.where(which, search.explained(found) - search.explained(before), 0.0)
-    later = [
+    if which.any() and (root := search.root(start_s, which, together=False)) is not None:
+        own, seen, before = root.delays_s, root.seen, found
+        found = search.left(own)
+        parts = np.where(own != start_s, search.explained(found) - search.explained(before), 0.0)
+    return tuple(
         replace(
             one,
             value=one.value + own[one.axis],
@@ -174,5 +201,4 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
             explained=max(one.explained, parts[one.axis]),
         )
         for one in found.delays[1:]
-    ]
-    return (common, *among_others((common, *later))[1:])
+    )

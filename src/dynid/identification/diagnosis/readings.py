@@ -274,7 +274,8 @@ class Trials:
         motion, and rotors do not.
         """
         n = self.model.axes
-        yield self.compare("sign", (), self.given.with_factors(np.ones(n), -np.ones(n)))
+        if n > 1:
+            yield self.compare("sign", (), self.given.with_factors(np.ones(n), -np.ones(n)))
         for k in range(n):
             own = np.where(np.arange(n) == k, -1.0, 1.0)
             yield self.compare("sign", (k,), self.given.with_factors(np.ones(n), own))
