@@ -29,6 +29,7 @@ ENOUGH = 0.3  # of a deviation: what is left at a root
 ENOUGH_S = 0.0005
 FARTHEST, LONGEST_S = 4.0, 0.04  # times the last step, and in seconds, of one step
 FLATTEST = 1e-3  # part of a change that is seen at a root: with less a delay is not seen at all
+WORTH = 0.95  # of an axis's squared error: a delay that leaves more is not followed; true ones left 0.24 to 0.90
 CONTRADICTS = 3.0  # deviations of one axis's delay from that of all
 FALLING = -0.1  # slope of what is left, beyond which the secant leads to the root; before it, steps grow
 
@@ -92,6 +93,11 @@ class DelaySearch:
         """Part of the squared errors, of every axis alike, that is gone with later torques."""
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
+
+    def worth(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
+        """Whether the axis's own error is smaller where its torques alone are `delay_s` later, not `start_s` (n,)."""
+        alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
+        return bool(self.left(alone).sigma[axis] ** 2 < WORTH * self.left(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Where no delay is left of the axes `which` (n,), or of all `together`; None where such is not found.
@@ -185,20 +191,21 @@ def _contradicts(one: Unknown, common_s: float) -> bool:
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Each axis's delay with its own deviation, followed from where torques are `start_s` (n,) later."""
-    found, own, seen = search.left(start_s), start_s, np.ones(len(start_s))
-    parts = np.zeros(len(start_s))
-    looks, spread = _values(found.delays[1:])
+    before = search.left(start_s)
+    looks, spread = _values(before.delays[1:])
     which = np.isfinite(spread) & (np.abs(looks) > np.maximum(spread, SMALL * limits.delay_s * doubt))
-    if which.any() and (root := search.root(start_s, which, together=False)) is not None:
-        own, seen, before = root.delays_s, root.seen, found
-        found = search.left(own)
-        parts = np.where(own != start_s, search.explained(found) - search.explained(before), 0.0)
-    return tuple(
-        replace(
-            one,
-            value=one.value + own[one.axis],
-            deviation=one.deviation / float(seen[one.axis]),
-            explained=max(one.explained, parts[one.axis]),
-        )
-        for one in found.delays[1:]
-    )
+    one_step = [replace(one, value=one.value + start_s[one.axis]) for one in before.delays[1:]]
+    root = search.root(start_s, which, together=False) if which.any() else None
+    if root is None:
+        return tuple(one_step)
+    found = search.left(root.delays_s)
+    part = search.explained(found) - search.explained(before)
+    followed_ones = []
+    for one, first in zip(found.delays[1:], one_step, strict=True):
+        axis, moved = one.axis, root.delays_s[one.axis] != start_s[one.axis]
+        value, deviation = one.value + root.delays_s[axis], one.deviation / float(root.seen[axis])
+        explained = max(one.explained, part) if moved else one.explained
+        sure = moved and abs(value) - limits.deviations * deviation > limits.delay_s * doubt[axis]
+        worth = not sure or search.worth(start_s, axis, value)
+        followed_ones.append(Unknown("delay", axis, value, deviation, explained) if worth else first)
+    return tuple(followed_ones)
