@@ -79,7 +79,7 @@ def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
     """Its torque is friction and its own rotor: no other joint's torque depends on them."""
     hidden = dict(found(recorded(ROBOT)).unseen)
     assert NAMES[7] in hidden and hidden[NAMES[7]] == np.inf
-    (note,) = [one for one in found(recorded(ROBOT)).notes if "shows the scale" in one]
+    (note,) = [one for one in found(recorded(ROBOT)).notes if "shows its scale" in one]
     assert NAMES[7] in note and "a known mass shows it" in note
     assert not set(NAMES[:4]) & set(hidden)
 

@@ -78,8 +78,9 @@ class Diagnosis:
         found, one = [self.small] if self.small else [], self.losses
         if self.unseen:
             found.append(
-                f"no other joint's torque shows the scale of {', '.join(joint for joint, _ in self.unseen)}: a torque "
-                f"constant that is {100 * SCALE_FAULT:.0f} % off is not seen there; a known mass shows it"
+                f"a torque constant that is {100 * SCALE_FAULT:.0f} % off is not seen at "
+                f"{', '.join(joint for joint, _ in self.unseen)}: no other joint's torque shows its scale, or too much "
+                "of its own is unexplained; a known mass shows it"
             )
         named = any(own.kind == "losses" for own in self.suspicions)
         if one is not None and not one.alike and not named and one.significance >= -SURE:
