@@ -24,10 +24,16 @@ def with_later_torques(samples: Samples, delays_s: FloatArray) -> Samples:
     if fine:
         tau = np.concatenate([one.low_pass(one.tau) for one in fine])
     else:
-        starts = np.flatnonzero(np.diff(samples.time) <= 0.0) + 1
-        parts = zip(np.split(samples.time, starts), np.split(samples.tau, starts), strict=True)
-        tau = np.concatenate([_read(own, time, delays_s) for time, own in parts])
+        tau = read_later(samples.time, samples.tau, delays_s)
     return replace(samples, tau=tau, fine=fine, other_tau=None)
+
+
+def read_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
+    """Values (N, n) as they were `delays_s` (n,) later [s], of each recording on its own; `time` (N,) restarts with
+    each."""
+    starts = np.flatnonzero(np.diff(time) <= 0.0) + 1
+    parts = zip(np.split(time, starts), np.split(values, starts), strict=True)
+    return np.concatenate([_read(own, stamps, delays_s) for stamps, own in parts])
 
 
 def _later(states: FineStates, delays_s: FloatArray, step: float) -> FineStates:
@@ -38,7 +44,7 @@ def _later(states: FineStates, delays_s: FloatArray, step: float) -> FineStates:
     return replace(states, tau=tau, raw=raw, ripple=ripple, other_raw=None)
 
 
-def _read(values: FloatArray, time: NDArray[np.floating[Any]], delays_s: FloatArray) -> FloatArray:
+def _read(values: FloatArray, time: NDArray[np.floating[Any]], delays_s: FloatArray | float) -> FloatArray:
     """Values (M, ..., n) at times that are later by `delays_s` (n,)."""
     columns = values.reshape(len(values), -1)
     delays = np.broadcast_to(delays_s, values.shape[1:]).ravel()

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from dynid.identification.data.later import read_later
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import bounded
 from dynid.identification.estimators.gear_rows import sliding_states
@@ -286,13 +287,8 @@ class Trials:
 
     def _shifted(self, delay: float) -> Data:
         """Torques and friction's speeds as they were `delay` later [s], of each recording on its own."""
-        s, found = self.samples, []
-        starts = np.flatnonzero(np.diff(s.time) <= 0.0) + 1
-        for values in (s.tau, s.dq):
-            parts = zip(np.split(s.time, starts), np.split(values, starts), strict=True)
-            whole = [np.stack([np.interp(t + delay, t, one) for one in own.T], axis=1) for t, own in parts]
-            found.append(np.concatenate(whole)[self.chosen])
-        return replace(self.given, tau=found[0], speed=found[1])
+        tau, speed = (read_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
+        return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])
 
 
 def _rms(values: FloatArray) -> float:
