@@ -108,7 +108,8 @@ def columns_beside(
     named, columns = _columns(model, samples, regression, regression.solve().phi, kinds)
     left = columns * weights[:, None]
     lengths = np.linalg.norm(left, axis=0)
-    left, y = beside(own, left), beside(own, y[:, None])[:, 0]
+    whole = beside(own, np.column_stack([left, y]))  # at once: what is beside them is decomposed once
+    left, y = whole[:, :-1], whole[:, -1]
     # the zero of a joint about gravity's own direction changes no torque: its column is rounding alone
     least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
     seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
