@@ -64,6 +64,7 @@ ORDER = (
     "contact.recorded",
     "reporting",
     "adaptive",
+    "rehearsal",
     "nodes",
     "commands",
     "cli",

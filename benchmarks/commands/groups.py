@@ -28,6 +28,7 @@ BENCHMARKS = (
     "plants",
     "readers",
     "recorder",
+    "starts",
     "verdict",
 )
 

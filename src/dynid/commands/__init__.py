@@ -6,7 +6,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 from dynid.commands import checkout
-from dynid.commands.typer_command import imported, typer_command
+from dynid.commands.typer_command import compiled_first, imported, typer_command
 from dynid.threads import one_thread_each
 
 one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
@@ -31,7 +31,10 @@ COMMANDS = (
     "report",
     "doctor",
     "logs",
+    "prepare",
 )
+# Commands that compile what they run before they begin; those that start a chain of nodes leave it to the chain.
+COMPILED = ("simulated-arm", "simulate", "identify", "adaptive", "audit", "validate", "feel", "posterior")
 
 
 class Commands(TyperGroup):
@@ -51,4 +54,6 @@ def _own(name: str) -> Any:
     if name not in COMMANDS:
         return None
     found = imported("dynid.commands", name)
+    if name in COMPILED:
+        found = compiled_first(found)
     return typer_command(name, checkout.extended(found) if name == "robot" else found)

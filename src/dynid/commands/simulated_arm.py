@@ -47,6 +47,8 @@ def simulated_arm(
 ) -> None:
     """Serve a simulated arm behind a serial port: print the port, then run until SIGINT or SIGTERM."""
     from dynid.hardware.loop.realtime import prefer_latency
+    from dynid.rehearsal.arm import rehearse_arm
+    from dynid.rehearsal.late_work import watch_late_work
     from dynid.robot import load_robot
     from dynid.simulation.bus.adapter import adapter_of
     from dynid.simulation.bus.process import serve, traced
@@ -62,18 +64,21 @@ def simulated_arm(
         raise typer.BadParameter("--held-kg and --link exclude each other: both use SIGUSR1 and SIGUSR2")
     prefer_latency()
     loaded = load_robot(robot)
-    motors = Motors(loaded, motor, seed) if motor else None
-    hand = [Push.parse(text, loaded) for text in push or ()]
-    plant = ArmPlant(
-        loaded,
-        mount=mount,
-        seed=seed,
-        switched_off=without or (),
-        friction=friction,
-        motors=motors,
-        hand=hand,
-        lead=None if lead is None else Lead(named_motion(load_excitation(loaded), lead)),
-    )
+
+    def arm_in_the_simulation() -> ArmPlant:
+        return ArmPlant(
+            loaded,
+            mount=mount,
+            seed=seed,
+            switched_off=without or (),
+            friction=friction,
+            motors=Motors(loaded, motor, seed) if motor else None,
+            hand=[Push.parse(text, loaded) for text in push or ()],
+            lead=None if lead is None else Lead(named_motion(load_excitation(loaded), lead)),
+        )
+
+    rehearse_arm(loaded, arm_in_the_simulation())
+    plant = arm_in_the_simulation()
     with traced(plant, trace) as arm:
         serve(
             loaded,
@@ -87,4 +92,5 @@ def simulated_arm(
             ignore_interrupt=ignore_interrupt,
             adapter=adapter_of(adapter, latency_timer),
             body=None if held_kg is None else HeldBody(plant, held_kg),
+            ready=lambda: watch_late_work("simulated_arm"),
         )

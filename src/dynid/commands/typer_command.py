@@ -1,15 +1,35 @@
 """A function or a group of commands as a command of typer's, made when somebody names it."""
 
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Any
 
 import typer
+
+from dynid.commands.options import DEFAULT_ROBOT
 
 
 def imported(package: str, name: str) -> Any:
     """The function or group of a command: its module in the package has its name, with underscores."""
     file = name.replace("-", "_")
     return getattr(import_module(f"{package}.{file}"), file)
+
+
+def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command with a step before it that compiles what it runs on its robot and mount."""
+
+    @wraps(command)
+    def run(**given: Any) -> Any:
+        from dynid.rehearsal.compiling import ensure_compiled
+        from dynid.robot import load_robot
+
+        robot = load_robot(given.get("robot") or DEFAULT_ROBOT)
+        robot.gravity(given.get("mount"))  # refuses a mount that there is not
+        ensure_compiled(robot, given.get("mount"))
+        return command(**given)
+
+    return run
 
 
 def typer_command(name: str, found: Any, **options: Any) -> Any:

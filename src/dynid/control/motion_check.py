@@ -54,8 +54,12 @@ def position_and_speed(robot: Robot) -> "MotionCheck":
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
     """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
     model = ArmModel.of(robot, mount=mount)
-    standard = load_nominal(robot, model.mdh, model.regrouping.standard)
-    return model_torques(model, model.base_parameters(standard), FrictionLaw.of(robot.size, {}))
+    return model_torques(model, nominal_parameters(robot, model), FrictionLaw.of(robot.size, {}))
+
+
+def nominal_parameters(robot: Robot, model: ArmModel) -> BaseParameters:
+    """Return the base parameters that the robot's nominal standard parameters make."""
+    return model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard))
 
 
 def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Torques:

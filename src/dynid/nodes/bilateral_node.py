@@ -26,7 +26,7 @@ from dynid.errors import ConfigurationError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
-from dynid.nodes.common import check_parameters, declare, run_node
+from dynid.nodes.common import check_parameters, compile_first, declare, run_node
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.pair_side import PairSide
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
@@ -87,6 +87,10 @@ class BilateralNode(Node):
         DeferredTrigger(self, "~/disengage", self._on_disengage)
         self.create_timer(POLL_S, self._poll)
         self.create_timer(1.0, self._publish_diagnostics)
+
+    def rehearse(self) -> None:
+        """Compile what both arms need."""
+        compile_first(self, self.robot, self._mount)
 
     def shut_down(self) -> None:
         """Stop commanding; either driver then brakes, holds and lowers its arm."""

@@ -19,6 +19,7 @@ from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, e
 from dynid.nodes.domain import PrivateDomain, reserve_chain
 from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
+from dynid.rehearsal.compiling import ensure_compiled
 from dynid.robot import Robot
 from dynid.simulation.plant.motor import ALL
 
@@ -163,6 +164,7 @@ class Chain:
 
     def _start(self) -> None:
         robot = self.options.robot
+        ensure_compiled(self.robot, self.options.mount)
         if self._domain.chosen:
             refuse_company(self._domain.number)
         if self.options.real_port is None:

@@ -26,6 +26,9 @@ from std_srvs.srv import Trigger
 from dynid.errors import DynidError, UnknownNameError
 from dynid.nodes.entry import ENDING, end_at_once
 from dynid.parent import end_with_parent, expected_parent
+from dynid.rehearsal.compiling import ensure_compiled
+from dynid.rehearsal.late_work import watch_late_work
+from dynid.robot import Robot
 
 # One second of 1 kHz messages: a subscriber that is held up for that long still loses nothing.
 STREAM_DEPTH = 1000
@@ -156,6 +159,11 @@ class StopFlag:
         self.stopped = True
 
 
+def compile_first(node: Node, robot: Robot, mount: str | None = None) -> None:
+    """Compile what nodes of this robot run, unless that was done before; the log says so."""
+    ensure_compiled(robot, mount or None, node.get_logger().info)
+
+
 def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) -> None:
     """Spin a node in one single-threaded executor until `stop()` is true.
 
@@ -221,8 +229,10 @@ def leave(code: int = 0) -> NoReturn:
 
 
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
-    """The main function of a node process: initialise, create, spin, and leave cleanly on SIGINT and SIGTERM.
+    """The main function of a node process: initialise, create, rehearse, spin, leave cleanly on SIGINT and SIGTERM.
 
+    A node has a method `shut_down`. One that takes part in a control cycle also has `rehearse`, which compiles, loads
+    and imports what it will run; its services are answered after that.
     Ends the process with exit code 1 and one sentence where the node cannot be created.
     """
     end_at_once()
@@ -234,7 +244,10 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     try:
         node = create()
         refuse_unknown_parameters(node)
+        if rehearse := getattr(node, "rehearse", None):
+            rehearse()
         stop = StopFlag()
+        watch_late_work(node.get_name())
         spin_until(node, lambda: stop.stopped, events=events)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -36,7 +36,17 @@ from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.model_file import load_model
 from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, check_parameters, declare, run_node, serve_trigger, string
+from dynid.nodes.common import (
+    LATCHED,
+    NEWEST,
+    STREAM,
+    check_parameters,
+    compile_first,
+    declare,
+    run_node,
+    serve_trigger,
+    string,
+)
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
@@ -45,6 +55,8 @@ from dynid.nodes.outputs import declare_output
 from dynid.nodes.payload_parameters import PayloadOnModel
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
 from dynid.recording.settings import reported_settings
+from dynid.rehearsal.arm import rehearse_messages
+from dynid.rehearsal.motions import rehearse_motions
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name
@@ -102,6 +114,14 @@ class ExecutorNode(Node):
         self.create_timer(POLL_S, self._poll)
         self.create_timer(POLL_S, self._report_change)
         self.create_timer(1.0, self._publish_diagnostics)
+
+    def rehearse(self) -> None:
+        """Follow a short motion with every law on made-up states, so that nothing is compiled or loaded later."""
+        mount = self._selection.mount
+        compile_first(self, self.robot, mount)
+        self._selection.prepare()
+        rehearse_motions(self.robot, mount)
+        rehearse_messages(self.robot)
 
     def shut_down(self) -> None:
         """Stop commanding; the hardware's command timeout brings the arm to rest."""

@@ -44,6 +44,7 @@ from dynid.nodes.common import (
     STREAM,
     ManagedNode,
     check_parameters,
+    compile_first,
     declare,
     in_words,
     run_node,
@@ -51,6 +52,7 @@ from dynid.nodes.common import (
     string,
 )
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
+from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
 from dynid.robot import FloatArray, Robot, load_robot
 
 DIAGNOSTICS_S = 1.0
@@ -115,6 +117,12 @@ class HardwareNode(ManagedNode):
         self._reports, self._reported = 0, ""
         self.create_timer(DIAGNOSTICS_S, self._publish_diagnostics)
         self.create_timer(STATE_POLL_S, self._report_change)
+
+    def rehearse(self) -> None:
+        """Drive a simulated arm within this process for some cycles, so that nothing is compiled or loaded later."""
+        compile_first(self, self.robot, string(self, "mount"))
+        rehearse_arm(self.robot)
+        rehearse_messages(self.robot)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
         """What is read when the port is opened cannot be changed behind an open port."""

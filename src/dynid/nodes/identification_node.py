@@ -29,7 +29,7 @@ from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
-from dynid.nodes.common import LATCHED, check_parameters, declare, run_node, string
+from dynid.nodes.common import LATCHED, check_parameters, compile_first, declare, run_node, string
 from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 from dynid.reporting.result_writer import write_result
@@ -62,6 +62,10 @@ class IdentificationNode(Node):
         self.create_service(Trigger, "~/identify", self._on_identify, callback_group=self._beside)
         self.create_timer(1.0, self._publish_diagnostics)
         self._description.publish(String(data=read_urdf_text(self.robot.urdf_path)))
+
+    def rehearse(self) -> None:
+        """Compile what an identification runs."""
+        compile_first(self, self.robot)
 
     def shut_down(self) -> None:
         """Nothing to release: results are written whole or not at all."""

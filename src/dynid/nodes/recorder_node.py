@@ -35,6 +35,7 @@ from dynid.recording.completeness import Discovery, MotionCompletion, reported_m
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
 from dynid.recording.topic_budget import ARM, REPORTS, TEXT, TopicBudget, TopicLimits
 from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, HARDWARE_SETTINGS, STAMPED
+from dynid.rehearsal.recorder import rehearse_recording
 from dynid.robot import load_robot
 
 # relative topic name -> message class and type name, latched or not
@@ -99,6 +100,12 @@ class RecorderNode(ManagedNode):
         DeferredTrigger(self, "~/stop", self._on_stop)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self.create_timer(1.0, self._publish_diagnostics)
+
+    def rehearse(self) -> None:
+        """Write a bag into a temporary folder and load every message type, so that nothing is loaded later."""
+        rehearse_recording()
+        for message, _, _ in TOPICS.values():
+            message.__class__.__import_type_support__()
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Subscribe to every topic of the experiment."""

@@ -13,7 +13,7 @@ from dynid.contact.observer import LONGEST_STEP_S
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import load_model
-from dynid.nodes.common import check_parameters, declare, string
+from dynid.nodes.common import check_parameters, compile_first, declare, string
 from dynid.recording.messages import JointStateDecoder
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_COMMANDS
 from dynid.robot import FloatArray, load_robot
@@ -58,6 +58,10 @@ class SensingNode(Node):
         self._take_line(simulated=False)
         self.create_subscription(JointState, JOINT_COMMANDS, self._on_command, quality, raw=True)
         self.create_subscription(JointState, APPLIED_COMMANDS, self._on_applied, quality, raw=True)
+
+    def rehearse(self) -> None:
+        """Compile what the node runs."""
+        compile_first(self, self.robot)
 
     def _refuse_unknown_policy(self, policy: str) -> None:
         if policy not in self._policies:

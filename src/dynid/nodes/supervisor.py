@@ -21,6 +21,8 @@ from std_srvs.srv import SetBool, Trigger
 from dynid.errors import DataError, DynidError, NodeError, SafetyError
 from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, leave, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings, parse_settings
+from dynid.rehearsal.compiling import FIRST_ROBOT, ensure_compiled
+from dynid.robot import load_robot
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
@@ -209,6 +211,7 @@ def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
 
     logger = rclpy.logging.get_logger(name)
     try:
+        ensure_compiled(load_robot(FIRST_ROBOT), said=logger.info)  # the nodes do so, too, and answer when it is done
         with Supervisor(watch) as call:
             logger.info(work(call))
     except DynidError as error:

@@ -6,7 +6,7 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ def serve(
     faults: FaultScript | None = None,
     adapter: UsbAdapter | None = None,
     body: HeldBody | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
@@ -51,6 +52,7 @@ def serve(
         ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
             down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
         body: that the arm may take into its hand.
+        ready: called just before the port is announced.
     """
     end_with_parent(expected_parent() or os.getppid())
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either
@@ -70,6 +72,7 @@ def serve(
         if not ignore_interrupt:
             signal.signal(signal.SIGINT, lambda *_: bus.stop())
         try:
+            ready()
             print(bus.port, flush=True)
             bus.run()
         finally:

@@ -142,6 +142,9 @@ def crossed(ahead: float, dq: float, half_play: float) -> bool:
     return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDED_RAD and ahead * dq > 0.0)
 
 
+_crossed = crossed.py_func  # for a few numbers: compiling takes longer than it ever saves there
+
+
 class Play:
     """Backlash as a play operator: the output rests until the input has crossed the gap.
 
@@ -155,7 +158,7 @@ class Play:
 
     def velocity(self, q: FloatArray, dq: FloatArray) -> FloatArray:
         """What a velocity made from the encoder is at joint positions q and velocities dq, (n,) [rad, rad/s]."""
-        turning = [crossed(a, v, self._half) for a, v in zip(q - self._output, dq, strict=True)]
+        turning = [_crossed(a, v, self._half) for a, v in zip(q - self._output, dq, strict=True)]
         return np.where(turning, dq, 0.0)
 
     def update(self, q: FloatArray) -> FloatArray:

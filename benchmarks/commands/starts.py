@@ -1,0 +1,74 @@
+"""`dynid benchmark starts`: does the chain come up at the first try, whatever else the machine does?"""
+
+from typing import Annotated, Any
+
+import typer
+
+from dynid.commands.options import JsonOption, needs_ros
+from dynid.commands.terminal import print_json, stages, stdout
+
+
+def starts(
+    runs: Annotated[int, typer.Option("--starts", min=1, help="Starts under each of the four conditions.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1.0, help="How long each counts cycles [s].")] = 5.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the chain with empty and with full caches, beside two busy processes and on one processor.
+
+    The simulated arm keeps the wall clock, as a real one. Exits 1 where a start fails.
+    """
+    with needs_ros("starting the chain"):
+        from benchmarks.starts.conditions import CONDITIONS, started
+    import tempfile
+    from pathlib import Path
+
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="dynid-starts-") as folder:
+        full = Path(folder)
+        with stages("benchmark", runs * len(CONDITIONS) + 1) as begin:
+            begin("filling the caches")
+            started(next(one for one in CONDITIONS if not one.cold), 1.0, full)
+            for condition in CONDITIONS:
+                for k in range(runs):
+                    begin(f"{condition.name}: start {k + 1} of {runs}")
+                    found.append(started(condition, seconds, full))
+    rows = [
+        _row(condition.name, [one for one in found if one["condition"] == condition.name]) for condition in CONDITIONS
+    ]
+    if as_json:
+        print_json({"rows": rows, "starts": found})
+    else:
+        for row in rows:
+            stdout().print(
+                f"{row['condition']:42} {row['up']:3} of {row['starts']} came up, {row['kept']:3} kept their rate; "
+                f"median {row['median_s']:.1f} s, longest {row['longest_s']:.1f} s; rates {row['rates']}",
+                soft_wrap=True,
+            )
+            for why in row["why"]:
+                stdout().print(f"  {why}", soft_wrap=True)
+    raise typer.Exit(0 if all(one["up"] for one in found) else 1)
+
+
+def _row(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one condition's figures."""
+    times = sorted(one["seconds"] for one in found if one["up"])
+    rates: dict[str, int] = {}
+    for one in found:
+        if one["up"]:
+            rate = str(one["rate"])
+            rates[rate] = rates.get(rate, 0) + 1
+    return {
+        "condition": name,
+        "starts": len(found),
+        "up": sum(one["up"] for one in found),
+        "kept": sum(one["kept"] for one in found),
+        "median_s": times[len(times) // 2] if times else float("nan"),
+        "longest_s": times[-1] if times else float("nan"),
+        "rates": rates,
+        "why": sorted({one["why"] for one in found if one["why"]}),
+    }
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(starts)

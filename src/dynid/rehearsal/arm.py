@@ -1,0 +1,71 @@
+"""Rehearse a driver and a simulated arm: both sides of a line of this process, from the first ping to torque off."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.loop.cycle import ControlLoop
+from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.settings import load_safety
+from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
+from dynid.robot import Robot
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.plant.arm import ArmPlant
+from dynid.simulation.plant.interface import Plant
+
+CYCLES = 20  # enough for every kind of message between driver and servos
+
+
+@contextlib.contextmanager
+def _served(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
+    """Serve a simulated line in a thread while the block runs."""
+    thread = threading.Thread(target=bus.run, name="rehearsed line", daemon=True)
+    thread.start()
+    try:
+        yield bus
+    finally:
+        bus.stop()
+        thread.join()
+        bus.close()
+
+
+def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
+    """Open a simulated arm of this process, run some cycles with torque, stop it, and close it again.
+
+    Args:
+        robot: the robot whose driver or simulation is about to begin.
+        plant: the arm behind the servos, which is used up; None makes one.
+    """
+    arrived = threading.Event()
+    left = CYCLES
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            arrived.set()
+
+    with _served(EmulatedServoBus(robot, plant or ArmPlant(robot), wire_time=False)) as bus:
+        arm = DynamixelArm(robot, bus.port)
+        with contextlib.suppress(DynidError):  # what goes wrong here is said when the real arm is opened
+            arm.open()
+            loop = ControlLoop(arm, SafetyGuard(robot, load_safety(robot)), on_waiting=count, slow_poll_every=1)
+            loop.start()
+            loop.enable()
+            loop.set_command(np.zeros(robot.size))
+            arrived.wait(1.0)
+            loop.stop()
+        with contextlib.suppress(DynidError):
+            arm.close()
+
+
+def rehearse_messages(robot: Robot) -> None:
+    """Encode and decode what a driver publishes and receives."""
+    zeros = np.zeros(robot.size)
+    encoder = JointStateEncoder(robot.joint_names)
+    JointStateDecoder(robot.joint_names).decode(encoder.encode(0, position=zeros, velocity=zeros, effort=zeros))
+    encode_diagnostics(0, [DiagnosticStatus("rehearsal", 0, "", "", {})])

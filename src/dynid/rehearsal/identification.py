@@ -1,0 +1,40 @@
+"""Rehearse an identification: a few seconds of a simulated motion, from the bag to the result."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import DynidError
+from dynid.identification.pipeline import identify
+from dynid.robot import Robot
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.trajectory.trajectory import through
+
+WAY_RAD, PACE_RAD_S, TURNS = 0.4, 1.0, 3
+
+
+def rehearse_identification(robot: Robot, mount: str | None = None) -> None:
+    """Simulate a few seconds of motion, write them as a bag, and identify a model from it, which is thrown away.
+
+    Args:
+        robot: the robot whose kernels are needed; it needs a controller to be simulated.
+        mount: how the arm is mounted; None is robot.yaml's default.
+    """
+    rest = robot.rest_posture
+    away = np.where(rest + WAY_RAD <= robot.upper, rest + WAY_RAD, rest - WAY_RAD)
+    away = np.clip(away, robot.lower, robot.upper)
+    points = np.array([rest, *[away, rest] * TURNS])
+    pace = np.minimum(PACE_RAD_S, robot.velocity_limits)
+    motion = through("rehearsal", robot.joint_names, points, pace, 4.0 * pace)
+    controller = load_controller(robot)
+    run = simulate(robot, motion, FeedforwardPd(controller), mount=mount)
+    with tempfile.TemporaryDirectory(prefix="dynid-rehearsal-") as folder:
+        write_bag(run, robot, controller, Path(folder) / "bag", profile="limited")
+        try:
+            identify(robot, [Path(folder) / "bag"], validation=[Path(folder) / "bag"])
+        except DynidError:
+            pass  # seconds of motion need not identify an arm; what they did not reach is compiled when it is needed

@@ -1,0 +1,18 @@
+"""Rehearse a recorder: write a bag of one message and close it."""
+
+import tempfile
+from pathlib import Path
+
+from dynid.recording.bag_writer import BagWriter
+from dynid.recording.messages import encode_string
+from dynid.simulation.lockstep.simulated_bag import TOPICS
+
+
+def rehearse_recording() -> None:
+    """Write a bag of one message for each storage into a temporary folder, which is removed."""
+    with tempfile.TemporaryDirectory(prefix="dynid-rehearsal-") as folder:
+        for storage in ("mcap", "sqlite3"):
+            writer = BagWriter(Path(folder) / storage, TOPICS, storage)
+            writer.open()
+            writer.write("/experiment", 1, encode_string("{}"))
+            writer.close()

@@ -1,0 +1,78 @@
+"""Compiled once, by one process, visibly; and what is compiled after a process was ready is reported."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynid.codegen import kernels
+from dynid.errors import ConfigurationError
+from dynid.rehearsal import compiling
+from dynid.robot import Robot
+
+SMALL = (("recording",), ("recording",))  # jobs that compile nothing
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and jobs that take no time."""
+    monkeypatch.setenv(kernels.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setattr(compiling, "SHARES", SMALL)
+    kernels.cache_folder.cache_clear()
+    yield tmp_path / "cache"
+    kernels.cache_folder.cache_clear()
+
+
+def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
+    said: list[str] = []
+    assert compiling.ensure_compiled(robot, said=said.append)
+    assert not compiling.ensure_compiled(robot, said=said.append)
+    assert said == [compiling.COMMON]
+
+
+@pytest.mark.parametrize("changed", ["cache", "sources"])
+def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: Path, changed: str) -> None:
+    compiling.ensure_compiled(robot, said=lambda _: None)
+    (stamp,) = folder.glob("compiled-*.json")
+    content = json.loads(stamp.read_text())
+    content["cache"].append(str(tmp_path / "gone.nbi")) if changed == "cache" else content["sources"].update(
+        {__file__: [0, 0]}
+    )
+    stamp.write_text(json.dumps(content))
+    assert compiling.ensure_compiled(robot, said=lambda _: None)
+
+
+def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> None:
+    code = (
+        "from dynid.rehearsal import compiling; from dynid.robot import load_robot\n"
+        f"compiling.SHARES = {SMALL!r}\n"
+        "print(compiling.ensure_compiled(load_robot('crane_x7'), said=lambda _: None))"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert sorted(child.communicate()[0].strip() for child in children) == ["False", "False", "True"]
+
+
+def test_job_that_fails_is_named(folder: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "SHARES", (("no such job",),))
+    with pytest.raises(ConfigurationError, match="compiling failed: KeyError: 'no such job'"):
+        compiling.ensure_compiled(robot, said=lambda _: None)
+    assert not list(folder.glob("compiled-*.json"))
+
+
+def test_work_after_ready_is_reported(tmp_path: Path) -> None:
+    code = (
+        "import numba\n"
+        "from dynid.rehearsal.late_work import watch_late_work\n"
+        "early = numba.njit(lambda x: x + 1); early(1)\n"
+        "watch_late_work('me')\n"
+        "early(2); numba.njit(lambda x: x * 2)(1); import turtle_that_is_not_there\n"
+    )
+    path = tmp_path / "late"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "DYNID_LATE_WORK": str(path)}, check=False)
+    found = [(one["kind"], one["name"]) for one in map(json.loads, path.read_text().splitlines())]
+    assert [kind for kind, _ in found].count("compile") == 1
+    assert ("import", "turtle_that_is_not_there") in found and found[0] == ("ready", "me")
