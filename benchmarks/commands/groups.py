@@ -15,6 +15,7 @@ BENCHMARKS = (
     "bilateral",
     "bus",
     "clie",
+    "compiling",
     "control",
     "coverage",
     "faults",
