@@ -44,7 +44,7 @@ def listen() -> None:
 
     stack: list[list[float]] = []  # of the functions under way: when each began, and what its callees took [s]
 
-    class Listener(events.Listener):
+    class Listener(events.Listener):  # type: ignore[misc]
         def on_start(self, event: Any) -> None:
             stack.append([time.process_time(), 0.0])
 
