@@ -20,7 +20,7 @@ from dynid.identification.data.sources import load_recording
 from dynid.identification.pipeline import identify
 from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions
-from dynid.nodes.collect import STATES_TIMEOUT_S, begin_recording, end_recording, states_arrive
+from dynid.nodes.collect import begin_recording, end_recording, wait_for_arm
 from dynid.nodes.commanded_arm import CommandedArm
 from dynid.nodes.common import declare, refuse_unknown_parameters
 from dynid.nodes.supervisor import Supervisor, run_client
@@ -128,7 +128,7 @@ def identify_adaptively(call: Supervisor) -> str:
         mount=reported_settings(call.latched_text(HARDWARE_SETTINGS), robot).mount,
         progress=log,
     )
-    call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+    wait_for_arm(call)
     with ArmStream(robot) as stream:
         _give_way()
         try:

@@ -12,12 +12,13 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 
 from dynid.errors import SafetyError
-from dynid.hardware.loop.diagnostics import LOOP, TIMES_OFF
+from dynid.hardware.loop.diagnostics import ENDED, LOOP, STATE, TIMES_OFF
 from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import LATCHED, NEWEST
 
 ESTOP_TOPIC = "estop"
 COMMAND_TOPIC = "joint_commands"
+STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
 UNKNOWN = "_UNKNOWN_"  # in what the middleware says while it does not know a node's name
 # A subscription that wants latched messages does not hear a publisher that does not latch, and one that wants reliable
 # ones none that is not: an emergency stop must be heard from all of them.
@@ -71,24 +72,46 @@ class EmergencyStop:
 
 
 class TorqueWatch:
-    """Listens to the hardware node's diagnostics; calls `went_off` where torque was switched off since the last one.
+    """Listens to the hardware node's diagnostics: who moves the arm, its driver or whoever commands it.
+
+    Args:
+        node: creates the subscription.
+        went_off: called if torque was switched off since the last report.
+        took_over: called with what the driver says when it no longer follows commands: it brakes, holds and lowers
+            the arm, whatever is commanded.
 
     Attributes:
         fault: what the driver stops the arm for, in words; "" while it would follow commands.
         off: whether the driver says that torque is off.
+        drives: whether the driver moves the arm itself.
+        reports: how many reports came so far.
+        incomplete: cycles without the reply of a servo that the driver has counted.
     """
 
-    def __init__(self, node: Node, went_off: Callable[[], None]) -> None:
-        self._times, self._went_off, self.fault, self.off = "", went_off, "", False
+    def __init__(
+        self, node: Node, went_off: Callable[[], None], took_over: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._times, self._follows, self._went_off, self._took_over = "", False, went_off, took_over
+        self.fault, self.off, self.drives, self.reports, self.incomplete = "", False, False, 0, 0
         node.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
 
     def _on_report(self, message: DiagnosticArray) -> None:
         for status in message.status:
             if status.name == LOOP:
-                self.fault = status.message if status.level == DiagnosticStatus.ERROR else ""
-                self.off = status.message == GuardState.DISABLED.value
-        values = {pair.key: pair.value for status in message.status if status.name == LOOP for pair in status.values}
+                self._note(status, {pair.key: pair.value for pair in status.values})
+
+    def _note(self, status: DiagnosticStatus, values: dict[str, str]) -> None:
+        self.reports += 1
+        incomplete = values.get("incomplete", "")
+        self.incomplete = int(incomplete) if incomplete.isdecimal() else self.incomplete
+        state = values.get(STATE, status.message.partition(",")[0])
+        self.fault = status.message if status.level == DiagnosticStatus.ERROR else ""
+        self.off = state == GuardState.DISABLED.value
+        self.drives = state in STOPPED_BY_DRIVER
+        followed, self._follows = self._follows, state == GuardState.ENABLED.value
         before, self._times = self._times, values.get(TIMES_OFF, self._times)
+        if followed and not self._follows:
+            self._took_over(status.message)
         if before and self._times != before:
             self._went_off()
 

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Protocol
 
 from dynid.errors import NodeError
-from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, states_arrive
+from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, wait_for_arm
 from dynid.nodes.domain import PrivateDomain, reserve_chain
 from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
@@ -24,7 +24,6 @@ from dynid.robot import Robot
 from dynid.simulation.plant.motor import ALL
 
 PORT_TIMEOUT_S = 30.0
-STATES_TIMEOUT_S = 20.0
 COMPANY_S = 2.0  # so long nodes take to be discovered
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 OURS = ("hardware", "executor", "recorder", "identification")
@@ -66,7 +65,7 @@ class ChainOptions:
         adapter: between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; with u2d2 the line
             takes its time.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
-        rate_hz: of the control cycle; 0 lets the driver find the highest that the line allows.
+        rate_hz: of the control cycle; 0 lets the driver find the highest that line and machine keep.
         lead: trajectory along which a hand leads the simulated arm, see `dynid.simulation.plant.hand`; None: no hand.
         held_kg: body that the simulated arm takes into its hand by SIGUSR1 and puts down by SIGUSR2 [kg]; None: none.
     """
@@ -253,7 +252,7 @@ class Chain:
                 except NodeError as error:
                     reason = self._reason(node)
                     raise NodeError(reason) if reason else error from None
-        call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+        wait_for_arm(call)
 
     def _reason(self, name: str) -> str:
         return next((p.last_error() for p in self._group.processes if p.name == name), "")

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dynid.errors import NodeError
-from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP
+from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP, RATE
+from dynid.hardware.loop.rate_trial import MISSING_SHARE, ON_TRIAL
 from dynid.nodes.common import declare
 from dynid.nodes.outputs import BETWEEN, COMMANDED
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
 from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, number, run_client
 
 STATES_TIMEOUT_S = 30.0
+RATE_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 10.0
 DISCOVERY_TIMEOUT_S = 20.0
 FRESH_S = 0.1
@@ -37,7 +39,7 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
     Raises:
         NodeError: a node refused, the motion was cancelled or took too long; one sentence that says why.
     """
-    call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+    wait_for_arm(call)
     begin_recording(call, name, profile, bag)
     try:
         call.set_enabled("hardware", True)
@@ -107,6 +109,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     Raises:
         NodeError: refused, cancelled, or not done in time.
     """
+    before = _counters(call)
     call.experiment = None  # a latched one may be of the motion before
     call.trigger("executor/execute")
     call.wait(lambda: call.experiment is not None, START_TIMEOUT_S, "the start of the motion")
@@ -122,8 +125,24 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
             raise NodeError(f"the motion {name} was cancelled{WHERE}")
         return state == "done"
 
-    call.wait(done, LONGEST * duration + SETTLING_S, f"the end of {name}")
+    timeout_s = LONGEST * duration + SETTLING_S
+    what = f"the end of {name}"
+    call.wait(done, timeout_s, what, lambda: f"{_missed(call, before)}{what} did not happen within {timeout_s:.0f} s")
     return duration
+
+
+def _counters(call: Supervisor) -> tuple[float, float]:
+    """Cycles that the driver has missed, and planned cycles, so far; NaN if it does not say so."""
+    cycles, skipped, missed = (number(call.reported(LOOP, key)) for key in ("cycles", "skipped", "missed"))
+    return missed, cycles + skipped
+
+
+def _missed(call: Supervisor, before: tuple[float, float]) -> str:
+    """What is to be said first of a motion that is given up: cycles were missing since then; "" if hardly any was."""
+    missed, planned = (now - then for now, then in zip(_counters(call), before, strict=True))
+    if not missed > MISSING_SHARE * planned:
+        return ""
+    return f"of {planned:.0f} cycles since the motion began, the driver missed {missed:.0f}; "
 
 
 def end_recording(call: Supervisor) -> None:
@@ -135,9 +154,26 @@ def end_recording(call: Supervisor) -> None:
     call.trigger("recorder/stop", COMPLETION_TIMEOUT_S + CALL_TIMEOUT_S)
 
 
+def wait_for_arm(call: Supervisor) -> None:
+    """Wait until the executor receives the arm's states, and the driver has decided on its cycle rate.
+
+    A rate that changes while a bag is recorded would spoil the bag.
+
+    Raises:
+        NodeError: not in time.
+    """
+    call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
+    call.wait(lambda: not _rate_on_trial(call), RATE_TIMEOUT_S, "the driver's decision on its cycle rate")
+
+
 def states_arrive(call: Supervisor) -> bool:
     """Whether the executor receives the arm's states."""
     return number(call.reported("executor", "state_age_s")) < FRESH_S
+
+
+def _rate_on_trial(call: Supervisor) -> bool:
+    """Whether the driver is not active yet, or still judges its cycle rate."""
+    return not call.reported(LOOP, COMMANDERS) or call.reported(LOOP, RATE).startswith(ON_TRIAL)
 
 
 def collect_one(call: Supervisor) -> str:

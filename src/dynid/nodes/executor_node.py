@@ -25,6 +25,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.holding_check import HoldingTorque
+from dynid.control.missing_states import MissingStates
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
@@ -34,6 +35,7 @@ from dynid.control.self_collision import SelfCollision
 from dynid.control.sway import MOST_RAD, swaying
 from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
+from dynid.hardware.safety.guard_states import GuardState
 from dynid.model.model_file import load_model
 from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
 from dynid.nodes.common import (
@@ -106,7 +108,9 @@ class ExecutorNode(Node):
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
-        self._driver = TorqueWatch(self, self._on_torque_off)
+        self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stops)
+        self._missing = MissingStates()
+        self._pushed: tuple[str, int] | None = None  # why a held arm is elsewhere, and after which report of the driver
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
@@ -274,9 +278,10 @@ class ExecutorNode(Node):
         self._stamp_ns, self._q = state[0], state[1]["position"]
         self._holding.note(self._stamp_ns, self._q, state[1]["velocity"], state[1]["effort"])
         self._arrival_s = time.monotonic()
-        if self._driver.off:
+        self._missing.note(self._stamp_ns)
+        if self._driver.off or self._driver.drives:
             self._motion.follow_limp(self._q, self._stamp_ns)
-        reason, moving = "", self._motion.moving
+        reason, moving, left = "", self._motion.moving, self._motion.left_tolerance
         try:
             step = self._motion.update(self._stamp_ns, self._q)
             if step is not None:
@@ -287,13 +292,43 @@ class ExecutorNode(Node):
         except DynidError as error:
             reason = str(error)
             if moving:
+                reason = self._complaint() + reason
                 self.get_logger().error(reason)
-            else:  # let down, or pushed while it was held
-                self.get_logger().info(reason)
+            else:  # pushed while it was held; or lowered, which the driver's next report says
+                self._pushed = reason, self._driver.reports
             if not self._motion.active:
                 self._output.end()
+        if self._motion.left_tolerance and not left:
+            self._motion.stopped_itself = self._complaint() + self._motion.stopped_itself
         self._report.update(reason)
         self._poll()
+
+    def _complaint(self) -> str:
+        """What is to be said first of a motion that is given up: cycles were missing; "" if they were not."""
+        return self._missing.complaint(self._motion.robot.file.bus.cycle_s, self._driver.incomplete)
+
+    def _tell_push(self) -> None:
+        """Say that a held arm was pushed, unless its driver moves it, as soon as the driver has reported since."""
+        if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
+            return
+        if not (self._driver.off or self._driver.drives):
+            self.get_logger().warning(self._pushed[0])
+        self._pushed = None
+
+    def _on_driver_stops(self, text: str) -> None:
+        """The driver brakes, holds and lowers the arm: a motion that is under way is over."""
+        if not self._motion.moving:
+            return
+        given_up = self._motion.phase != "cancelled"
+        asked_for = text in (GuardState.STOPPING.value, GuardState.DISABLED.value)
+        reason = "torque was switched off" if asked_for else f"the driver stops the arm: {text}"
+        self._motion.forget(self._stamp_ns)
+        self._output.end()
+        self._report.update(reason)
+        if not asked_for:
+            self.get_logger().error(f"the motion ended: {reason}")
+        elif given_up:
+            self.get_logger().warning(f"the motion ended: {reason}")
 
     def _on_torque_off(self) -> None:
         if self._motion.active:
@@ -303,6 +338,7 @@ class ExecutorNode(Node):
             self.get_logger().info("torque was switched off: the posture that was held is forgotten")
 
     def _poll(self) -> None:
+        self._tell_push()
         self._requests.preparation.poll()
         if self._waiting and not (self._motion.moving and self._fresh()):
             answers, self._waiting = self._waiting, []
@@ -376,6 +412,7 @@ class ExecutorNode(Node):
             self._driver.refuse_idle()
             self._refuse_contradiction(self._motion.controller.law)
             self._motion.begin(plan, self._q, self._stamp_ns)
+            self._missing.begin(self._driver.incomplete)
         except DynidError as error:
             return str(error)
         own = next((part.law for part in plan.parts if part.law is not None), None)

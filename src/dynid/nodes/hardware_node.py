@@ -1,7 +1,8 @@
 """Lifecycle node that owns the servo bus: joint_states out and joint_commands in, current mode.
 
 configure opens the port, checks every servo and finds the cycle rate that the line allows; activate starts the cycle
-(states flow, torque is off); `~/enable` switches torque on and off. Whatever ends the process, the arm is first stopped
+(states flow, torque is off); before `~/enable` switches torque on, the machine must have kept that rate, see
+`dynid.nodes.cycle_pace`; it switches torque off, too. Whatever ends the process, the arm is first stopped
 and lowered, and torque goes off. The topic `estop` stops it, too, and so does a second publisher of `joint_commands`.
 `~/clear_fault` leaves a fault whose cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a
 cable again that was pulled.
@@ -16,7 +17,6 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import SetBool
 
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.arm.cycle_rate import CycleRate, find_rate
@@ -26,6 +26,7 @@ from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.diagnostics import (
     FOUND_AGAIN,
+    RATE,
     WARN,
     driver_settings,
     line_status,
@@ -51,6 +52,8 @@ from dynid.nodes.common import (
     serve_trigger,
     string,
 )
+from dynid.nodes.cycle_pace import CyclePace
+from dynid.nodes.deferred import Answer, DeferredSetBool
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
 from dynid.robot import FloatArray, Robot, load_robot
@@ -77,7 +80,9 @@ class HardwareNode(ManagedNode):
         declare(self, "write_eeprom", False, "allow writing settings that differ to a real arm's servos")
         declare(self, "take_over", False, "allow a start with torque on; torque goes off, so support the arm")
         declare(self, "reboot_servos", False, "allow rebooting servos that report a hardware error at startup")
-        declare(self, "rate_hz", 0, "cycle rate: 1000, 500, 333 or 250 Hz; 0 takes the highest that the line allows")
+        declare(
+            self, "rate_hz", 0, "cycle rate: 1000, 500, 333 or 250 Hz; 0 finds the highest that line and machine keep"
+        )
         declare(self, "overload_limits", False, "limit servos near their overload, whatever safety.yaml says")
         declare(self, "realtime_priority", 0, "SCHED_FIFO priority of the bus thread; 0 for none")
         declare(
@@ -100,6 +105,7 @@ class HardwareNode(ManagedNode):
         self._paused_clock: PausedClock | None = None
         self._loop: ControlLoop | None = None
         self._rate: CycleRate | None = None
+        self._pace: CyclePace | None = None
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
         self._encode_state = JointStateEncoder(self.robot.joint_names)
         self._encode_applied = JointStateEncoder(self.robot.joint_names, fields=("effort",))
@@ -111,12 +117,13 @@ class HardwareNode(ManagedNode):
         check_parameters(self, self._on_set)
         self._emergency = EmergencyStop(self, self._stop_arm)
         self._commander = OneCommander(self, self._on_command, self._stop_enabled_arm)
-        self.create_service(SetBool, "~/enable", self._on_enable)
+        self._enable = DeferredSetBool(self, "~/enable", self._on_enable)
+        self._waiting: list[Answer] = []  # for torque on, until the cycle rate is decided
         for name, serve in {"clear_fault": self._clear_fault, "reboot": self._reboot, "reopen": self._reopen}.items():
             serve_trigger(self, f"~/{name}", serve)
         self._reports, self._reported = 0, ""
         self.create_timer(DIAGNOSTICS_S, self._publish_diagnostics)
-        self.create_timer(STATE_POLL_S, self._report_change)
+        self.create_timer(STATE_POLL_S, self._look)
 
     def rehearse(self) -> None:
         """Drive a simulated arm within this process for some cycles, so that nothing is compiled or loaded later."""
@@ -157,12 +164,19 @@ class HardwareNode(ManagedNode):
             self._close_arm()
             self.get_logger().error(in_words(error))
             return TransitionCallbackReturn.FAILURE
-        log = self.get_logger()
-        (log.warning if self._rate.too_fast else log.info)(f"cycle rate {self._rate}")
+        if self._rate.too_fast:
+            self.get_logger().warning(f"cycle rate {self._rate}")
+        else:
+            self.get_logger().info(f"cycle rate {self._rate}")
         for line in arm.changed:
             self.get_logger().info(f"servo set up: {line}")
-        self._settings.publish(String(data=driver_settings(arm.robot, string(self, "mount"), port).model_dump_json()))
+        self._pace = CyclePace(self._rate, held=self._paused_clock is not None)
+        self._publish_settings(arm)
         return TransitionCallbackReturn.SUCCESS
+
+    def _publish_settings(self, arm: DynamixelArm) -> None:
+        settings = driver_settings(arm.robot, string(self, "mount"), string(self, "port_name"))
+        self._settings.publish(String(data=settings.model_dump_json()))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start the cycle; torque stays off."""
@@ -215,6 +229,8 @@ class HardwareNode(ManagedNode):
             aligned=True,
         )
         self._loop.start()
+        assert self._pace is not None, "the arm is configured"
+        self._pace.restart()
         if self._emergency.pressed:
             self._loop.fault(self._emergency.text)
 
@@ -224,7 +240,7 @@ class HardwareNode(ManagedNode):
         if loop is None:
             return True
         try:
-            loop.stop()
+            loop.stop(meanwhile=self._report_change)
         except DynidError as error:
             self.get_logger().fatal(str(error))
         if loop.running:
@@ -315,18 +331,58 @@ class HardwareNode(ManagedNode):
             raise SafetyError("the hardware node is not active; configure and activate it first")
         return self._loop
 
-    def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
+    def _on_enable(self, wanted: bool, answer: Answer) -> None:
+        if wanted:
+            self._waiting.append(answer)
+            self._switch_on()
+            return
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.give(False, "torque stays off: it was switched off while the cycle rate was on trial")
+        try:
+            self._active_loop().disable(meanwhile=self._report_change)
+        except DynidError as error:
+            answer.give(False, str(error))
+            return
+        answer.give(True, "torque is off")
+
+    def _switch_on(self) -> None:
+        """Torque on for all who wait for it, or refused, as soon as it is decided whether the cycle rate is kept."""
+        if not self._waiting:
+            return
+        success, text = False, ""
         try:
             loop = self._active_loop()
-            refusal = self._emergency.refusal or self._commander.refusal
-            if request.data and refusal:
+            if refusal := self._emergency.refusal or self._commander.refusal:
                 raise SafetyError(f"cannot enable: {refusal}")
-            loop.enable() if request.data else loop.disable()
+            if loop.running and loop.guard.state is GuardState.DISABLED and self._pace is not None:
+                if not self._pace.decided():
+                    return
+                if self._pace.warning:
+                    self.get_logger().warning(self._pace.warning)
+            loop.enable()
+            success, text = True, "torque is on"
         except DynidError as error:
-            response.message = str(error)
-            return response
-        response.success, response.message = True, "torque is on" if request.data else "torque is off"
-        return response
+            text = str(error)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.give(success, text)
+
+    def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
+        """Continue at a lower rate if the present one is not kept; torque is off.
+
+        Before there is a commander, other programs are still being started, and nothing is lowered unless somebody
+        asks for torque.
+        """
+        if not (self._commander.count or self._waiting) or not pace.lower(unasked=not self._waiting):
+            return
+        if not self._stop_loop():
+            raise SafetyError(f"{pace.lowered}; but the loop at the former rate does not end")
+        self._rate = pace.rate
+        loop.arm.robot = loop.arm.robot.at_cycle(pace.rate.cycle_s)
+        self.get_logger().warning(pace.lowered)
+        self._start_loop(loop.arm)
+        self._publish_settings(loop.arm)
 
     def _clear_fault(self) -> str:
         loop = self._active_loop()
@@ -356,6 +412,18 @@ class HardwareNode(ManagedNode):
         self._start_loop(loop.arm)
         return "the port is open again; torque is off"
 
+    def _look(self) -> None:
+        """Judge the cycle while torque is off, and switch it on for whoever waits for that; report a new state."""
+        loop, pace = self._loop, self._pace
+        if loop is not None and pace is not None and loop.running:
+            if loop.guard.state is GuardState.DISABLED:
+                pace.look(loop)
+                self._lower_rate(loop, pace)
+            else:
+                pace.restart()
+        self._switch_on()
+        self._report_change()
+
     def _report_change(self) -> None:
         """A new state is reported immediately."""
         if self._loop is not None and state_text(self._loop) != self._reported:
@@ -367,6 +435,7 @@ class HardwareNode(ManagedNode):
             statuses = [DiagnosticStatus("hardware", WARN, "not active", "", {})]
         else:
             statuses = [loop_status(loop, *self._sent, self._commander.count)]
+            statuses[0].values[RATE] = self._pace.text if self._pace is not None else ""
             if self._reports % DETAILS_EVERY == 0:
                 statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard)]
             self._reports += 1

@@ -13,9 +13,10 @@ from dynid.hardware.arm.cycle_rate import SLOW_POLL_S
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import wait_in_time
 from dynid.hardware.loop.arm_cycle import ArmCycle
-from dynid.hardware.loop.cycle_meter import CycleMeter, LoopStatistics
+from dynid.hardware.loop.cycle_meter import CycleCounts, CycleMeter, LoopStatistics
+from dynid.hardware.loop.rate_trial import RunWatch
 from dynid.hardware.loop.realtime import bounded_timer_slack, disable_cpu_idle, fifo_scheduling, quiet_interpreter
-from dynid.hardware.loop.request_queue import Request, RequestQueue
+from dynid.hardware.loop.request_queue import LOOK_S, Request, RequestQueue, nothing
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.robot import FloatArray
@@ -77,6 +78,7 @@ class ControlLoop:
         self._realtime_priority, self._rest_after_failure = realtime_priority, rest_after_failure
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._meter = CycleMeter(self._period_ns)
+        self._run_watch = RunWatch(self._period_ns)
         self._clock.pace(self._period_ns)
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
@@ -110,10 +112,11 @@ class ControlLoop:
         self._thread = threading.Thread(target=self.run, name="control loop", daemon=True)
         self._thread.start()
 
-    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S, meanwhile: Callable[[], None] = nothing) -> None:
         """Stop the arm, let it down, switch torque off, and end the loop; more than once does no harm.
 
-        The error that ended the loop, if any, is in `error`. The time is the arm's, see `wait_in_time`.
+        The error that ended the loop, if any, is in `error`. The time is the arm's, see `wait_in_time`. `meanwhile` is
+        called again and again until the loop has ended.
 
         Raises:
             SafetyError: the loop did not end in time; its thread still uses the port.
@@ -123,7 +126,8 @@ class ControlLoop:
         if thread is not None and thread is not threading.current_thread():
 
             def ended(seconds: float) -> bool:
-                thread.join(seconds)
+                meanwhile()
+                thread.join(min(seconds, LOOK_S))
                 return not thread.is_alive()
 
             if not wait_in_time(self._clock, ended, timeout_s):
@@ -151,9 +155,12 @@ class ControlLoop:
         """
         self._ask(GuardEvent.ENABLE, timeout_s)
 
-    def disable(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop the arm, let it down and switch torque off; returns when it is off."""
-        self._ask(GuardEvent.DISABLE, timeout_s)
+    def disable(self, timeout_s: float = STOP_TIMEOUT_S, meanwhile: Callable[[], None] = nothing) -> None:
+        """Stop the arm, let it down and switch torque off; returns when it is off.
+
+        `meanwhile` is called again and again until then.
+        """
+        self._ask(GuardEvent.DISABLE, timeout_s, meanwhile)
 
     def clear_fault(self, timeout_s: float = 5.0) -> None:
         """Leave the fault state; SafetyError while the arm is still being stopped."""
@@ -167,6 +174,15 @@ class ControlLoop:
         """
         self._ask(work, timeout_s)
 
+    def counts(self) -> CycleCounts:
+        """Return how many cycles ran so far, and when that is."""
+        return self._meter.counts(self._clock.monotonic_ns())
+
+    @property
+    def complaint(self) -> str:
+        """What is to be said first of a run that was given up: this machine missed cycles; "" if it did not."""
+        return self._run_watch.complaint
+
     def statistics(self) -> LoopStatistics:
         """Counters and times so far."""
         return self._meter.statistics(self._clock.monotonic_ns())
@@ -175,11 +191,11 @@ class ControlLoop:
         """Ask for ENABLE, DISABLE or CLEAR without waiting; the future completes when served, or fails."""
         return self._requests.post(event)
 
-    def _ask(self, request: Request, timeout_s: float) -> None:
+    def _ask(self, request: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
         if not self.running:
             what = request.value if isinstance(request, GuardEvent) else "do that"
             raise SafetyError(f"cannot {what}: the control loop is not running")
-        self._requests.ask(request, timeout_s)
+        self._requests.ask(request, timeout_s, meanwhile)
 
     # -- the loop's thread -------------------------------------------------------------------------------------
 
@@ -247,6 +263,8 @@ class ControlLoop:
             lost = self._lost_cycles(late_ns)
             complete = self._cycle.run(behind=late_ns > self._period_ns)
             self._meter.add(self._cycle.answered_ns - began_ns, late_ns, complete, skipped=lost)
+            if self.guard.state is GuardState.ENABLED:
+                self._run_watch.note(began_ns, self._meter)
             next_ns += (lost + 1) * self._period_ns
             if self._meter.cycles % YOUNG_COLLECTION_EVERY == 0:
                 gc.collect(0)  # full collections are off; young garbage of other threads must not pile up
@@ -298,7 +316,10 @@ class ControlLoop:
         if request is GuardEvent.ENABLE:
             if self._stop_requested:
                 raise SafetyError("cannot enable: the control loop is ending")
+            before = self.guard.state
             self._cycle.enable()
+            if before is not GuardState.ENABLED:
+                self._run_watch.begin(self.counts())
         elif isinstance(request, GuardEvent):
             self.guard.handle(request)
         elif self._cycle.torque_on:

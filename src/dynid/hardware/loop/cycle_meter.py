@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,15 @@ from dynid.hardware.safety.guard_states import Reason
 WINDOW = 4096
 BIN_NS, BINS = 2_000, 25_000  # durations up to 50 ms; longer ones are in the last bin
 LATE_FRACTION = 0.5
+
+
+class CycleCounts(NamedTuple):
+    """Counters of a loop at one moment of its clock [ns]: cycles that ran, those of them incomplete, those late."""
+
+    now_ns: int
+    cycles: int
+    incomplete: int
+    late: int
 
 
 @dataclass(frozen=True)
@@ -96,6 +106,10 @@ class CycleMeter:
         for reason in reasons:
             if reason is not Reason.DISABLED:
                 self._guard[reason] += 1
+
+    def counts(self, now_ns: int) -> CycleCounts:
+        """Return the counters at a time on the monotonic clock [ns]; costs nothing, unlike `statistics`."""
+        return CycleCounts(now_ns, self.cycles, self.incomplete, self.late)
 
     def statistics(self, now_ns: int) -> LoopStatistics:
         """The figures up to a time on the monotonic clock [ns]."""

@@ -28,9 +28,13 @@ TOLD_BY = (
 OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
 ENABLED = GuardState.ENABLED.value  # how `state_text` begins while commands are followed
 COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
+STATE = "state"  # key of the loop's status: the guard's state, or `ENDED`
+ENDED = "ended"  # nothing moves the arm
+RATE = "cycle rate"  # key of the loop's status: whether this machine keeps it
 TIMES_OFF = "times_torque_off"  # key of the loop's status: how often torque was switched off
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
 FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
+LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  # a late machine causes them, too
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
 
 
@@ -55,11 +59,10 @@ def state_text(loop: ControlLoop) -> str:
     """What the driver does, or what is wrong with it, in one line."""
     guard = loop.guard
     if loop.torque_off_unconfirmed:
-        return f"{loop.error}; {FOUND_AGAIN}"
-    if loop.error:
-        return str(loop.error)
-    if guard.fault_text or guard.stop_text:
-        return guard.fault_text or guard.stop_text
+        return f"{loop.complaint}{loop.error}; {FOUND_AGAIN}"
+    if stopped := str(loop.error or "") or guard.fault_text or guard.stop_text:
+        late = bool(loop.error or guard.stop_text) or guard.fault_text.startswith(LATENESS_FAULTS)
+        return f"{loop.complaint if late else ''}{stopped}"
     if guard.state is GuardState.ENABLED:
         held = next((reason for reason in loop.last_result.reasons if reason in _HELD), None)
         return f"{ENABLED}, holding: {held.value}" if held else ENABLED
@@ -79,6 +82,7 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
         "last_state_stamp_ns": str(last_stamp_ns),
         COMMANDERS: str(commanders),
         TIMES_OFF: str(loop.times_off),
+        STATE: ENDED if loop.error else str(loop.guard.state.value),
     }
     level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
     if loop.guard.stop_text:

@@ -10,8 +10,13 @@ from dynid.hardware.safety.guard_states import GuardEvent
 
 # How long a caller waits beyond its timeout for a request that the loop has already begun to serve.
 SERVING_S = 1.0
+LOOK_S = 0.02  # between two calls of what a caller does while it waits
 Request = GuardEvent | Callable[[], None]
 """A change of the guard's state, or work with the arm between two cycles."""
+
+
+def nothing() -> None:
+    """Do nothing while waiting."""
 
 
 class RequestQueue:
@@ -34,14 +39,21 @@ class RequestQueue:
             self.refuse_all(self._failure)
         return done
 
-    def ask(self, event: Request, timeout_s: float) -> None:
+    def ask(self, event: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
         """Wait until the loop has served this; what it could not do is raised here.
+
+        `meanwhile` is called again and again until then.
 
         Raises:
             SafetyError: not served in time. What the loop had not begun by then, it will not begin any more.
         """
         done = self.post(event)
-        wait_in_time(self._clock, lambda seconds: bool(wait([done], seconds).done), timeout_s)
+
+        def served(seconds: float) -> bool:
+            meanwhile()
+            return bool(wait([done], min(seconds, LOOK_S)).done)
+
+        wait_in_time(self._clock, served, timeout_s)
         if not done.cancel():  # finished, or being served just now: what comes of it is told
             wait([done], SERVING_S)
             if done.done():
