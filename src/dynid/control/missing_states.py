@@ -28,6 +28,8 @@ class MissingStates:
             cycle_s: length of a cycle [s].
             incomplete: cycles without the reply of a servo that the driver has counted until now.
         """
+        if not self._first_ns:
+            return ""
         planned = round((self._last_ns - self._first_ns) * 1e-9 / cycle_s)
         missing = max(0, planned - self._count)
         unanswered = min(missing, max(0, incomplete - self._incomplete))

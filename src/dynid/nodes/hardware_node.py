@@ -2,7 +2,7 @@
 
 configure opens the port, checks every servo and finds the cycle rate that the line allows; activate starts the cycle
 (states flow, torque is off); before `~/enable` switches torque on, the machine must have kept that rate, see
-`dynid.nodes.cycle_pace`; it switches torque off, too. Whatever ends the process, the arm is first stopped
+`dynid.hardware.loop.cycle_pace`; it switches torque off, too. Whatever ends the process, the arm is first stopped
 and lowered, and torque goes off. The topic `estop` stops it, too, and so does a second publisher of `joint_commands`.
 `~/clear_fault` leaves a fault whose cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a
 cable again that was pulled.
@@ -24,6 +24,7 @@ from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.loop.cycle import ControlLoop
+from dynid.hardware.loop.cycle_pace import CyclePace
 from dynid.hardware.loop.diagnostics import (
     FOUND_AGAIN,
     RATE,
@@ -52,7 +53,6 @@ from dynid.nodes.common import (
     serve_trigger,
     string,
 )
-from dynid.nodes.cycle_pace import CyclePace
 from dynid.nodes.deferred import Answer, DeferredSetBool
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
