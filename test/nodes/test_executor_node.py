@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
-from dynid.hardware.loop.diagnostics import LOOP, TIMES_OFF
+from dynid.hardware.loop.diagnostics import LOOP, STATE, TIMES_OFF
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
@@ -35,6 +35,18 @@ from dynid.robot import load_robot
 from dynid.simulation.plant.arm import plant_standard
 
 ROBOT = load_robot("crane_x7")
+SETTINGS = HardwareSettings(
+    robot=ROBOT.name,
+    joint_names=ROBOT.joint_names,
+    torque_constants_nm_per_a=tuple(ROBOT.torque_constants),
+    mount="upright",
+    gravity_m_s2=(0.0, 0.0, -9.80665),
+    current_unit_a=0.00269,
+    cycle_s=0.001,
+    simulated=True,
+    port="-",
+    dynid_version="0",
+)
 
 
 @pytest.fixture
@@ -207,6 +219,85 @@ def test_an_arm_that_its_driver_stops_is_neither_held_nor_moved(client: Supervis
     arm.wait(lambda: np.allclose(arm.references[-1], arm.q), "a reference that it is not pulled away from")
     answer(DiagnosticStatus.OK, "enabled")
     client.wait(lambda: "executing" in begin(client), 10.0, "the motion")
+
+
+class Driver:
+    """Reports what a hardware node would: its state, and the fault that it stops the arm for."""
+
+    def __init__(self, client: Supervisor) -> None:
+        self.client = client
+        self._publisher = client.node.create_publisher(DiagnosticArray, "diagnostics", 10)
+        client.wait(lambda: self._publisher.get_subscription_count() > 1, 30.0, "the executor's subscription")
+
+    def report(self, state: str, fault: str = "") -> None:
+        level = DiagnosticStatus.ERROR if fault else DiagnosticStatus.OK
+        values = [KeyValue(key=STATE, value=state)]
+        status = DiagnosticStatus(name=LOOP, level=level, message=fault or state, values=values)
+        self._publisher.publish(DiagnosticArray(status=[status]))
+
+
+def test_a_held_arm_that_its_driver_lowers_was_not_pushed(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    driver = Driver(client)
+    arm.wait_until_seen()
+    driver.report("enabled")
+    client.trigger("executor/hold")
+    arm.follows = False
+    driver.report("stopping")
+    for _ in range(4):  # faster than the reports of a busy driver
+        arm.q = arm.q + 0.5
+        arm.wait(lambda: np.abs(arm.references[-1] - arm.q).max() < 0.03, "the reference where the arm is")
+    driver.report("disabled")
+    arm.wait_on(0.5)
+    assert "off its reference" not in node.log.read_text() and "WARN" not in node.log.read_text()
+
+
+def test_a_held_arm_that_is_pushed_is_warned_of(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    driver = Driver(client)
+    arm.wait_until_seen()
+    driver.report("enabled")
+    client.trigger("executor/hold")
+    arm.wait(lambda: len(arm.references) > 10, "the held arm")
+    arm.follows, arm.q = False, arm.q + 0.5
+
+    def warned() -> bool:
+        driver.report("enabled")  # as every second: the driver does not move it
+        return "[WARN]" in node.log.read_text()
+
+    arm.wait(warned, "the warning")
+    assert "off its reference" in node.log.read_text() and "it was pushed" in node.log.read_text()
+
+
+def test_a_motion_that_its_driver_stops_ends_with_the_drivers_reason(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    driver = Driver(client)
+    arm.wait_until_seen()
+    driver.report("enabled")
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    driver.report("fault", "hardware error at servo 3")
+    arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
+    reason = "the driver stops the arm: hardware error at servo 3"
+    assert status(client)["reason"] == reason and node.last_error() == f"the motion ended: {reason}"
+
+
+def test_missing_states_are_named_before_the_joint(client: Supervisor, node: Process) -> None:
+    """The arm of this test publishes every fifth state of the rate that its driver reports."""
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    publisher = client.node.create_publisher(String, "hardware_settings", LATCHED)
+    publisher.publish(String(data=SETTINGS.model_dump_json()))
+    arm.wait_until_seen()
+    arm.wait(lambda: publisher.get_subscription_count() > 0, "the executor's subscription")
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    arm.follows, arm.q = False, arm.q + 0.5
+    arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
+    assert re.match(
+        r"of \d+ cycles at 1000 Hz since the motion began, \d+ were missing: this machine is too busy or too slow; "
+        r"crane_x7_\w+ is .* deg off its reference",
+        node.last_error(),
+    )
 
 
 def test_torque_that_went_off_forgets_what_was_commanded(client: Supervisor, node: Process) -> None:
@@ -524,18 +615,7 @@ def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node:
     client.set_parameters("executor", handed_over())
     publisher = client.node.create_publisher(String, "hardware_settings", LATCHED)
     x, y, z = ROBOT.gravity("hanging")
-    settings = HardwareSettings(
-        robot=ROBOT.name,
-        joint_names=ROBOT.joint_names,
-        torque_constants_nm_per_a=tuple(ROBOT.torque_constants),
-        mount="hanging",
-        gravity_m_s2=(x, y, z),
-        current_unit_a=0.00269,
-        cycle_s=0.001,
-        simulated=True,
-        port="-",
-        dynid_version="0",
-    )
+    settings = SETTINGS.model_copy(update={"mount": "hanging", "gravity_m_s2": (x, y, z)})
     constants = tuple(2.0 * ROBOT.torque_constants)
     for changed, words in (
         ({"torque_constants_nm_per_a": constants}, "start driver and executor with the same robot.yaml"),

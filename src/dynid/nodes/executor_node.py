@@ -109,7 +109,7 @@ class ExecutorNode(Node):
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
         self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stops)
-        self._missing = MissingStates()
+        self._missing, self._cycle_s = MissingStates(), 0.0  # length of a cycle as the driver reports it; 0: unknown
         self._pushed: tuple[str, int] | None = None  # why a held arm is elsewhere, and after which report of the driver
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
@@ -231,6 +231,7 @@ class ExecutorNode(Node):
         try:
             reported = reported_settings(message.data, self.robot)
             mount = reported.mount
+            self._cycle_s = reported.cycle_s
             self._motion.robot = self.robot.at_cycle(reported.cycle_s)
             if mount != self._selection.mount:
                 if self._motion.active:
@@ -305,7 +306,7 @@ class ExecutorNode(Node):
 
     def _complaint(self) -> str:
         """What is to be said first of a motion that is given up: cycles were missing; "" if they were not."""
-        return self._missing.complaint(self._motion.robot.file.bus.cycle_s, self._driver.incomplete)
+        return self._missing.complaint(self._cycle_s, self._driver.incomplete) if self._cycle_s else ""
 
     def _tell_push(self) -> None:
         """Say that a held arm was pushed, unless its driver moves it, as soon as the driver has reported since."""
@@ -322,13 +323,13 @@ class ExecutorNode(Node):
         given_up = self._motion.phase != "cancelled"
         asked_for = text in (GuardState.STOPPING.value, GuardState.DISABLED.value)
         reason = "torque was switched off" if asked_for else f"the driver stops the arm: {text}"
-        self._motion.forget(self._stamp_ns)
-        self._output.end()
-        self._report.update(reason)
-        if not asked_for:
+        if not asked_for:  # before it is reported: clients look here for the reason
             self.get_logger().error(f"the motion ended: {reason}")
         elif given_up:
             self.get_logger().warning(f"the motion ended: {reason}")
+        self._motion.forget(self._stamp_ns)
+        self._output.end()
+        self._report.update(reason)
 
     def _on_torque_off(self) -> None:
         if self._motion.active:
