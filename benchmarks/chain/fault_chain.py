@@ -179,6 +179,7 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
         trace=folder / "trace.npz",
         paused_clock=False,
         identification=False,
+        rate_hz=1000,  # of all cases, however busy this machine is
         driver=STEPPED_MODULE if case is CLOCK_STEPPED else ChainOptions.driver,
     )
     os.environ |= child_environment()

@@ -21,10 +21,12 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
+from std_srvs.srv import SetBool
 
 from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP
+from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP, STATE
+from dynid.hardware.loop.diagnostics import RATE as RATE_KEY
 from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.hardware.safety.guard_states import Reason
 from dynid.nodes.common import LATCHED, STREAM
@@ -37,6 +39,7 @@ from dynid.simulation.bus.servo_bus import EmulatedServoBus
 ROBOT = load_robot("crane_x7")
 NAMES = list(ROBOT.joint_names)
 PUBLISH_S = 0.004  # well within the command timeout
+RATE = {"rate_hz": "1000"}  # whether a busy machine keeps it is no question here
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ def bus() -> Iterator[EmulatedServoBus]:
 
 @pytest.fixture
 def node(group: ProcessGroup, bus: EmulatedServoBus) -> Process:
-    return group.start_node("hardware_node", "hardware", {"port_name": bus.port})
+    return group.start_node("hardware_node", "hardware", {"port_name": bus.port, **RATE})
 
 
 def refusal(client: Supervisor, node: Process, port: str) -> str:
@@ -201,6 +204,31 @@ def test_torque_comes_last_and_goes_first(
     group.processes.remove(node)
 
 
+def test_torque_waits_until_the_cycle_rate_is_decided(
+    client: Supervisor, group: ProcessGroup, bus: EmulatedServoBus
+) -> None:
+    group.start_node("hardware_node", "hardware", {"port_name": bus.port})
+    client.transition("hardware", "configure")
+    client.transition("hardware", "activate")
+    client.wait(lambda: client.reported(LOOP, RATE_KEY) != "", 10.0, "a report")
+    client.set_enabled("hardware", False)  # so that node and client know each other
+    client.transition("hardware", "deactivate")
+    client.transition("hardware", "activate")
+    waiting = client._clients["hardware/enable"].call_async(SetBool.Request(data=True))
+    assert client.set_enabled("hardware", False) == "torque is off"
+    client.wait(waiting.done, 10.0, "the answer")
+    assert not waiting.result().success and "while the cycle rate was on trial" in waiting.result().message
+    assert not any(bus.chain.summary()["torque_enabled"])
+
+
+def test_a_fixed_rate_is_not_on_trial(client: Supervisor, node: Process) -> None:
+    client.transition("hardware", "configure")
+    client.transition("hardware", "activate")
+    client.set_enabled("hardware", True)
+    client.wait(lambda: client.reported(LOOP, RATE_KEY).startswith("fixed by rate_hz"), 10.0, "a report")
+    client.wait(lambda: client.reported(LOOP, STATE).startswith("enabled"), 10.0, "a report")
+
+
 class Commander:
     """Publishes joint_commands and listens to what the node makes of them."""
 
@@ -290,7 +318,7 @@ def test_zeros_of_a_controller_that_ended_hold_the_arm_where_asked_for(
     group: ProcessGroup, client: Supervisor, bus: EmulatedServoBus, asked: str, then: str
 ) -> None:
     """It would fall, as it does by zeros that are meant."""
-    group.start_node("hardware_node", "hardware", {"port_name": bus.port, "zero_is_no_command": asked})
+    group.start_node("hardware_node", "hardware", {"port_name": bus.port, "zero_is_no_command": asked, **RATE})
     commander = Commander(client)
     client.transition("hardware", "configure")
     client.transition("hardware", "activate")
@@ -334,7 +362,8 @@ STARTER = """
 import sys
 from pathlib import Path
 from dynid.nodes.processes import ProcessGroup
-node = ProcessGroup(Path(sys.argv[1]), {}).start_node("hardware_node", "hardware", {"port_name": sys.argv[2]})
+parameters = {"port_name": sys.argv[2], "rate_hz": "1000"}
+node = ProcessGroup(Path(sys.argv[1]), {}).start_node("hardware_node", "hardware", parameters)
 print(node.pid, flush=True)
 sys.stdin.read()
 """
@@ -467,7 +496,7 @@ def test_a_cable_that_was_pulled_is_found_again_on_request(
 ) -> None:
     link = tmp_path / "arm"
     with running_bus(EmulatedServoBus(ROBOT, IndependentAxesPlant(ROBOT), wire_time=False, link=link)):
-        group.start_node("hardware_node", "hardware", {"port_name": str(link)})
+        group.start_node("hardware_node", "hardware", {"port_name": str(link), **RATE})
         client.transition("hardware", "configure")
         client.transition("hardware", "activate")
         client.set_enabled("hardware", True)
