@@ -55,7 +55,7 @@ def arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "rate_hz",
             default_value="",
-            description="Control cycle: 1000, 500, 333 or 250 Hz; empty: what the line allows.",
+            description="Control cycle: 1000, 500, 333 or 250 Hz; empty: what line and machine keep.",
         ),
         DeclareLaunchArgument(
             "mount", default_value="", description="How the arm is mounted; empty: the robot's default."

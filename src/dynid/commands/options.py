@@ -39,7 +39,7 @@ MotorOption = Annotated[
     typer.Option("--motor", help="Simulate an effect of the motors, such as lag, or all of them; repeatable."),
 ]
 RateOption = Annotated[
-    int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that the line allows.")
+    int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that line and machine keep.")
 ]
 MappingOption = Annotated[
     Path | None, typer.Option("--mapping", help="Mapping that describes the columns of CSV files; see README.")
