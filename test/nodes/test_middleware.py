@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,13 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.errors import UnknownNameError
-from dynid.nodes.common import LOCALHOST_PROFILE, PROFILE_FILES, refuse_unknown_parameters
+from dynid.nodes.common import (
+    LOCALHOST_PROFILE,
+    LOST_ANSWER,
+    PROFILE_FILES,
+    refuse_unknown_parameters,
+    tell_lost_answers,
+)
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 
@@ -98,3 +105,17 @@ def test_a_slip_in_a_parameters_name_is_refused_and_a_strange_one_is_told() -> N
     node._parameter_overrides = {"portname": 1}
     with pytest.raises(UnknownNameError, match="unknown parameter of node hardware 'portname'"):
         refuse_unknown_parameters(node)
+
+
+def test_an_answer_that_was_lost_reads_like_no_fault_and_other_warnings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[str] = []
+    others: list[str] = []
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *_, **__: others.append(str(message)))
+    logger = SimpleNamespace(info=logged.append)
+    tell_lost_answers(SimpleNamespace(get_logger=lambda: logger))  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for text in (f"{LOST_ANSWER} (timeout): client will not receive response", "divide by zero"):
+            warnings.warn(text, RuntimeWarning, stacklevel=1)
+    assert others == ["divide by zero"]
+    assert logged == ["an answer was lost: its client was not discovered yet, and has to ask again"]

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,6 +43,7 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
+LOST_ANSWER = "failed to send response"  # so begins the warning of rclpy
 SLIP = 0.75  # likeness from which on an unknown name is a known one mistyped
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
 PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
@@ -228,6 +230,22 @@ def leave(code: int = 0) -> NoReturn:
     sys.exit(code)
 
 
+def tell_lost_answers(node: Node) -> None:
+    """Log an answer that did not reach its client, which ROS prints as a warning of Python.
+
+    It is no fault: the node had not discovered the client yet, which asks again (see `Supervisor`).
+    """
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if category is RuntimeWarning and str(message).startswith(LOST_ANSWER):
+            node.get_logger().info("an answer was lost: its client was not discovered yet, and has to ask again")
+        else:
+            usual(message, category, *where, **more)
+
+    warnings.showwarning = show
+
+
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     """The main function of a node process: initialise, create, rehearse, spin, leave cleanly on SIGINT and SIGTERM.
 
@@ -244,6 +262,7 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     try:
         node = create()
         refuse_unknown_parameters(node)
+        tell_lost_answers(node)
         if rehearse := getattr(node, "rehearse", None):
             rehearse()
         stop = StopFlag()
