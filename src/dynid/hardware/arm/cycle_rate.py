@@ -18,7 +18,7 @@ CYCLES, SLOW_POLLS = 50, 12  # of one measurement
 # Cycles in sequence whose mean counts. A reply that was taken up late makes the next one look early; so does the phase
 # of an adapter's tick. In the sum of several cycles both hardly count.
 RUN, SLOW_RUN = 10, 4
-SEARCH_S = 2.0  # a line that seems too slow for the highest rate is measured again for so long: the host may be busy
+SEARCH_S = 2.0  # a line that seems slow is measured again for so long: the host may be busy
 TICK_S = 0.0006  # a quick reply takes a quarter of it, behind a USB adapter almost twice as long
 MARGIN = 1.1
 
@@ -102,7 +102,7 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
         trip_s = min(trip_s, _round_trip_s(arm))
         slow_s = min(slow_s, _slow_data_s(arm))
         allowed_hz = choose_rate(trip_s, slow_s)
-        if allowed_hz == RATES_HZ[0] or clock.line_ns() > until_ns:
+        if (allowed_hz == RATES_HZ[0] and slow_s <= TICK_S) or clock.line_ns() > until_ns:
             break
     arm.cycle.ticking = slow_s > TICK_S  # from now on slow data come with the states
     if not allowed_hz and not fixed_hz:
