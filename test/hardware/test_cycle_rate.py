@@ -61,12 +61,16 @@ def test_slow_data_come_with_the_states(ticking: DynamixelArm) -> None:
     ticking.cycle.ticking = True
     ticking.begin_slow_polls()
     ticking.slow.temperature_deg_c[:] = np.nan
-    temperatures = 0
+
+    def lost() -> tuple[int, ...]:
+        return ticking.counters.timeouts, ticking.counters.stale, ticking.bus.parser.skipped_bytes
+
+    before, temperatures = lost(), 0  # a busy host may have lost some while the rate was measured
     for _ in range(3 * ticking.robot.size + 1):  # a reply is taken up one turn later
         temperatures += ticking.slow_poll()
         assert ticking.read().complete
     assert temperatures == ticking.robot.size and np.isfinite(ticking.slow.temperature_deg_c).all()
-    assert ticking.counters.timeouts == ticking.counters.stale == ticking.bus.parser.skipped_bytes == 0
+    assert lost() == before
 
 
 def test_what_is_lost_beside_the_states_is_asked_once_more(
