@@ -86,13 +86,20 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
         arm.write_currents(none)
         if sample.complete:
             trips.append(clock.line_ns() - began_ns)
+        else:
+            arm.bus.dialogue.settle()  # waits for a host that stands still
     if not trips:
-        raise BusError(f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: check plugs and cable")
+        raise BusError(
+            f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: "
+            f"{arm.bus.dialogue.lateness or 'check plugs and cable'}"
+        )
     arm.cycle.ticking = False
     for _ in range(SLOW_POLLS):
-        began_ns = clock.line_ns()
+        began_ns, timeouts = clock.line_ns(), arm.counters.timeouts
         arm.slow_poll()
         slow.append(clock.line_ns() - began_ns)
+        if arm.counters.timeouts > timeouts:
+            arm.bus.dialogue.settle()
     trip_s, slow_s = (float(np.percentile(ns, TYPICAL_PERCENTILE)) * 1e-9 for ns in (trips, slow))
     arm.cycle.ticking = slow_s > TICK_S  # from now on slow data come with the states
     allowed_hz = choose_rate(trip_s, slow_s)
