@@ -237,6 +237,8 @@ class EmulatedServoBus:
         self._last_arrival_s = arrival_s
         self._wire_free_s = max(self._wire_free_s, arrival_s) + len(data) * self._byte_s
         for packet in self._parser.feed(data):
+            if (stall_s := self.faults.stall_s()) > 0.0:
+                time.sleep(stall_s)
             self._reply(self.chain.execute(packet))
         damaged = self._parser.crc_errors_by_id
         while damaged:
