@@ -191,16 +191,15 @@ class SimulatedLine:
             return
         self.settle(due_ns)
         if self.plugged:
-            self._serve(self._parser.feed(data), due_ns)
+            self._serve(self._parser.feed(data), False, due_ns)
 
-    def _serve(self, packets: list[Packet], due_ns: int, stalled: bool = False) -> None:
+    def _serve(self, packets: list[Packet], stalled: bool, due_ns: int) -> None:
         """Carry out instructions in order; `stalled`: the first one has already waited for its stall."""
         for k, packet in enumerate(packets):
             stall_s = 0.0 if self.faults is None or (stalled and k == 0) else self.faults.stall_s()
             if stall_s > 0.0:
                 self._stands_until_ns = due_ns + round(stall_s * 1e9)
-                rest = packets[k:]
-                self.clock.at(self._stands_until_ns, lambda now_ns: self._serve(rest, now_ns, stalled=True))
+                self.clock.at(self._stands_until_ns, partial(self._serve, packets[k:], True))
                 return
             frames = self.chain.execute(packet)
             if frames:
