@@ -161,6 +161,8 @@ class HardwareNode(ManagedNode):
         (log.warning if self._rate.too_fast else log.info)(f"cycle rate {self._rate}")
         for line in arm.changed:
             self.get_logger().info(f"servo set up: {line}")
+        if arm.bus.dialogue.late:
+            self.get_logger().info(arm.bus.dialogue.lateness)
         self._settings.publish(String(data=driver_settings(arm.robot, string(self, "mount"), port).model_dump_json()))
         return TransitionCallbackReturn.SUCCESS
 
