@@ -8,15 +8,13 @@ and the answer to a ping proves that no answer to an earlier question will follo
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dynid.errors import BusTimeoutError, SilentLineError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
-from dynid.hardware.bus.port import REPLY_LATENCY_MS, is_pseudo_terminal
-
-if TYPE_CHECKING:
-    from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.clock import Clock
+from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler, is_pseudo_terminal
 
 ID_AT, INSTRUCTION_AT = 4, 7
 STATUS_OVERHEAD = 11
@@ -27,6 +25,30 @@ PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # together a second: a host may need tha
 SILENCE_S = sum(PATIENT_S)
 Answer = tuple[protocol.Packet | None, bool]
 """A servo's answer, and whether a damaged one came instead."""
+
+
+class Line(Protocol):
+    """Parts of a servo bus that a dialogue needs; see `ServoBus`."""
+
+    port: str
+    servo_ids: tuple[int, ...]
+    clock: Clock
+    parser: protocol.PacketParser
+    retries: int
+
+    def line(self) -> contextlib.AbstractContextManager[WaitingPortHandler]:
+        """Return the open port."""
+        ...
+
+    def wire_s(self, *byte_counts: int) -> float:
+        """Return the time of so many bytes on the wire [s]."""
+        ...
+
+    def ask_to_the_end(
+        self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
+    ) -> Iterator[list[protocol.Packet]]:
+        """Send a request, and yield the packets of each arrival."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +76,7 @@ class Question:
 
 
 class Dialogue:
-    """Asks one servo at a time, and tells late answers from present ones.
+    """Asks one servo at a time, and separates late answers from present ones.
 
     Args:
         bus: the line, its clock and its parser.
@@ -64,7 +86,7 @@ class Dialogue:
         slowest_s: the longest time that an answer took [s], 0 if none was late.
     """
 
-    def __init__(self, bus: "ServoBus") -> None:
+    def __init__(self, bus: Line) -> None:
         self._bus = bus
         self.late = 0
         self.slowest_s = 0.0
@@ -187,9 +209,9 @@ class Dialogue:
                 f"servo {servo_id} on {port} does not answer: no answer in {SILENCE_S:.0f} s, while other servos "
                 "answer; check its plug and power"
             )
-        cause = "the cable or the power is off, or this computer stood still"
+        cause = "the cable or the power is off, or this computer stood still; check them, and start again"
         if is_pseudo_terminal(port):
-            cause = "the process of the simulated arm, or this computer, stands still"
+            cause = "the process of the simulated arm, or this computer, stands still; start again when it runs"
         return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
 
     def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
