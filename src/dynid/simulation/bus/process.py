@@ -80,22 +80,25 @@ def serve(
             signal.signal(signal.SIGUSR2, lambda *_: body.put_down())
         if not ignore_interrupt:
             signal.signal(signal.SIGINT, lambda *_: bus.stop())
+        written: list[Path] = []
         try:
-            bus.run(lambda: _announce(bus.port, port_file, ready))
+            bus.run(lambda: written.extend(_announce(bus.port, port_file, ready)))
         finally:
             bus.close()
-            if port_file is not None:
-                port_file.unlink(missing_ok=True)
+            for file in written:
+                file.unlink(missing_ok=True)
             with contextlib.suppress(BrokenPipeError):  # the parent may be gone
                 print(json.dumps(_summary(bus, page)), flush=True)
 
 
-def _announce(port: str, port_file: Path | None, ready: Callable[[], None]) -> None:
-    """Say that a port is served: to programs first, then to people."""
+def _announce(port: str, port_file: Path | None, ready: Callable[[], None]) -> list[Path]:
+    """Say that a port is served, to programs first, then to people; return the file that was written for it."""
     ready()
-    if port_file is not None:
-        write_whole(port_file, f"{port}\n")
+    files = [] if port_file is None else [port_file]
+    for file in files:
+        write_whole(file, f"{port}\n")
     print(port, flush=True)
+    return files
 
 
 def _held_time(path: Path | None) -> contextlib.AbstractContextManager[ClockPage | None]:
