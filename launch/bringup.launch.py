@@ -161,7 +161,9 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
     # as installed, so with the interpreter that dynid's dependencies are in
     clock_file = os.path.join(tempfile.gettempdir(), f"dynid-clock-{uuid.uuid4().hex}")  # the arm makes and removes it
     command = [ExecutableInPackage("simulated_arm", "dynid"), "--ignore-interrupt", "--robot", robot]
-    command += ["--clock", clock_file]
+    # libraries may print, too, so its output only says when to look into this file
+    port_file = os.path.join(tempfile.gettempdir(), f"dynid-port-{uuid.uuid4().hex}")
+    command += ["--clock", clock_file, "--port-file", port_file]
     for name in ("mount", "baudrate"):
         if value := LaunchConfiguration(name).perform(context):
             command += [f"--{name}", value]
@@ -174,9 +176,10 @@ def simulated_arm(context: LaunchContext) -> list[Action]:
     end = EmitEvent(event=SignalProcess(signal_number=signal.SIGTERM, process_matcher=matches_action(arm)))
 
     def on_stdout(event: ProcessIO) -> list[Action] | None:
-        if ports:
+        if ports or not os.path.exists(port_file):  # before the end, it is there as soon as the port is served
             return None
-        ports.append(event.text.decode().split()[0])
+        with open(port_file, encoding="utf-8") as stream:
+            ports.append(stream.read().strip())
         if context.is_shutdown:  # interrupted while the arm was started: it has no hardware node to wait for
             return [end]
         return [GroupAction([OpaqueFunction(function=driver)], launch_configurations=given)]

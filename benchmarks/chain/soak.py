@@ -146,7 +146,7 @@ def soak(robot: Robot, seconds: float, probability: float, seed: int, progress: 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as servos:
         try:
             assert servos.stdout is not None
-            port = servos.stdout.readline().strip()
+            port = next((line.strip() for line in servos.stdout if line.startswith("/")), "")  # libraries print, too
             if not port:
                 raise BusError("the emulated servo bus did not start")
             return _drive(robot, port, seconds, progress)

@@ -10,7 +10,7 @@ from dynid.simulation.faults.script import FaultScript, RandomFaults
 
 
 def main(robot_name: str, probability: str, seed: str) -> None:
-    """Serve until SIGTERM; the first line printed is the port."""
+    """Serve until SIGTERM; the first line printed that is a path is the port."""
     prefer_latency()
     robot = load_robot(robot_name)
     faults = FaultScript(seed=int(seed), random=RandomFaults(probability=float(probability)))

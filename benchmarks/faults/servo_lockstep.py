@@ -19,7 +19,7 @@ from dynid.errors import BusError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import Clock
 from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler
-from dynid.hardware.bus.protocol import PacketParser
+from dynid.hardware.bus.protocol import Packet, PacketParser
 from dynid.simulation.faults.script import FaultInjector
 from dynid.simulation.servo.chain import ServoChain
 
@@ -122,7 +122,7 @@ class SimulatedLine:
         self.sent: list[tuple[int, bytes]] = []
         self._parser = PacketParser()
         self._random = np.random.default_rng([seed, 1])
-        self._free_ns = 0
+        self._free_ns = self._stands_until_ns = 0
         self._byte_ns = 0.0
         self._arrived = bytearray()
 
@@ -186,10 +186,21 @@ class SimulatedLine:
 
     def _execute(self, data: bytes, due_ns: int) -> None:
         """Instructions have arrived at the servos: carry them out, and send what they answer."""
-        self.settle(due_ns)
-        if not self.plugged:
+        if due_ns < self._stands_until_ns:
+            self.clock.at(self._stands_until_ns, partial(self._execute, data))
             return
-        for packet in self._parser.feed(data):
+        self.settle(due_ns)
+        if self.plugged:
+            self._serve(self._parser.feed(data), False, due_ns)
+
+    def _serve(self, packets: list[Packet], stalled: bool, due_ns: int) -> None:
+        """Carry out instructions in order; `stalled`: the first one has already waited for its stall."""
+        for k, packet in enumerate(packets):
+            stall_s = 0.0 if self.faults is None or (stalled and k == 0) else self.faults.stall_s()
+            if stall_s > 0.0:
+                self._stands_until_ns = due_ns + round(stall_s * 1e9)
+                self.clock.at(self._stands_until_ns, partial(self._serve, packets[k:], True))
+                return
             frames = self.chain.execute(packet)
             if frames:
                 self._free_ns = max(self._free_ns, due_ns) + round(1e9 * sum(map(self.chain.reply_delay_s, frames)))

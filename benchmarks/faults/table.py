@@ -106,6 +106,7 @@ faults:
   - {kind: reboot, at_s: 3.5, servo: 5}
   - {kind: cable_cut, at_s: 3.8, servo: 6, powered: true}  # behind servo 6; without servo: before all
   - {kind: unplugged, at_s: 4.0, for_s: 1.0}
+  - {kind: stall, request: 40, for_s: 0.5}  # the simulated arm's process stands still before its 40th instruction
 random: {probability: 0.01}  # per reply
 ```
 

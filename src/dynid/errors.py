@@ -53,6 +53,14 @@ class BusTimeoutError(BusError, TimeoutError):
     """The servo bus did not answer in time."""
 
 
+class MuteServoError(BusTimeoutError):
+    """A servo answers pings, but no reads or no writes."""
+
+
+class SilentLineError(BusTimeoutError):
+    """No servo answers any more, though servos answered before."""
+
+
 class SafetyError(DynidError, RuntimeError):
     """A motion or command was refused because it is not safe."""
 

@@ -11,6 +11,7 @@ from dynamixel_sdk import Protocol2PacketHandler
 
 from dynid.errors import BusError, BusTimeoutError
 from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.dialogue import QUICK_S
 from dynid.hardware.bus.port import _sentence, close_port, is_pseudo_terminal, open_port
 from dynid.hardware.bus.protocol import build_status, build_write
 from dynid.hardware.bus.servo_bus import ServoBus
@@ -169,5 +170,5 @@ def test_another_baud_rate_gets_no_answer(robot: Robot, bus: EmulatedServoBus) -
     other = ServoBus(bus.port, 1_000_000, robot.servo_ids)
     other.open()
     with pytest.raises(BusTimeoutError):
-        other.ping(2, attempts=1)
+        other.ping(2, QUICK_S[:1])
     other.close()

@@ -53,6 +53,8 @@ class Line:
 
 def answer_to(request: bytes, position: int, ids: tuple[int, ...] = IDS) -> bytes:
     """What servos at a position send back; b"" if the fast read misses one."""
+    if request[7] == Instruction.PING:
+        return build_status(request[4], 0, bytes(3))
     asked = tuple(servo for servo in request[12:-2] if servo in ids)
     size = int.from_bytes(request[10:12], "little")
     data = (bytes(6) + position.to_bytes(4, "little")).ljust(size, b"\x07")

@@ -22,17 +22,15 @@ PUSHED = f"{ROBOT.joint_names[0]}:0.7:3"
 ATTEMPTS, CYCLES, CLOSE_RAD = 8, 400, 0.06
 
 
-def port_of(arm: Process, client: Supervisor) -> str:
-    client.wait(lambda: "\n" in arm.log.read_text(encoding="utf-8"), 30.0, "a simulated arm's port")
-    return arm.log.read_text(encoding="utf-8").splitlines()[0]
-
-
 def start_arm(group: ProcessGroup, client: Supervisor, name: str, seed: int, rate_hz: int, push: list[str]) -> Process:
     """A simulated arm and its driver in the namespace of its name; the driver is returned."""
     clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}"
     arguments = ["-m", "dynid", "simulated-arm", "--seed", str(seed), "--no-wire-time", "--clock", str(clock)]
-    arm = group.start(f"{name}_arm", [*arguments, *push])
-    given = {"port_name": port_of(arm, client), "clock_file": str(clock), "rate_hz": str(rate_hz)}
+    port_file = clock.with_name(f"{clock.name}-port")
+    group.start(f"{name}_arm", [*arguments, "--port-file", str(port_file), *push])
+    client.wait(port_file.exists, 30.0, "a simulated arm's port")
+    port = port_file.read_text(encoding="utf-8").strip()
+    given = {"port_name": port, "clock_file": str(clock), "rate_hz": str(rate_hz)}
     pairs = [text for key, value in given.items() for text in ("-p", f"{key}:={value}")]
     return group.start(name, ["-m", "dynid.nodes.hardware_node", "--ros-args", "-r", f"__ns:=/{name}", *pairs])
 

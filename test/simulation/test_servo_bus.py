@@ -431,6 +431,33 @@ def test_both_names_of_the_command_are_one(tmp_path: Path, front_end: tuple[str,
     assert refused.returncode == 2 and refused.stderr.startswith("error: ") and "simulated-arm --help" in refused.stderr
 
 
+def test_the_port_file_names_a_served_port_whatever_else_is_printed(tmp_path: Path) -> None:
+    file = tmp_path / "port"
+    code = "print('a library says hello', flush=True)\nfrom dynid.simulation.bus.process import main\nmain()"
+    command = [sys.executable, "-c", code, "--port-file", str(file)]
+    with Child(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "a library says hello\n"
+        port = process.stdout.readline()
+        assert port.startswith("/dev/pts/") and file.read_text() == port
+        client = opened(port.strip(), 3_000_000)
+        assert SDK.ping(client, 2)[1] == COMM_SUCCESS
+        client.closePort()
+        process.send_signal(signal.SIGTERM)
+        assert json.loads(process.stdout.read()) and process.wait(10) == 0
+    assert not file.exists()
+    file.write_text("of somebody else")
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode and f"output {file} exists" in refused.stderr and file.read_text() == "of somebody else"
+
+
+def test_clients_are_called_when_the_first_step_is_computed(robot: Robot, plant: IndependentAxesPlant) -> None:
+    advanced: list[float] = []
+    bus = EmulatedServoBus(robot, plant)
+    bus.run(lambda: (advanced.append(bus.chain.time_s), bus.stop())[0])
+    bus.close()
+    assert advanced[0] > 0.0
+
+
 def test_that_of_a_launch_file_waits_until_its_driver_is_silent(tmp_path: Path) -> None:
     """Launch may be killed, and all of its processes are told to end at once: the arm is lowered first."""
     link = tmp_path / "ttyARM"

@@ -241,7 +241,7 @@ def test_status_03_of_a_damaged_instruction_unstated(robot: Robot, plant: Indepe
         line.open()
         damaged = bytearray(build_read(3, 38, 2))
         damaged[-1] ^= 0xFF
-        (answer, _) = line._transact(bytes(damaged), 2)
+        (answer, _) = line.dialogue.ask(bytes(damaged), 2)
         assert (None if answer is None else answer.error) == (3 if answered else None)
         with line.line() as port:
             sent, frames = port.send, [bytes(damaged)]

@@ -13,6 +13,10 @@ def simulated_arm(
     mount: opt.MountOption = None,
     seed: opt.SeedOption = 0,
     link: Annotated[Path | None, typer.Option(help="New symbolic link to the port.")] = None,
+    port_file: Annotated[
+        Path | None,
+        typer.Option(help="New file for the path of the port, written when it is served and removed at the end."),
+    ] = None,
     baudrate: Annotated[int | None, typer.Option(help="Baud rate of the servos [bit/s]; default: the robot's.")] = None,
     wire_time: Annotated[
         bool, typer.Option("--wire-time/--no-wire-time", help="Include the transmission time of a line of this rate.")
@@ -93,4 +97,5 @@ def simulated_arm(
             adapter=adapter_of(adapter, latency_timer),
             body=None if held_kg is None else HeldBody(plant, held_kg),
             ready=lambda: watch_late_work("simulated_arm"),
+            port_file=port_file,
         )

@@ -130,6 +130,7 @@ class Chain:
         self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
         held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
+        self._port_file = Path(tempfile.gettempdir()) / f"dynid-port-{uuid.uuid4().hex}"  # the arm makes and removes it
         self.arm: Process | None = None
         self.hardware: Process | None = None
         self.executor: Process | None = None
@@ -204,6 +205,7 @@ class Chain:
             "--link": options.link,
             "--trace": options.trace,
             "--clock": self._clock,
+            "--port-file": self._port_file,
         }
         named |= {"--friction": options.friction, "--lead": options.lead, "--held-kg": options.held_kg}
         for name, value in named.items():
@@ -215,15 +217,14 @@ class Chain:
         return str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
 
     def _simulated_port(self) -> str:
-        """Wait for the simulated arm to say its port: the first line it prints."""
-        assert self.arm is not None
+        """Wait until the simulated arm is served, and return its port."""
         deadline = time.monotonic() + PORT_TIMEOUT_S
-        while "\n" not in (text := self.arm.log.read_text(encoding="utf-8")):
+        while not self._port_file.exists():
             self._group.check()
             if time.monotonic() > deadline:
                 raise NodeError(f"the simulated arm did not start within {PORT_TIMEOUT_S:.0f} s")
             time.sleep(0.05)
-        return text.splitlines()[0]
+        return self._port_file.read_text(encoding="utf-8").strip()
 
     def add_node(self, module: str, name: str, parameters: Mapping[str, str]) -> Process:
         """Start another node of dynid.nodes, which ends with the chain."""

@@ -170,6 +170,8 @@ class HardwareNode(ManagedNode):
             self.get_logger().info(f"cycle rate {self._rate}")
         for line in arm.changed:
             self.get_logger().info(f"servo set up: {line}")
+        if arm.bus.dialogue.late:
+            self.get_logger().info(arm.bus.dialogue.lateness)
         self._pace = CyclePace(self._rate, held=self._paused_clock is not None)
         self._publish_settings(arm)
         return TransitionCallbackReturn.SUCCESS

@@ -126,9 +126,15 @@ def _round_trip_s(arm: DynamixelArm) -> float:
         began_ns = arm.bus.clock.line_ns()
         sample = arm.read()
         arm.write_currents(none)
-        trips.append(arm.bus.clock.line_ns() - began_ns if sample.complete else np.inf)
-    if not np.isfinite(trips).any():
-        raise BusError(f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: check plugs and cable")
+        if sample.complete:
+            trips.append(arm.bus.clock.line_ns() - began_ns)
+        else:
+            arm.bus.dialogue.settle()  # waits for a host that stands still
+    if not trips:
+        raise BusError(
+            f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: "
+            f"{arm.bus.dialogue.lateness or 'check plugs and cable'}"
+        )
     return shortest_mean_s(trips, RUN)
 
 
@@ -136,7 +142,9 @@ def _slow_data_s(arm: DynamixelArm) -> float:
     """Return the shortest mean of consecutive reads of slow data [s]; BusError if the port is lost."""
     slow: list[float] = []
     for _ in range(SLOW_POLLS):
-        began_ns = arm.bus.clock.line_ns()
+        began_ns, timeouts = arm.bus.clock.line_ns(), arm.counters.timeouts
         arm.slow_poll()
         slow.append(arm.bus.clock.line_ns() - began_ns)
+        if arm.counters.timeouts > timeouts:
+            arm.bus.dialogue.settle()
     return shortest_mean_s(slow, SLOW_RUN)

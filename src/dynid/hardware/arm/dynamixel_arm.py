@@ -330,8 +330,9 @@ class DynamixelArm:
         Raises:
             BusError: a servo did not come back, still reports an error, or is not as it was.
         """
-        snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
-        lines = reboot_faulty(self.bus, self.robot, snapshots)
+        with self.bus.patiently():
+            snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
+            lines = reboot_faulty(self.bus, self.robot, snapshots)
         start_up(self.bus, self.robot, self.start, simulated=self.simulated)
         self._slow.forget_torque()
         self._slow.begin()

@@ -7,23 +7,25 @@ stuffs what it is handed depends on its version. The 1 kHz cycle is in `state_cy
 
 import termios
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import serial
 
-from dynid.errors import BusError, BusTimeoutError
+from dynid.errors import BusError, BusTimeoutError, MuteServoError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.control_table import Register
-from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler, close_port, open_port
+from dynid.hardware.bus.dialogue import PING_PARAMETERS, QUICK_S, STATUS_OVERHEAD, Dialogue
+from dynid.hardware.bus.port import WaitingPortHandler, close_port, open_port
 
 BITS_PER_BYTE = 10
-STATUS_OVERHEAD = 11
-ID_AT = 4
-PING_PARAMETERS = 3
 ATTEMPTS = 3
 EMPTY_READS = 3  # one after the other that nobody answers: there is nobody
+
+
+class _RefusedError(BusError):
+    """A servo refused an instruction."""
 
 
 class ServoBus:
@@ -39,6 +41,7 @@ class ServoBus:
 
     Attributes:
         parser: of the replies, with counters of its own.
+        dialogue: asks one servo at a time, and knows which answers came late.
         retries: how often something was asked once more because its answer was lost or damaged.
         surplus: how many packets came beside those that were asked for, outside of the reads of states.
         realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
@@ -59,6 +62,7 @@ class ServoBus:
         self.reply_margin_s, self.clock, self._opener = reply_margin_s, clock, opener
         self.index = {servo_id: index for index, servo_id in enumerate(self.servo_ids)}
         self.parser = protocol.PacketParser()
+        self.dialogue = Dialogue(self)
         self.realtime_offset_ns = self.retries = self.surplus = 0
         self._gaps_refused = False
         self._handler: WaitingPortHandler | None = None
@@ -76,6 +80,7 @@ class ServoBus:
             self._handler = self._opener(self.port, self.baudrate)
             self.realtime_offset_ns = self.clock.realtime_ns() - self.clock.monotonic_ns()
             self.parser.reset()
+            self.dialogue.reset()
 
     def monotonic_s(self, stamp_ns: int) -> float:
         """The moment of a sample's stamp on the clock's monotonic time [s]."""
@@ -102,46 +107,27 @@ class ServoBus:
 
     # -- set-up, one servo at a time ---------------------------------------------------------------------------
 
-    def ping(self, servo_id: int, attempts: int = ATTEMPTS) -> int:
+    def patiently(self) -> AbstractContextManager[None]:
+        """Wait for each servo as long as a busy host needs while the block runs; see `Dialogue.patiently`."""
+        return self.dialogue.patiently()
+
+    def ping(self, servo_id: int, waits_s: Sequence[float] = QUICK_S) -> int:
         """The model number of one servo.
+
+        Args:
+            servo_id: who is asked.
+            waits_s: how long each attempt waits beyond the time on the wire [s].
 
         Raises:
             BusTimeoutError: it does not answer.
             BusError: what it answers cannot be understood.
         """
-        garbled = False
-        for attempt in range(attempts):
-            self.retries += attempt > 0
-            answer, damaged = self._transact(protocol.build_ping(servo_id), PING_PARAMETERS)
-            if answer is not None and len(answer.parameters) == PING_PARAMETERS:
-                return table.MODEL_NUMBER.from_bytes(answer.parameters[: table.MODEL_NUMBER.size])
-            garbled = garbled or damaged or answer is not None
-        if garbled:
+        answer, damaged = self.dialogue.ping(servo_id, waits_s)
+        if answer is not None and len(answer.parameters) == PING_PARAMETERS:
+            return table.MODEL_NUMBER.from_bytes(answer.parameters[: table.MODEL_NUMBER.size])
+        if damaged or answer is not None:
             raise BusError(f"servo {servo_id} on {self.port} sends corrupted packets")
         raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
-
-    def scan(self, window_s: float, silence_s: float) -> list[tuple[int, int]]:
-        """(id, model number) of every servo that answers a broadcast ping, in order of arrival.
-
-        Args:
-            window_s: how long to listen; a servo waits 3 ms for every id before its own.
-            silence_s: so long without an answer ends it earlier.
-        """
-        found: list[tuple[int, int]] = []
-        with self.line() as port:
-            port.discard_input()
-            self.parser.reset()
-            port.send(protocol.build_ping(protocol.BROADCAST_ID))
-            deadline_ns = self.clock.monotonic_ns() + int(window_s * 1e9)
-            while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
-                data = port.receive(min(remaining_ns * 1e-6, silence_s * 1e3))
-                if not data:
-                    break
-                for packet in self.parser.feed(data):
-                    if packet.instruction == protocol.Instruction.STATUS and len(packet.parameters) == PING_PARAMETERS:
-                        model = table.MODEL_NUMBER.from_bytes(packet.parameters[: table.MODEL_NUMBER.size])
-                        found.append((packet.packet_id, model))
-        return found
 
     @contextmanager
     def at_baudrate(self, baudrate: int) -> Iterator[None]:
@@ -163,7 +149,8 @@ class ServoBus:
         """A register's raw value, from one servo.
 
         Raises:
-            BusTimeoutError: no answer in three attempts.
+            BusTimeoutError: no answer in three attempts; while the bus waits patiently, of a kind of its own: the servo
+                answers pings only, or no servo answers.
             BusError: a damaged answer in three attempts, or the servo refused.
         """
         frame = protocol.build_read(servo_id, register.address, register.size)
@@ -178,6 +165,27 @@ class ServoBus:
         """Restart one servo: torque off, errors cleared; it answers again after some 100 ms; errors as of `read`."""
         self._insist("reboot", servo_id, protocol.build_reboot(servo_id))
 
+    def read_range(self, servo_id: int, address: int, size: int) -> bytes:
+        """`size` bytes from `address` of one servo; errors as of `read`.
+
+        Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
+        """
+        data = bytearray(size)
+        for at, length in self._parts(address, size):
+            frame = protocol.build_read(servo_id, at, length)
+            try:
+                data[at - address : at - address + length] = self._insist(f"read {at}", servo_id, frame, length)
+            except _RefusedError:
+                if self._gaps_refused or len(table.listed_parts(address, size)) == 1:
+                    raise
+                self._gaps_refused = True
+                return self.read_range(servo_id, address, size)
+        return bytes(data)
+
+    def _parts(self, address: int, size: int) -> list[tuple[int, int]]:
+        """(address, bytes) of the reads for a range, as far as servos are known to refuse gaps."""
+        return table.listed_parts(address, size) if self._gaps_refused else [(address, size)]
+
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
         """What one servo answers, `size` bytes of it unless any are good; errors as of `read`.
 
@@ -186,25 +194,19 @@ class ServoBus:
         reason, kind = "", BusError
         for attempt in range(ATTEMPTS):
             self.retries += attempt > 0
-            answer, damaged = self._transact(frame, size)
+            answer, damaged = self.dialogue.ask(frame, size)
             number = 0 if answer is None else answer.error & ~table.ALERT_BIT
             if number not in (0, table.CRC_ERROR):
-                raise BusError(f"servo {servo_id}: {action}: {table.status_error_text(number)}")
+                raise _RefusedError(f"servo {servo_id}: {action}: {table.status_error_text(number)}")
             if answer is not None and not number and size in (0, len(answer.parameters)):
                 return answer.parameters
-            kind = BusTimeoutError if answer is None and not damaged else BusError
-            reason = "no answer" if kind is BusTimeoutError else table.status_error_text(number) or "a damaged answer"
-        raise kind(f"servo {servo_id} on {self.port}: {action} failed {ATTEMPTS} times: {reason}")
-
-    def _transact(self, frame: bytes, size: int) -> tuple[protocol.Packet | None, bool]:
-        """(a servo's answer to one instruction, whether a damaged one came instead); `size` bytes are asked for."""
-        before = self.parser.crc_errors + self.parser.malformed
-        with self.line() as port:
-            for arrived in self._ask_to_the_end(port, frame, STATUS_OVERHEAD + size, REPLY_LATENCY_MS * 1e-3):
-                for packet in arrived:
-                    if packet.packet_id == frame[ID_AT] and packet.instruction == protocol.Instruction.STATUS:
-                        return packet, False
-        return None, self.parser.crc_errors + self.parser.malformed > before or self.parser.pending > 0
+            kind = BusError
+            if answer is None and not damaged:
+                kind = MuteServoError if self.dialogue.patient else BusTimeoutError
+            reason = "a damaged answer" if kind is BusError else "no answer"
+            reason = table.status_error_text(number) or reason
+        mute = ", though it answers pings" if kind is MuteServoError else ""
+        raise kind(f"servo {servo_id} on {self.port}: {action} failed {ATTEMPTS} times: {reason}{mute}")
 
     # -- all servos at once ------------------------------------------------------------------------------------
 
@@ -242,7 +244,7 @@ class ServoBus:
         Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
         """
         data = bytearray(size)
-        for at, length in table.listed_parts(address, size) if self._gaps_refused else [(address, size)]:
+        for at, length in self._parts(address, size):
             request = protocol.build_read(servo_id, at, length)
             answers = self._answers(request, STATUS_OVERHEAD + length, 1, margin_s)
             own = [packet for packet in answers if packet.packet_id == servo_id]
@@ -290,7 +292,7 @@ class ServoBus:
             if data := port.receive(remaining_ns * 1e-6):
                 yield self.parser.feed(data)
 
-    def _ask_to_the_end(
+    def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
         """As `ask`, with one more look when the time is over: on a host that stalled, the reply may be there unread."""
@@ -303,7 +305,7 @@ class ServoBus:
     ) -> list[protocol.Packet]:
         packets: list[protocol.Packet] = []
         with self.line() as port:
-            for arrived in self._ask_to_the_end(port, request, reply_size, margin_s):
+            for arrived in self.ask_to_the_end(port, request, reply_size, margin_s):
                 packets += arrived
                 if len(packets) >= replies:
                     break

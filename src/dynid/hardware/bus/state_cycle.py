@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
 from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.dialogue import STATUS_OVERHEAD
 from dynid.hardware.bus.port import WaitingPortHandler
-from dynid.hardware.bus.servo_bus import ATTEMPTS, STATUS_OVERHEAD, ServoBus
+from dynid.hardware.bus.servo_bus import ATTEMPTS, ServoBus
 from dynid.hardware.bus.state_exchange import TAGGED_SIZES, CycleCounters, StateReading, StateRequest, StateRequests
 
 EARLY_FRACTION = 0.97
 TIMING_PROBES = 16
+MOST_FAST_PROBES = 10  # while the host is busy
 EARLY_REPLIES_BELIEVED = 3
 PLAIN_READS_AFTER_FAST_FAILURE = 20
 LONGEST_QUARANTINE_S = 0.016
@@ -103,14 +105,17 @@ class StateCycle:
             Whether the fast read is used from now on.
 
         Raises:
+            SilentLineError: no servo answers within a second.
             BusError: the port is lost.
         """
         with self.bus.line() as port:
-            self.fast_read = any(self._exchange(port, True) for _ in range(ATTEMPTS))
+            self.fast_read = self._knows_fast_read(port)
             shares = []
             for _ in range(TIMING_PROBES):
                 self._wait_out_quarantine()
-                if self._exchange(port, self.fast_read):
+                if not self._exchange(port, self.fast_read):
+                    self.bus.dialogue.settle()
+                else:
                     shares.append(self._took_s / self._requests.get(self.fast_read, self._size).wire_s)
             # Not the shortest: a late reply to a read before it may look quick. A busy host delays most replies, and
             # only a few show then how quick the line is.
@@ -119,6 +124,17 @@ class StateCycle:
         self._misses[:] = 0
         self._quarantine_until_ns = 0
         return self.fast_read
+
+    def _knows_fast_read(self, port: WaitingPortHandler) -> bool:
+        """Whether a fast read is answered; one that the host kept waiting says nothing of the servos."""
+        refused = 0
+        for _ in range(MOST_FAST_PROBES):
+            if self._exchange(port, True):
+                return True
+            refused += not self.bus.dialogue.settle()
+            if refused == ATTEMPTS:
+                break
+        return False
 
     def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
         """Current, velocity and position of all servos; `meanwhile` is called while the bytes are on the wire.

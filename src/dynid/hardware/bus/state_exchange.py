@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.dialogue import STATUS_OVERHEAD
 from dynid.hardware.bus.protocol import build_sync_read
-from dynid.hardware.bus.servo_bus import STATUS_OVERHEAD
 
 FAST_REPLY_OVERHEAD = 8
 FAST_BLOCK_OVERHEAD = 4

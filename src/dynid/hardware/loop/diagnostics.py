@@ -102,6 +102,8 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
         "skipped_bytes": str(parser.skipped_bytes),
         "retries": str(arm.bus.retries),
         "surplus_packets": str(arm.bus.surplus),
+        "late answers while set up": str(arm.bus.dialogue.late),
+        "latest of them [ms]": f"{arm.bus.dialogue.slowest_s * 1e3:.0f}",
     }
     for name, counts in by_servo.items():
         for joint, count in zip(arm.robot.file.joints, counts.tolist(), strict=True):

@@ -5,8 +5,10 @@ Nothing is written before everything was checked, and one message reports all fa
 
 from dataclasses import dataclass
 
-from dynid.errors import BusError, BusTimeoutError
+from dynid.errors import BusError, BusTimeoutError, MuteServoError
 from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.dialogue import QUICK_S, SILENCE_S
+from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.startup import servo_snapshot
@@ -59,6 +61,11 @@ def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: b
     Raises:
         BusError: the servos are not the robot's, or not fit to be driven; one message with all findings.
     """
+    with bus.patiently():
+        return _start_up(bus, robot, options, simulated)
+
+
+def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: bool) -> list[str]:
     check_servos(bus, robot, simulated)
     snapshots = _snapshots(bus, robot)
     refused = [one for one in _judged(robot, snapshots) if not options.allow(one)]
@@ -92,10 +99,10 @@ def presence_text(
     """One sentence about servos that are not as the robot's file says, and what to do."""
     other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
     if not presence.models and not presence.garbled:
-        reason = other or (
-            f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
-        )
-        return f"no servo answers on {bus.port} at {bus.baudrate} bit/s: {reason}"
+        reason = f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
+        if is_pseudo_terminal(bus.port):
+            reason += "; of a simulated arm, its process or this computer stands still"
+        return f"no servo answers on {bus.port} at {bus.baudrate} bit/s within {SILENCE_S:.0f} s: {other or reason}"
     joints = dict(zip(robot.servo_ids, robot.file.joints, strict=True))
     expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
     problems = []
@@ -116,6 +123,8 @@ def presence_text(
         problems.append(f"corrupted packets from {', '.join(found)}: {servo_snapshot.GARBLED_REMEDY}")
     if other:
         problems.append(other)
+    if bus.dialogue.late:
+        problems.append(bus.dialogue.lateness)
     return f"servos on {bus.port} are not those of {robot.name}: {'; '.join(problems)}; check ids and wiring"
 
 
@@ -135,7 +144,7 @@ def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
     """The registers of all servos; those that answer only pings are set to answer."""
     try:
         return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
-    except BusTimeoutError:
+    except MuteServoError:
         _let_answer(bus)
         return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
 
@@ -201,9 +210,10 @@ def _await(bus: ServoBus, servo_id: int) -> None:
     while True:
         bus.clock.sleep(REBOOT_POLL_S)
         try:
-            bus.ping(servo_id, attempts=1)
+            bus.ping(servo_id, QUICK_S[:1])
         except BusTimeoutError:
             if bus.clock.monotonic_ns() > deadline_ns:
+                bus.dialogue.settle()  # names the line, where no other servo answers either
                 raise BusTimeoutError(f"servo {servo_id} did not answer within {REBOOT_S} s after its reboot") from None
             continue
         return

@@ -1,15 +1,19 @@
-"""Looks at a real set-up before anything moves: port, line, servos, cycle; reads only, and says what to do."""
+"""Looks at a real set-up before anything moves: port, line, servos, cycle; reads only, and says what to do.
+
+What could not be read is an error of its own: an arm is not ready by default.
+"""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dynid.errors import BusError, BusTimeoutError
+from dynid.errors import BusError, MuteServoError, SilentLineError
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.bus.port import is_pseudo_terminal
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
+from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.usb_latency import GOOD_MS, SYSTEM, latency_ms
@@ -44,7 +48,14 @@ class Diagnosis:
 
 
 def examine(
-    robot: Robot, port: str, baudrate: int | None = None, *, cycles: int = CYCLES, system: Path = SYSTEM
+    robot: Robot,
+    port: str,
+    baudrate: int | None = None,
+    *,
+    cycles: int = CYCLES,
+    system: Path = SYSTEM,
+    clock: Clock = SYSTEM_CLOCK,
+    opener: Callable[[str, int], WaitingPortHandler] = open_port,
 ) -> Diagnosis:
     """Look at everything that a start depends on; nothing is written to the servos.
 
@@ -54,21 +65,35 @@ def examine(
         baudrate: [bit/s]; None is the robot's.
         cycles: how many reads of all servos are timed.
         system: root of the system's device files.
+        clock, opener: of the line, see `ServoBus`.
     """
-    bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids)
+    bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids, clock=clock, opener=opener)
+    findings, snapshots = list[Finding](), dict[int, Snapshot]()
     try:
         bus.open()
+        findings += [Finding("port", "ok", f"{port} can be opened and is not in use"), _latency(port, system)]
+        findings += _line(bus, robot, cycles, snapshots)
+    except SilentLineError as error:
+        findings.append(Finding("servos", "error", str(error), "mend that first"))
     except BusError as error:
-        # its sentence says what to do
-        return Diagnosis(port, bus.baudrate, (Finding("port", "error", str(error)), *_host()))
-    try:
-        findings = [Finding("port", "ok", f"{port} can be opened and is not in use"), _latency(port, system)]
-        findings += _line(bus, robot, cycles)
-    except BusError as error:
-        findings.append(Finding("port", "error", str(error), "check the cable"))
+        findings.append(Finding("port", "error", str(error), "check the cable" if findings else ""))
     finally:
         bus.close()
-    return Diagnosis(port, bus.baudrate, (*findings, *_host()))
+    if bus.dialogue.late:
+        findings.append(Finding("reply time", "warning", bus.dialogue.lateness, "end other programs on this machine"))
+    return Diagnosis(port, bus.baudrate, (*findings, *_unchecked(robot, findings, snapshots), *_host()))
+
+
+def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
+    """List what a start depends on and nobody could look at."""
+    checks = {finding.check for finding in findings}
+    unread = tuple(servo_id for servo_id in robot.servo_ids if servo_id not in snapshots)
+    parts = [f"registers of servo{'s' * (len(unread) > 1)} {', '.join(map(str, unread))}"] if unread else []
+    parts += ["settings, limits, temperatures and posture of the arm"] if "posture" not in checks else []
+    parts += ["cycle time"] if "cycle" not in checks else []
+    if parts:
+        text = f"not ready: {'; '.join(parts)} could not be checked"
+        yield Finding("not checked", "error", text, "mend what is named above, and run the doctor again", "", unread)
 
 
 def _latency(port: str, system: Path) -> Finding:
@@ -85,8 +110,8 @@ def _latency(port: str, system: Path) -> Finding:
     return Finding("USB latency", "error", text, remedy, LATENCY_FIX)
 
 
-def _line(bus: ServoBus, robot: Robot, cycles: int) -> Iterator[Finding]:
-    """What hangs on the line, and how quickly it answers."""
+def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapshot]) -> Iterator[Finding]:
+    """What hangs on the line, and how quickly it answers; puts the registers of each servo into `snapshots`."""
     simulated = is_pseudo_terminal(bus.port)
     presence = find_servos(bus, robot, simulated)
     if not presence.complete:
@@ -94,16 +119,14 @@ def _line(bus: ServoBus, robot: Robot, cycles: int) -> Iterator[Finding]:
     else:
         yield Finding("servos", "ok", f"all {robot.size} servos answer at {bus.baudrate} bit/s, and no others")
     known = [servo_id for servo_id in robot.servo_ids if servo_id in presence.models]
-    snapshots: dict[int, Snapshot] = {}
     for servo_id in known:
         try:
             snapshots[servo_id] = read_snapshot(bus, servo_id)
-        except BusTimeoutError as error:
-            yield Finding(
-                "answers", "warning", str(error), "the driver enables its replies at startup", "", (servo_id,)
-            )
+        except MuteServoError as error:
+            remedy = "start the driver once, which enables the servo's replies"
+            yield Finding("answers", "warning", str(error), remedy, "", (servo_id,))
         except BusError as error:
-            if not bus.is_open:
+            if isinstance(error, SilentLineError) or not bus.is_open:
                 raise
             yield Finding("servos", "error", str(error), "", "", (servo_id,))
     if len(snapshots) == robot.size:
@@ -159,8 +182,11 @@ def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
     took_us, incomplete = np.zeros(cycles), 0
     for k in range(cycles):
         began_ns = bus.clock.monotonic_ns()
-        incomplete += not cycle.read().complete
+        complete = cycle.read().complete
         took_us[k] = (bus.clock.monotonic_ns() - began_ns) * 1e-3
+        if not complete:
+            incomplete += 1
+            bus.dialogue.settle()  # a host that stands still is one fault, not hundreds
     took_us += bus.wire_s(WRITE_OVERHEAD + WRITE_BYTES_PER_SERVO * robot.size) * 1e6
     p50, p99 = np.percentile(took_us, (50, 99))
     period_us = robot.file.bus.cycle_s * 1e6

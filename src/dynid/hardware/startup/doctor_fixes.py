@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dynid.errors import BusError, BusTimeoutError, UnknownNameError
 from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.dialogue import PATIENT_S
 from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.usb_latency import SYSTEM, set_latency
@@ -74,7 +75,7 @@ def _baud_rate(patient: _Patient) -> list[str]:
             if servo_id in patient.robot.servo_ids:
                 with bus.at_baudrate(rate):
                     _write_baud_rate(bus, servo_id, wanted)
-                bus.ping(servo_id)
+                bus.ping(servo_id, PATIENT_S)
                 lines.append(f"servo {servo_id}: baud rate {rate} -> {target} bit/s")
     return lines
 
@@ -91,22 +92,25 @@ def _torque_off(patient: _Patient) -> list[str]:
     lines = []
     for snapshot in patient.snapshots():
         if snapshot.get(table.TORQUE_ENABLE):
-            patient.bus.write(snapshot.servo_id, table.TORQUE_ENABLE, 0)
-            patient.bus.write(snapshot.servo_id, table.BUS_WATCHDOG, 0)
+            with patient.bus.patiently():
+                patient.bus.write(snapshot.servo_id, table.TORQUE_ENABLE, 0)
+                patient.bus.write(snapshot.servo_id, table.BUS_WATCHDOG, 0)
             lines.append(f"servo {snapshot.servo_id}: torque off")
     return lines
 
 
 def _reboot(patient: _Patient) -> list[str]:
     """Reboot the servos that report a hardware error."""
-    return reboot_faulty(patient.bus, patient.robot, patient.snapshots())
+    with patient.bus.patiently():
+        return reboot_faulty(patient.bus, patient.robot, patient.snapshots())
 
 
 def _eeprom(patient: _Patient) -> list[str]:
     """Write the settings that the driver relies on, where they differ."""
     lines = []
     for servo_id, register, found, wanted in unfit_settings(patient.snapshots()):
-        patient.bus.write(servo_id, register, wanted)
+        with patient.bus.patiently():
+            patient.bus.write(servo_id, register, wanted)
         lines.append(f"servo {servo_id}: {register.name} {found} -> {wanted}")
     return lines
 

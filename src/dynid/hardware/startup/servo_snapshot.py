@@ -1,18 +1,20 @@
 """Which servos are on a line, and what their registers hold: read only, nothing is changed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dynid.errors import BusError, BusTimeoutError
+from dynid.errors import BusError, BusTimeoutError, MuteServoError
 from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.broadcast_ping import scan
 from dynid.hardware.bus.control_table import Register
-from dynid.hardware.bus.port import REPLY_LATENCY_MS
+from dynid.hardware.bus.dialogue import PATIENT_S, PING_PARAMETERS, QUICK_S, STATUS_OVERHEAD
 from dynid.hardware.bus.protocol import MAX_SERVO_ID
-from dynid.hardware.bus.servo_bus import ATTEMPTS, PING_PARAMETERS, STATUS_OVERHEAD, ServoBus
+from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.robot import Robot
 
 PING_SLOT_S = 0.003  # a servo that answers a broadcast ping waits so long for every id before its own
 SIMULATED_SILENCE_S = 0.06  # a simulated line has no slots
+MOST_ROUNDS = 3  # of pings to silent servos, while answers come late
 GARBLED_REMEDY = "two servos share an id, or the line is bad; connect one servo at a time and give each a unique id"
 OTHER_BAUD_RATES = (57_600, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 115_200)
 _BLOCKS = (
@@ -48,20 +50,29 @@ class Presence:
 
 
 def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
-    """Ping every servo of the robot, and then whoever else is there; BusError if the port is lost."""
+    """Ping every servo of the robot, then find unexpected ones by a broadcast ping.
+
+    A servo that answers nothing costs a second, and each further one 60 ms: it is the host that may need longer.
+
+    Raises:
+        SilentLineError: servos answered, and then none does any more.
+        BusError: the port is lost.
+    """
     models: dict[int, int] = {}
     garbled: list[int] = []
-    for servo_id in robot.servo_ids:
-        try:
-            models[servo_id] = bus.ping(servo_id)
-        except BusTimeoutError:
-            continue
-        except BusError:
-            if not bus.is_open:
-                raise
-            garbled.append(servo_id)
-    for servo_id, model in _scan(bus, simulated):
-        models.setdefault(servo_id, model)
+    with bus.patiently():
+        _ping_each(bus, robot.servo_ids, QUICK_S, models, garbled)
+        for _ in range(MOST_ROUNDS):
+            silent = [one for one in robot.servo_ids if one not in models and one not in garbled]
+            late = bus.dialogue.late
+            if silent:
+                _ping_each(bus, silent, PATIENT_S, models, garbled)
+                if models:
+                    bus.dialogue.settle()  # where nobody answers any more, these are not the ones to blame
+            if bus.dialogue.late == late:
+                break  # whoever is silent is so on a host that is not
+        for servo_id, model in _scan(bus, simulated, models):
+            models.setdefault(servo_id, model)
     expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
     return Presence(
         models=models,
@@ -72,22 +83,55 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
     )
 
 
+def _ping_each(
+    bus: ServoBus, servo_ids: Sequence[int], waits_s: Sequence[float], models: dict[int, int], garbled: list[int]
+) -> None:
+    """Ping servos, and note the model numbers of those that answer; only the first silent one is waited for so long."""
+    for servo_id in servo_ids:
+        try:
+            models[servo_id] = bus.ping(servo_id, waits_s)
+        except BusTimeoutError:
+            waits_s = QUICK_S
+        except BusError:
+            if not bus.is_open:
+                raise
+            garbled.append(servo_id)
+
+
 def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, int]]]:
     """(id, model number) of the servos that answer at other baud rates, by rate [bit/s]."""
     found = {}
     for baudrate in OTHER_BAUD_RATES:
         if baudrate != bus.baudrate:
             with bus.at_baudrate(baudrate):
-                servos = _scan(bus, simulated)
+                servos = [one for one in _scan(bus, simulated) if _is_there(bus, one[0])]
             if servos:
                 found[baudrate] = servos
     return found
 
 
-def _scan(bus: ServoBus, simulated: bool) -> list[tuple[int, int]]:
+def _is_there(bus: ServoBus, servo_id: int) -> bool:
+    """Whether a servo answers at this rate: what a scan found may be a late answer at another."""
+    try:
+        bus.ping(servo_id)
+    except BusTimeoutError:
+        return False
+    except BusError:
+        if not bus.is_open:
+            raise
+    return True
+
+
+def _scan(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
+    """Scan the line, and once more if none of the servos that are known to be there answered in time."""
     ids = MAX_SERVO_ID + 1
     window_s = PING_SLOT_S * ids + bus.wire_s((STATUS_OVERHEAD + PING_PARAMETERS) * ids)
-    return bus.scan(window_s, SIMULATED_SILENCE_S if simulated else window_s)
+    silence_s = SIMULATED_SILENCE_S if simulated else window_s
+    found = scan(bus, window_s, silence_s, expected)
+    if expected and not found:
+        bus.dialogue.settle()
+        found = scan(bus, window_s, silence_s, expected)
+    return found
 
 
 class Snapshot:
@@ -109,23 +153,22 @@ def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
     """The registers of one servo that a start depends on.
 
     Raises:
-        BusTimeoutError: it does not answer reads.
+        MuteServoError: it answers pings, but no reads.
+        BusTimeoutError: it does not answer within a second; a SilentLineError if no servo does.
         BusError: its answers cannot be understood.
     """
-    blocks: dict[int, bytes] = {}
     damaged = bus.parser.crc_errors + bus.parser.malformed
-    for address, size in _BLOCKS:
-        for attempt in range(ATTEMPTS):
-            bus.retries += attempt > 0
-            data = bus.read_block(servo_id, address, size, REPLY_LATENCY_MS * 1e-3)
-            if data is not None:
-                blocks[address] = data
-                break
-        else:
-            if bus.parser.crc_errors + bus.parser.malformed > damaged:
-                raise BusError(f"servo {servo_id} on {bus.port} sends corrupted packets: {GARBLED_REMEDY}")
-            raise BusTimeoutError(
-                f"servo {servo_id} on {bus.port} answers pings but not reads: its status return level is 0, or it is "
-                "another kind of device"
-            )
-    return Snapshot(servo_id, blocks)
+    try:
+        with bus.patiently():
+            return Snapshot(servo_id, {address: bus.read_range(servo_id, address, size) for address, size in _BLOCKS})
+    except MuteServoError:
+        raise MuteServoError(
+            f"servo {servo_id} on {bus.port} answers pings but not reads: its status return level is 0, or it is "
+            "another kind of device"
+        ) from None
+    except BusTimeoutError:
+        raise
+    except BusError:
+        if not bus.is_open or bus.parser.crc_errors + bus.parser.malformed == damaged:
+            raise
+        raise BusError(f"servo {servo_id} on {bus.port} sends corrupted packets: {GARBLED_REMEDY}") from None

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.parent import end_with_parent, expected_parent
-from dynid.resources import refuse_existing
+from dynid.resources import refuse_existing, write_whole
 from dynid.robot import Robot
 from dynid.simulation.bus.adapter import UsbAdapter
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
@@ -37,14 +37,16 @@ def serve(
     adapter: UsbAdapter | None = None,
     body: HeldBody | None = None,
     ready: Callable[[], None] = lambda: None,
+    port_file: Path | None = None,
 ) -> None:
     """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
     Where there is a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. Where there is a body for the hand
     instead, SIGUSR1 has the arm take it and SIGUSR2 put it down.
 
-    Prints two lines: the port's path when it can be opened, and at the end a JSON object with what
-    `ServoChain.summary` says, by which a caller proves that currents are zero.
+    Prints two lines for people: the port's path when it is served, and at the end a JSON object with what
+    `ServoChain.summary` says, which proves that currents are zero. Programs read the port from `port_file`: libraries
+    may print, too.
 
     Args:
         robot, plant, link, baudrate, wire_time, lock_step, faults, adapter: see `EmulatedServoBus`.
@@ -53,11 +55,18 @@ def serve(
             down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
         body: that the arm may take into its hand.
         ready: called just before the port is announced.
+        port_file: new file for the port's path, complete as soon as it is there; removed at the end.
+
+    Raises:
+        OutputExistsError: `port_file` exists, or what `EmulatedServoBus` says.
+        OutputWriteError: `port_file` cannot be written.
     """
     end_with_parent(expected_parent() or os.getppid())
     for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either
         signal.signal(number, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: sys.exit(0))
+    if port_file is not None:
+        refuse_existing(port_file)
     with _held_time(clock) as page:
         timing: dict[str, Any] = {"wire_time": wire_time, "lock_step": lock_step, "clock": page, "adapter": adapter}
         bus = EmulatedServoBus(robot, plant, baudrate=baudrate, link=link, faults=faults, **timing)
@@ -71,14 +80,25 @@ def serve(
             signal.signal(signal.SIGUSR2, lambda *_: body.put_down())
         if not ignore_interrupt:
             signal.signal(signal.SIGINT, lambda *_: bus.stop())
+        written: list[Path] = []
         try:
-            ready()
-            print(bus.port, flush=True)
-            bus.run()
+            bus.run(lambda: written.extend(_announce(bus.port, port_file, ready)))
         finally:
             bus.close()
+            for file in written:
+                file.unlink(missing_ok=True)
             with contextlib.suppress(BrokenPipeError):  # the parent may be gone
                 print(json.dumps(_summary(bus, page)), flush=True)
+
+
+def _announce(port: str, port_file: Path | None, ready: Callable[[], None]) -> list[Path]:
+    """Say that a port is served, to programs first, then to people; return the file that was written for it."""
+    ready()
+    files = [] if port_file is None else [port_file]
+    for file in files:
+        write_whole(file, f"{port}\n")
+    print(port, flush=True)
+    return files
 
 
 def _held_time(path: Path | None) -> contextlib.AbstractContextManager[ClockPage | None]:

@@ -118,10 +118,13 @@ class EmulatedServoBus:
         """Path that a client opens."""
         return self._terminal.port
 
-    def run(self) -> None:
-        """Serve until `stop` is called."""
+    def run(self, serving: Callable[[], None] = lambda: None) -> None:
+        """Serve until `stop` is called; `serving` is called when the first step is computed and clients may come."""
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
+            if not self.lock_step:
+                start_s = self._catch_up(start_s)  # what is compiled or loaded for it keeps no client waiting
+            serving()
             while True:
                 sources = [one for one in (self._terminal.descriptor, self._wake_read) if one >= 0]
                 ready = select.select(sources, [], [], self._patience_s())[0]
@@ -237,6 +240,8 @@ class EmulatedServoBus:
         self._last_arrival_s = arrival_s
         self._wire_free_s = max(self._wire_free_s, arrival_s) + len(data) * self._byte_s
         for packet in self._parser.feed(data):
+            if (stall_s := self.faults.stall_s()) > 0.0:
+                time.sleep(stall_s)
             self._reply(self.chain.execute(packet))
         damaged = self._parser.crc_errors_by_id
         while damaged:

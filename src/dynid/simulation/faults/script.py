@@ -80,6 +80,14 @@ class CableCut(Strict):
     powered: bool = True
 
 
+class Stall(Strict):
+    """The simulated arm's process stands still for `for_s` before it serves its `request`-th instruction."""
+
+    kind: Literal["stall"]
+    request: Annotated[int, Field(ge=1)]
+    for_s: Positive
+
+
 class OtherBaudRate(Strict):
     """From the start, one servo or all are set to another baud rate."""
 
@@ -112,7 +120,9 @@ class RandomFaults(Strict):
 
 
 StartFault = OtherBaudRate | SameId | FactoryFresh
-Fault = Annotated[LineFault | ServoError | ServoReboot | Unplugged | CableCut | StartFault, Field(discriminator="kind")]
+Fault = Annotated[
+    LineFault | ServoError | ServoReboot | Unplugged | CableCut | Stall | StartFault, Field(discriminator="kind")
+]
 
 
 class FaultScript(Strict):
@@ -145,6 +155,7 @@ class FaultInjector:
     Attributes:
         plugged: whether the cable is in.
         injected: how often each kind took effect.
+        requests: instructions that arrived so far.
 
     Raises:
         ConfigurationError: the script names a servo that is not there.
@@ -158,6 +169,8 @@ class FaultInjector:
         self._zero_s: float | None = 0.0 if script.clock == "start" else None
         self._line = [fault for fault in script.faults if isinstance(fault, LineFault)]
         self._left = [fault.replies for fault in self._line]
+        self.requests = 0
+        self._stalls = {fault.request: fault.for_s for fault in script.faults if isinstance(fault, Stall)}
         self._cable = [fault for fault in script.faults if isinstance(fault, Unplugged)]
         self._later = [fault for fault in script.faults if isinstance(fault, ServoError | ServoReboot | CableCut)]
         self._later.sort(key=lambda fault: fault.at_s)
@@ -185,6 +198,14 @@ class FaultInjector:
         if out and self.plugged:
             self._count("unplugged")
         self.plugged = not out
+
+    def stall_s(self) -> float:
+        """How long the process stands still before it serves the instruction that has arrived [s]; once for each."""
+        self.requests += 1
+        if self.requests not in self._stalls:
+            return 0.0
+        self._count("stall")
+        return self._stalls[self.requests]
 
     def line(self, frames: list[bytes]) -> Pieces:
         """What goes out instead of a reply now."""

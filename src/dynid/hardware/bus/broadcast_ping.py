@@ -1,0 +1,49 @@
+"""The broadcast ping, which finds every servo of a line, those that nobody expects included."""
+
+from collections.abc import Collection
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus import protocol
+from dynid.hardware.bus.dialogue import PING_PARAMETERS, SILENCE_S
+from dynid.hardware.bus.servo_bus import ServoBus
+
+
+def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[int] = ()) -> list[tuple[int, int]]:
+    """(id, model number) of every servo that answers a broadcast ping, in order of arrival.
+
+    Args:
+        bus: an open bus.
+        window_s: how long to listen; a servo waits 3 ms for every id before its own.
+        silence_s: so long without an answer ends it earlier.
+        expected: servos that are known to be there: while one is missing, up to a second without an answer is awaited.
+
+    Raises:
+        BusError: the port is lost.
+    """
+    found: list[tuple[int, int]] = []
+    awaited = set(expected)
+    with bus.line() as port:
+        port.discard_input()
+        bus.parser.reset()
+        port.send(protocol.build_ping(protocol.BROADCAST_ID))
+        began_ns = latest_ns = bus.clock.monotonic_ns()
+        listening = True
+        while listening:
+            usual_ns = min(began_ns + round(window_s * 1e9), latest_ns + round(silence_s * 1e9))
+            end_ns = max(usual_ns, latest_ns + round(SILENCE_S * 1e9)) if awaited else usual_ns
+            left_ns = max(0, end_ns - bus.clock.monotonic_ns())  # 0: a last look, should the host have stood still
+            data = port.receive(left_ns * 1e-6)
+            heard = [packet for packet in bus.parser.feed(data) if _answers_ping(packet)]
+            now_ns = bus.clock.monotonic_ns()
+            if heard and now_ns > usual_ns:
+                bus.dialogue.count_late((now_ns - began_ns) * 1e-9)
+            latest_ns = now_ns if heard else latest_ns
+            listening = bool(data) and left_ns > 0
+            awaited -= {packet.packet_id for packet in heard}
+            found += [(one.packet_id, table.MODEL_NUMBER.from_bytes(one.parameters[:2])) for one in heard]
+    bus.dialogue.owe_pings(sorted(awaited))
+    return found
+
+
+def _answers_ping(packet: protocol.Packet) -> bool:
+    return packet.instruction == protocol.Instruction.STATUS and len(packet.parameters) == PING_PARAMETERS

@@ -1,0 +1,267 @@
+"""Questions to one servo at a time, while an arm is set up: how long an answer is awaited, and whose answer it is.
+
+Protocol 2.0 has no sequence numbers. An answer is known by the servo's ID and its number of parameters, and the host
+delivers answers in the order of their questions. So a late answer is recognised by the question that still owes one,
+and the answer to a ping proves that no answer to an earlier question will follow: that one is silence.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dynid.errors import BusTimeoutError, SilentLineError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus import protocol
+from dynid.hardware.bus.clock import Clock
+from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler, is_pseudo_terminal
+
+ID_AT, INSTRUCTION_AT = 4, 7
+STATUS_OVERHEAD = 11
+PING_PARAMETERS = 3
+USUAL_S = REPLY_LATENCY_MS * 1e-3  # wait beyond the time on the wire: enough unless the host is busy
+QUICK_S = (USUAL_S,) * 3  # waits of the attempts to ping a servo that may not be there
+PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # together a second: a host may need that while it compiles or swaps
+SILENCE_S = sum(PATIENT_S)
+Answer = tuple[protocol.Packet | None, bool]
+"""A servo's answer, and whether a damaged one came instead."""
+
+
+class Line(Protocol):
+    """Parts of a servo bus that a dialogue needs; see `ServoBus`."""
+
+    port: str
+    servo_ids: tuple[int, ...]
+    clock: Clock
+    parser: protocol.PacketParser
+    retries: int
+
+    def line(self) -> contextlib.AbstractContextManager[WaitingPortHandler]:
+        """Return the open port."""
+        ...
+
+    def wire_s(self, *byte_counts: int) -> float:
+        """Return the time of so many bytes on the wire [s]."""
+        ...
+
+    def ask_to_the_end(
+        self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
+    ) -> Iterator[list[protocol.Packet]]:
+        """Send a request, and yield the packets of each arrival."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """An instruction to one servo, the number of parameters of its answer, and when it was sent [ns]."""
+
+    frame: bytes
+    size: int
+    sent_ns: int = 0
+
+    @property
+    def servo_id(self) -> int:
+        """The servo that was asked."""
+        return self.frame[ID_AT]
+
+    @property
+    def is_ping(self) -> bool:
+        """Whether it is a ping, whose answer is the same at any time."""
+        return self.frame[INSTRUCTION_AT] == protocol.Instruction.PING
+
+    def answered_by(self, packet: protocol.Packet) -> bool:
+        """Whether a status packet may be the answer; a refusal has no parameters."""
+        refused = bool(packet.error & ~table.ALERT_BIT)
+        return packet.packet_id == self.servo_id and (refused or len(packet.parameters) == self.size)
+
+
+class Dialogue:
+    """Asks one servo at a time, and separates late answers from present ones.
+
+    Args:
+        bus: the line, its clock and its parser.
+
+    Attributes:
+        late: answers that came after more than `USUAL_S`.
+        slowest_s: the longest time that an answer took [s], 0 if none was late.
+    """
+
+    def __init__(self, bus: Line) -> None:
+        self._bus = bus
+        self.late = 0
+        self.slowest_s = 0.0
+        self._patient = 0  # depth of `patiently`
+        self._owed: list[Question] = []
+        self._heard: dict[int, None] = {}  # IDs of servos that answered, the last one at the end
+
+    @property
+    def patient(self) -> bool:
+        """Whether late answers are awaited."""
+        return self._patient > 0
+
+    @property
+    def lateness(self) -> str:
+        """Sentence about answers that came late; '' if none did."""
+        return f"answers arrive after {self.slowest_s * 1e3:.0f} ms: the machine is busy" if self.late else ""
+
+    def reset(self) -> None:
+        """Forget who was asked: the port is opened again."""
+        self._owed.clear()
+        self._heard.clear()
+
+    @contextlib.contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Wait up to a second for each answer while the block runs, and leave a line on which none is owed.
+
+        Raises:
+            SilentLineError: answers are owed at the end, and no servo answers any more.
+        """
+        self._patient += 1
+        try:
+            yield
+            if self._patient == 1 and self._owed and self._heard:
+                self.settle()
+        finally:
+            self._patient -= 1
+
+    def ask(self, frame: bytes, size: int) -> Answer:
+        """Ask a servo once.
+
+        In a patient dialogue, no answer means that the servo did not answer, however late the host is.
+
+        Args:
+            frame: the instruction packet, to one servo, but no ping.
+            size: parameters that the answer has, unless the servo refuses.
+
+        Raises:
+            SilentLineError: in a patient dialogue, no servo answers within a second.
+            BusTimeoutError: in a patient dialogue, this servo does not answer within a second, and others do.
+            BusError: the port is lost.
+        """
+        if not self.patient:
+            self._owed.clear()
+        elif any(not one.is_ping for one in self._owed):
+            self.settle()  # an answer to an earlier question could be taken for one to this
+        question = Question(frame, size)
+        answer, damaged = self._send(question, question, USUAL_S)
+        if not self.patient or answer is not None or damaged:
+            return answer, damaged
+        for wait_s in PATIENT_S:
+            answer, _ = self._send(_ping(question.servo_id), question, wait_s)
+            if answer is not None or question not in self._owed:
+                return answer, False
+        raise self._silence(question.servo_id)
+
+    def ping(self, servo_id: int, waits_s: Sequence[float]) -> Answer:
+        """Ping a servo until it answers.
+
+        Args:
+            servo_id: who is asked.
+            waits_s: how long each attempt waits [s].
+
+        Raises:
+            BusError: the port is lost.
+        """
+        if not self.patient:
+            self._owed.clear()
+        damaged = False
+        for attempt, wait_s in enumerate(waits_s):
+            self._bus.retries += attempt > 0
+            ping = _ping(servo_id)
+            answer, spoiled = self._send(ping, ping, wait_s)
+            if answer is not None:
+                return answer, False
+            damaged |= spoiled
+        return None, damaged
+
+    def settle(self) -> bool:
+        """Wait until a servo answers a ping that answered before, so that no late answer can still come.
+
+        Returns:
+            Whether that took longer than a servo and a host that is not busy need.
+
+        Raises:
+            SilentLineError: none answers within a second.
+        """
+        late, heard = self.late, [*reversed(self._heard), *self._bus.servo_ids]
+        owing = {one.servo_id for one in self._owed}
+        servo_id = next((one for one in heard if one not in owing), heard[0])
+        if self.ping(servo_id, PATIENT_S)[0] is None:
+            raise self._silence(servo_id)
+        return self.late > late
+
+    def owe_pings(self, servo_ids: Sequence[int]) -> None:
+        """Expect that these servos answer a broadcast ping late."""
+        for servo_id in servo_ids:
+            self._owe(_ping(servo_id))
+
+    def count_late(self, took_s: float) -> None:
+        """Count an answer that took so long [s]."""
+        self.late += 1
+        self.slowest_s = max(self.slowest_s, took_s)
+
+    def _silence(self, servo_id: int) -> BusTimeoutError:
+        """Return the error for a servo that did not answer within a second: whether others do."""
+        port = self._bus.port
+        others = [one for one in reversed(self._heard) if one != servo_id][:2]
+        if any(self.ping(one, QUICK_S)[0] is not None for one in others):
+            return BusTimeoutError(
+                f"servo {servo_id} on {port} does not answer: no answer in {SILENCE_S:.0f} s, while other servos "
+                "answer; check its plug and power"
+            )
+        cause = "the cable or the power is off, or this computer stood still; check them, and start again"
+        if is_pseudo_terminal(port):
+            cause = "the process of the simulated arm, or this computer, stands still; start again when it runs"
+        return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
+
+    def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
+        """Send one question, and wait for the answer to `wanted`, or for the proof that it does not come."""
+        bus = self._bus
+        damaged, misfits = bus.parser.crc_errors + bus.parser.malformed, 0
+        with bus.line() as port:
+            if self._owed and (data := port.receive(0.0)):
+                answer, _ = self._assign(bus.parser.feed(data), wanted)
+                if answer is not None:
+                    return answer, False
+            self._owe(sent)
+            for arrived in bus.ask_to_the_end(port, sent.frame, STATUS_OVERHEAD + sent.size, wait_s):
+                answer, strangers = self._assign(arrived, wanted)
+                misfits += sum(one.packet_id == sent.servo_id for one in strangers)
+                if answer is not None or wanted not in self._owed:
+                    return answer, False
+        return None, bool(misfits or bus.parser.crc_errors + bus.parser.malformed > damaged or bus.parser.pending)
+
+    def _owe(self, question: Question) -> None:
+        question.sent_ns = self._bus.clock.monotonic_ns()
+        self._owed.append(question)
+
+    def _assign(
+        self, packets: Sequence[protocol.Packet], wanted: Question
+    ) -> tuple[protocol.Packet | None, list[protocol.Packet]]:
+        """Assign each packet to the oldest question that it may answer, which no older one can get an answer after.
+
+        Returns:
+            The answer to `wanted`, of pings to any that is owed; and what answers no question.
+        """
+        answer, strangers = None, list[protocol.Packet]()
+        for packet in packets:
+            if packet.instruction != protocol.Instruction.STATUS:
+                continue
+            place = next((k for k, one in enumerate(self._owed) if one.answered_by(packet)), None)
+            if place is None:
+                strangers.append(packet)
+                continue
+            question = self._owed[place]
+            del self._owed[: place + 1]
+            self._heard.pop(packet.packet_id, None)
+            self._heard[packet.packet_id] = None
+            took_s = (self._bus.clock.monotonic_ns() - question.sent_ns) * 1e-9
+            if took_s > USUAL_S + self._bus.wire_s(len(question.frame), STATUS_OVERHEAD + question.size):
+                self.count_late(took_s)
+            if question is wanted or (question.is_ping and question.frame == wanted.frame):
+                answer = answer or packet
+        return answer, strangers
+
+
+def _ping(servo_id: int) -> Question:
+    return Question(protocol.build_ping(servo_id), PING_PARAMETERS)
