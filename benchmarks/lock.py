@@ -3,10 +3,10 @@
 Three sets: requirements.lock is what dynid needs to run, requirements-test.lock what its tests need besides, and
 requirements-docs.lock what its site needs besides. Versions of the first are chosen together with the tests' and
 without the site's, so nothing that the site needs can keep dynid from being installed. Versions that are locked stay
-unless `setup.cfg` excludes them; `--upgrade` takes the newest. Needs `uv`; run it from an environment of its own:
+unless `setup.cfg` excludes them; `--upgrade` takes the newest. Needs Python 3.11 or newer and `uv`:
 
-    python -m venv /tmp/uv && /tmp/uv/bin/pip install uv packaging tomli
-    /tmp/uv/bin/python benchmarks/lock.py
+    python -m venv /tmp/uv && /tmp/uv/bin/pip install uv packaging
+    PATH=/tmp/uv/bin:$PATH python benchmarks/lock.py
 """
 
 import argparse
@@ -24,11 +24,6 @@ from packaging.markers import Marker
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 GLIBC = 28  # the wheels of ROS 2 are manylinux_2_28: older systems cannot run dynid anyway
@@ -36,7 +31,17 @@ PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in range(GLIBC, 4, -1)]
 PLATFORMS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
 FROM_SOURCE = ("empy",)  # pure Python without a wheel
 FILES = {"run": "requirements.lock", "test": "requirements-test.lock", "docs": "requirements-docs.lock"}
-COMPILE = ["uv", "pip", "compile", "--quiet", "--universal", "--no-config", "--no-header", "--python-version", PYTHONS[0]]
+COMPILE = [
+    "uv",
+    "pip",
+    "compile",
+    "--quiet",
+    "--universal",
+    "--no-config",
+    "--no-header",
+    "--python-version",
+    PYTHONS[0],
+]
 
 
 class Pin(NamedTuple):
@@ -62,17 +67,17 @@ def parse_pins(text: str) -> list[Pin]:
     return [Pin(canonicalize_name(name), version, marker.strip()) for name, version, marker in found]
 
 
-def pythons_of(marker: str) -> list[str]:
-    """Return the supported Pythons, such as "3.12", for which a marker holds on Linux x86-64."""
+def holds(marker: str, version: str) -> bool:
+    """Return whether a marker holds for a full version of Python, such as "3.11.2", on Linux x86-64."""
     linux = {"sys_platform": "linux", "platform_machine": "x86_64", "platform_system": "Linux", "os_name": "posix"}
     linux |= {"implementation_name": "cpython", "platform_python_implementation": "CPython"}
-    holds = Marker(marker).evaluate if marker else lambda _: True
-    # a marker may distinguish patch releases: the oldest and the newest stand for all of them
-    return [
-        one
-        for one in PYTHONS
-        if any(holds(linux | {"python_version": one, "python_full_version": f"{one}.{patch}"}) for patch in (0, 99))
-    ]
+    linux |= {"python_full_version": version, "python_version": ".".join(version.split(".")[:2])}
+    return not marker or Marker(marker).evaluate(linux)
+
+
+def pythons_of(marker: str) -> list[str]:
+    """Return the supported Pythons, such as "3.12", of which the oldest or the newest release meets a marker."""
+    return [one for one in PYTHONS if holds(marker, f"{one}.0") or holds(marker, f"{one}.99")]
 
 
 def tags_of(python: str) -> set[Tag]:
@@ -85,7 +90,7 @@ def tags_of(python: str) -> set[Tag]:
 def hashes_of(pin: Pin, entry: dict[str, Any]) -> list[str]:
     """Return the SHA-256 of the wheels that supported Pythons install for a pin, from its entry in a pylock.toml.
 
-    Raises SystemExit if a Python that the pin is for has no wheel.
+    Raises SystemExit if there is no wheel for a Python that the pin is for.
     """
     if pin.name in FROM_SOURCE:
         return [entry["sdist"]["hashes"]["sha256"]]
@@ -94,7 +99,7 @@ def hashes_of(pin: Pin, entry: dict[str, Any]) -> list[str]:
         tags = tags_of(python)
         fitting = [one for one in entry.get("wheels", []) if tags & parse_wheel_filename(file_name(one))[3]]
         if not fitting:
-            sys.exit(f"{pin.name} {pin.version} has no wheel for Python {python} on Linux x86-64: bound it in setup.cfg")
+            sys.exit(f"{pin} has no wheel for Python {python} on Linux x86-64: bound {pin.name} in setup.cfg")
         found |= {one["hashes"]["sha256"] for one in fitting}
     return sorted(found)
 
@@ -118,6 +123,8 @@ def compile_pins(folder: Path, extras: Iterable[str], preferred: Iterable[Pin], 
 
 def compile_hashes(folder: Path, pins: Iterable[Pin]) -> dict[Pin, list[str]]:
     """Return the hashes of every pin that Linux x86-64 installs."""
+    import tomllib  # not in Python 3.10, which runs the tests of this file
+
     wanted, locked = folder / "wanted.txt", folder / "pylock.toml"
     pins = [one for one in pins if pythons_of(one.marker)]
     wanted.write_text(requirements(pins))
