@@ -33,6 +33,7 @@ for tool in debootstrap unshare chroot git; do command -v $tool >/dev/null || st
 
 root=${keep:-$(mktemp -d)}
 [ -n "$keep" ] || trap 'rm -rf --one-file-system "$root"' EXIT
+trap 'exit 130' INT TERM
 if [ ! -e "$root/usr/bin/python3" ]; then
     case $suite in
     jammy | noble | resolute) components=main,universe script=/usr/share/debootstrap/scripts/gutsy ;;
