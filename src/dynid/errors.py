@@ -65,6 +65,10 @@ class SafetyError(DynidError, RuntimeError):
     """A motion or command was refused because it is not safe."""
 
 
+class MissingLibraryError(DynidError, ImportError):
+    """A library of the operating system that an installed package needs is missing."""
+
+
 class NodeError(DynidError, RuntimeError):
     """A ROS node or service did not do what it was asked."""
 

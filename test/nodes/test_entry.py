@@ -47,6 +47,13 @@ def test_a_node_that_is_still_being_loaded_ends_without_a_word(tmp_path: Path, n
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
+def test_a_node_whose_library_is_missing_ends_with_one_sentence(tmp_path: Path) -> None:
+    raising = "from dynid.errors import MissingLibraryError\nraise MissingLibraryError('install libgomp1')\n"
+    (tmp_path / "lacking.py").write_text(raising)
+    ended = run("from dynid.nodes.entry import _run; _run('lacking')", tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "error: install libgomp1\n")
+
+
 MULTIPLYING = """
 import os
 import numpy as np

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import pinocchio
 from pydantic import Field, model_validator
 
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.model.dynamics import ArmModel
+from dynid.model.pinocchio_library import pinocchio
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Robot, Strict
 from dynid.trajectory.polynomial import PolynomialTrajectory

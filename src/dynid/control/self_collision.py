@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pinocchio
 
 from dynid.errors import ConfigurationError
 from dynid.model.meshes import tree_with_meshes
+from dynid.model.pinocchio_library import pinocchio
 from dynid.model.urdf_tree import with_limited_turns
 from dynid.robot import FloatArray, Robot
 

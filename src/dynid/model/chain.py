@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pinocchio
 
 from dynid.errors import ConfigurationError, InputNotFoundError
+from dynid.model.pinocchio_library import pinocchio
 from dynid.model.urdf_tree import read_tree, rename_links_of_joints, with_limited_turns
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only

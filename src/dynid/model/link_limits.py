@@ -13,12 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pinocchio
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.mdh import MdhChain
 from dynid.model.meshes import find_mesh
+from dynid.model.pinocchio_library import pinocchio
 from dynid.model.urdf_tree import read_tree
 from dynid.robot import FloatArray, PhysicalBounds, Robot, read_only
 from dynid.robot_file import LinkBounds

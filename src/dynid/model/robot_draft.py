@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pinocchio
 import yaml
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.link_limits import Box, shape_boxes
 from dynid.model.meshes import copy_meshes
+from dynid.model.pinocchio_library import pinocchio
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
 from dynid.model.urdf_tree import UrdfJoint, UrdfTree, read_tree
 from dynid.resources import guarded, whole_folder, write_whole

@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sys
 from functools import partial
 from importlib import import_module
 
+from dynid.errors import DynidError
 from dynid.threads import one_thread_each
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # HUP: the terminal or the ssh line is gone
@@ -17,11 +19,16 @@ def end_at_once() -> None:
 
 
 def _run(module: str) -> None:
-    """Run a module's `main`."""
+    """Run a module's `main`; one sentence and exit code 1 if a library that it needs is missing."""
     end_at_once()
     one_thread_each()
     os.environ.setdefault("MUJOCO_GL", "disable")  # no node draws, and what looks for a display is a Python more
-    import_module(module).main()
+    try:
+        main = import_module(module).main
+    except DynidError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    main()
 
 
 hardware_node = partial(_run, "dynid.nodes.hardware_node")

@@ -1,0 +1,22 @@
+"""Pinocchio, whose wheel needs a library that minimal systems lack; import it from here."""
+
+import re
+
+from dynid.errors import MissingLibraryError
+
+
+def missing_library(error: ImportError) -> ImportError:
+    """Return one sentence about the system library that an import did not find, else the error itself."""
+    found = re.match(r"(\S+\.so\S*): cannot open shared object file", str(error))
+    if found is None:
+        return error
+    return MissingLibraryError(
+        f"pinocchio needs the system library {found[1]}, which is not installed: install the package that contains it"
+        " (on Debian and Ubuntu, libgomp.so.1 is in libgomp1: apt install libgomp1)"
+    )
+
+
+try:
+    import pinocchio as pinocchio
+except ImportError as error:
+    raise missing_library(error) from error
