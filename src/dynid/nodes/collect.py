@@ -16,7 +16,7 @@ from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMAT
 from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, number, run_client
 
 STATES_TIMEOUT_S = 30.0
-RATE_TIMEOUT_S = 30.0
+RATE_TIMEOUT_S = 45.0
 START_TIMEOUT_S = 10.0
 DISCOVERY_TIMEOUT_S = 20.0
 FRESH_S = 0.1

@@ -57,7 +57,7 @@ class CyclePace:
         return True
 
     def decided(self) -> bool:
-        """Whether torque may come on at the present rate; not before its last window was kept.
+        """Whether torque may come on at the present rate; not before its last windows were kept.
 
         Raises:
             SafetyError: not even the lowest rate is kept.

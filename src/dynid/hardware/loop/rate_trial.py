@@ -15,7 +15,8 @@ MISSING_SHARE = 0.01  # of the planned cycles: more of them missing, and the rat
 # Of the cycles that ran, begun more than half a period late: as many leave no room for the commander and the recorder,
 # which take as much of the machine as the driver once the arm moves.
 LATE_SHARE = 0.25
-SETTLING_WINDOWS = 4  # not kept in sequence before a rate is lowered unasked: programs may still be starting
+KEPT_WINDOWS = 2  # kept in sequence before a rate counts as kept
+SETTLING_WINDOWS = 4  # not kept before a rate is lowered unasked: programs may still be starting
 DECIDING_WINDOWS = 2  # the same when torque is asked for
 ON_TRIAL = "on trial"
 MARK_NS = 200_000_000  # between two readings of a running loop's counters
@@ -86,28 +87,29 @@ class RateTrial:
     def __init__(self, rate_hz: int, *, fixed: bool = False, needed: bool = True) -> None:
         self.rate_hz, self.fixed, self.needed = rate_hz, fixed, needed
         self.last: Window | None = None
-        self._failures = 0
+        self._failures = self._successes = 0  # since the rate was kept for the last time; in sequence
 
     @property
     def kept(self) -> bool:
-        """Whether the rate was kept in the last window."""
-        return not self.needed or (self.last is not None and self.last.kept)
+        """Whether the rate was kept in the last windows."""
+        return not self.needed or self._successes >= KEPT_WINDOWS
 
     def note(self, window: Window) -> None:
         """Take one more window at the present rate."""
         self.last = window
-        self._failures = 0 if window.kept else self._failures + 1
+        self._successes = self._successes + 1 if window.kept else 0
+        self._failures = 0 if self.kept else self._failures + (not window.kept)
 
     def lower(self, after: int) -> bool:
-        """Choose the next lower rate if this one was not kept in so many windows in sequence; return whether it was."""
+        """Choose the next lower rate after so many windows that were not kept; return whether it was done."""
         slower = [rate for rate in RATES_HZ if rate < self.rate_hz]
         if self.kept or self.fixed or self._failures < after or not slower:
             return False
-        self.rate_hz, self.last, self._failures = slower[0], None, 0
+        self.rate_hz, self.last, self._failures, self._successes = slower[0], None, 0, 0
         return True
 
     def exhausted(self, after: int) -> bool:
-        """Whether not even the lowest rate was kept in so many windows in sequence."""
+        """Whether not even the lowest rate was kept, in so many windows."""
         return self.needed and not self.fixed and self.rate_hz == RATES_HZ[-1] and self._failures >= after
 
     @property
