@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dynid.errors import NodeError, SafetyError
-from dynid.hardware.loop.diagnostics import COMMANDERS
+from dynid.hardware.loop.diagnostics import COMMANDERS, RATE
+from dynid.hardware.loop.rate_trial import ON_TRIAL
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import collect
 from dynid.nodes.outputs import BETWEEN, COMMANDED
@@ -143,7 +144,6 @@ def test_a_motion_before_is_not_taken_for_this_one() -> None:
             {("hardware", COMMANDERS): "0"},
             "commands do not reach the hardware node: the executor's commands reach hardware, rec",
         ),
-        ({("hardware", COMMANDERS): ""}, "the hardware node does not report"),
         ({("executor", COMMANDED): "hardware_2, recorder"}, "do not reach the hardware node: .* hardware_2, recorder"),
         ({("executor", COMMANDED): ""}, "the executor's commands reach no node"),
         ({("recorder", GIVEN_UP): "no room"}, "the bag is incomplete: no room"),
@@ -157,6 +157,21 @@ def test_nothing_moves_before_the_nodes_have_discovered_each_other(
     with pytest.raises(NodeError, match=words):
         run(calls)
     assert calls.calls[-3:] == ["recorder/start", DISCOVERY, "recorder/stop"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        (COMMANDERS, "", "^after 45 s the hardware node does not report: is it active"),
+        (RATE, f"{ON_TRIAL}: no cycles yet", "^after 45 s the driver's cycle rate is on trial: no cycles yet"),
+    ],
+)
+def test_nothing_is_recorded_before_the_cycle_rate_is_decided(key: str, value: str, words: str) -> None:
+    calls = RecordedCalls()
+    calls.reports = {("hardware", key): value}
+    with pytest.raises(NodeError, match=words):
+        run(calls)
+    assert "recorder/start" not in calls.calls and "hardware on" not in calls.calls
 
 
 def test_nor_does_it_in_a_chain_of_its_own() -> None:

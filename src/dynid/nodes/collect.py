@@ -21,6 +21,7 @@ START_TIMEOUT_S = 10.0
 DISCOVERY_TIMEOUT_S = 20.0
 FRESH_S = 0.1
 WHERE = "; see the executor's log"
+SILENT_DRIVER = "the hardware node does not report: is it active?"
 SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
 LONGEST = 4.0  # times the planned duration: a simulated arm waits for a busy host
 
@@ -97,7 +98,7 @@ def _unmatched(call: Supervisor, bag: Path) -> str:
         )
     commanders, commanded = call.reported(LOOP, COMMANDERS), call.reported("executor", COMMANDED)
     if not commanders:
-        return "the hardware node does not report: is it active?"
+        return SILENT_DRIVER
     if commanders == "0" or "hardware" not in commanded.split(BETWEEN):
         return f"commands do not reach the hardware node: the executor's commands reach {commanded or 'no node'}"
     return ""
@@ -163,7 +164,12 @@ def wait_for_arm(call: Supervisor) -> None:
         NodeError: not in time.
     """
     call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
-    call.wait(lambda: not _rate_on_trial(call), RATE_TIMEOUT_S, "the driver's decision on its cycle rate")
+    call.wait(
+        lambda: not _undecided(call),
+        RATE_TIMEOUT_S,
+        "the driver's decision on its cycle rate",
+        lambda: f"after {RATE_TIMEOUT_S:.0f} s {_undecided(call)}",
+    )
 
 
 def states_arrive(call: Supervisor) -> bool:
@@ -171,9 +177,12 @@ def states_arrive(call: Supervisor) -> bool:
     return number(call.reported("executor", "state_age_s")) < FRESH_S
 
 
-def _rate_on_trial(call: Supervisor) -> bool:
-    """Whether the driver is not active yet, or still judges its cycle rate."""
-    return not call.reported(LOOP, COMMANDERS) or call.reported(LOOP, RATE).startswith(ON_TRIAL)
+def _undecided(call: Supervisor) -> str:
+    """What the driver's cycle rate waits for, in words; '' if it is decided."""
+    if not call.reported(LOOP, COMMANDERS):
+        return SILENT_DRIVER
+    rate = call.reported(LOOP, RATE)
+    return f"the driver's cycle rate is {rate}" if rate.startswith(ON_TRIAL) else ""
 
 
 def collect_one(call: Supervisor) -> str:
