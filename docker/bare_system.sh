@@ -32,6 +32,7 @@ suite=$1
 for tool in debootstrap unshare chroot git; do command -v $tool >/dev/null || stop "$tool was not found: install it"; done
 
 root=${keep:-$(mktemp -d)}
+mkdir -p "$root" && chmod 755 "$root" # mktemp's folder is root's alone
 [ -n "$keep" ] || trap 'rm -rf --one-file-system "$root"' EXIT
 trap 'exit 130' INT TERM
 if [ ! -e "$root/usr/bin/python3" ]; then
