@@ -1,6 +1,7 @@
 """An arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
 
-The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for.
+The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for; every port
+is real that does not prove the opposite when it is opened, see `dynid.hardware.bus.simulated_line`.
 """
 
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from dynid.errors import BusError, SafetyError
 from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
+from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.bus.slow_state import TORQUE, WATCHDOG, SlowPoll
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.state_exchange import CycleCounters
@@ -60,7 +62,7 @@ class DynamixelArm:
     Args:
         robot: ids, models, limits, centre count, torque constants.
         port: path of the serial device.
-        allow_real_port: must be True for any port that is not a pseudo-terminal.
+        allow_real_port: must be True for any port that does not prove to be a simulated line.
         baudrate: [bit/s]; None is the robot's.
         watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: how long a read waits for replies beyond their time on the wire.
@@ -74,7 +76,7 @@ class DynamixelArm:
         changed: what `open` changed in the servos and stays, one line each.
         cycle: the exchange of states and currents, which knows how it reads.
         slow: what was read of slow values so far.
-        simulated: whether the line is.
+        simulated: whether the line is; known while it is open, and afterwards as it was last.
         watchdog_s: after which silence of the bus a servo stops by itself [s].
         unseen: servos that hold their joints themselves.
 
@@ -96,18 +98,15 @@ class DynamixelArm:
         start: StartOptions | None = None,
         opener: Callable[[str, int], WaitingPortHandler] = open_port,
     ) -> None:
-        if not allow_real_port and not is_pseudo_terminal(port):
-            raise SafetyError(
-                f"port {port} is not a simulated servo bus; an arm behind a real port will move: clear its workspace, "
-                "keep the emergency stop within reach, and allow the real port explicitly"
-            )
+        self._allow_real_port, self.simulated = allow_real_port, False
+        if not allow_real_port and opener is open_port and not is_simulated_port(port):
+            raise _not_simulated(port)
         if not 0.02 <= watchdog_s <= 0.1:
             raise ValueError(f"watchdog_s is {watchdog_s}, expected 0.02 to 0.1 s")
         self.robot, self.watchdog_count = robot, table.watchdog_to_count(watchdog_s)
         rate = baudrate or robot.file.bus.baudrate
         self.bus = ServoBus(port, rate, robot.servo_ids, reply_margin_s=reply_margin_s, clock=clock, opener=opener)
-        self.simulated = opener is not open_port or is_pseudo_terminal(port)
-        self.start = start or StartOptions(write_eeprom=self.simulated)
+        self.start = start or StartOptions(write_eeprom=None)
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
         self._torque_is_ours = False  # switched on by us, and not confirmed to be off
@@ -125,15 +124,21 @@ class DynamixelArm:
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 
-        Also after the port was lost; torque that this arm had switched on itself is taken over then.
+        Also after the port was lost; torque that this arm had switched on itself is taken over then. What is behind the
+        port may have changed meanwhile, so consent is asked of the line that was opened.
 
         Raises:
+            SafetyError: a real line without `allow_real_port`; nothing was sent.
             BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
                 findings and what to do.
         """
         self.bus.open()
         try:
-            options = replace(self.start, take_over=self.start.take_over or self._torque_is_ours)
+            self.simulated = self.bus.simulated
+            if not self.simulated and not self._allow_real_port:
+                raise _not_simulated(self.bus.port)
+            take_over = self.start.take_over or self._torque_is_ours
+            options = replace(self.start.on(simulated=self.simulated), take_over=take_over)
             self.changed = start_up(self.bus, self.robot, options, simulated=self.simulated)
             self._torque_is_ours = False
             self.unseen.forget()
@@ -333,7 +338,7 @@ class DynamixelArm:
         with self.bus.patiently():
             snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
             lines = reboot_faulty(self.bus, self.robot, snapshots)
-        start_up(self.bus, self.robot, self.start, simulated=self.simulated)
+        start_up(self.bus, self.robot, self.start.on(simulated=self.simulated), simulated=self.simulated)
         self._slow.forget_torque()
         self._slow.begin()
         return lines
@@ -351,3 +356,11 @@ class DynamixelArm:
             if not unconfirmed:
                 break
         return unconfirmed
+
+
+def _not_simulated(port: str) -> SafetyError:
+    return SafetyError(
+        f"port {port} is not a simulated servo bus; an arm behind a real port will move: clear its workspace, keep the "
+        "emergency stop within reach, and allow the real port explicitly (so does every "
+        "pseudo-terminal that 'dynid simulated-arm' does not serve itself)"
+    )

@@ -3,7 +3,7 @@
 Nothing is written before everything was checked, and one message reports all faults.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynid.errors import BusError, BusTimeoutError, MuteServoError
 from dynid.hardware.bus import control_table as table
@@ -30,19 +30,23 @@ class StartOptions:
     """What a start may do that it does not do unasked.
 
     Attributes:
-        write_eeprom: write settings that differ into the servos' EEPROM. The operating mode is written in any case:
-            the driver needs current mode, and leaves position mode.
+        write_eeprom: write settings that differ into the servos' EEPROM; None does so on a simulated line alone. The
+            operating mode is written in any case: the driver needs current mode, and leaves position mode.
         take_over: start although torque is on; it goes off, and an arm that nobody holds drops.
         reboot_servos: reboot servos that report a hardware error.
     """
 
-    write_eeprom: bool = False
+    write_eeprom: bool | None = False
     take_over: bool = False
     reboot_servos: bool = False
 
+    def on(self, *, simulated: bool) -> "StartOptions":
+        """Return what may be done on a line, where that depends on its being simulated."""
+        return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
+
     def allow(self, finding: Finding) -> bool:
         """Whether the start itself does what a finding asks for."""
-        allowed = {"eeprom": self.write_eeprom, "torque-off": self.take_over, "reboot": self.reboot_servos}
+        allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dynid.errors import BusError, MuteServoError, SilentLineError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
+from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.usb_latency import GOOD_MS, SYSTEM, latency_ms
@@ -112,7 +112,7 @@ def _latency(port: str, system: Path) -> Finding:
 
 def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapshot]) -> Iterator[Finding]:
     """What hangs on the line, and how quickly it answers; puts the registers of each servo into `snapshots`."""
-    simulated = is_pseudo_terminal(bus.port)
+    simulated = bus.simulated
     presence = find_servos(bus, robot, simulated)
     if not presence.complete:
         yield from _absent(bus, robot, presence, simulated)
