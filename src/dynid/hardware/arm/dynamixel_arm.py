@@ -22,6 +22,8 @@ from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.state_exchange import CycleCounters
 from dynid.hardware.startup.bring_up import StartOptions, reboot_faulty, start_up
 from dynid.hardware.startup.servo_snapshot import read_snapshot
+from dynid.model.drivable import refuse_undrivable
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 
 CONFIRM_ATTEMPTS = 3
@@ -37,9 +39,10 @@ class ArmSample:
             wall clock when the port was opened, so that setting the clock does not bend the motion.
         q: joint angles [rad]; where `valid` is False the last valid ones, as for all values.
         dq: joint velocities [rad/s].
-        current_a: present motor currents [A].
+        current_a: present currents [A], as counted at the joints (`dynid.model.transmission`).
         tau_present: torque by the present current and the robot's torque constants [N m].
-        valid: whether this read brought the joint's values.
+        valid: whether this read brought the joint's values, for which a coupled joint needs all of its motors.
+        answered: whether the servo answered.
         alert: whether the servo reports a hardware error.
         complete: whether all are valid.
         repeated: whether a complete read brought the one before it again, to the bit, though the arm moves.
@@ -51,6 +54,7 @@ class ArmSample:
     current_a: FloatArray
     tau_present: FloatArray
     valid: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
     alert: NDArray[np.bool_]
     complete: bool
     repeated: bool = False
@@ -82,6 +86,7 @@ class DynamixelArm:
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
+        ConfigurationError: the robot cannot be driven, see `dynid.model.drivable`.
         ValueError: `watchdog_s` out of range.
     """
 
@@ -101,12 +106,14 @@ class DynamixelArm:
         self._allow_real_port, self.simulated = allow_real_port, False
         if not allow_real_port and opener is open_port and not is_simulated_port(port):
             raise _not_simulated(port)
+        refuse_undrivable(robot)
         if not 0.02 <= watchdog_s <= 0.1:
             raise ValueError(f"watchdog_s is {watchdog_s}, expected 0.02 to 0.1 s")
         self.robot, self.watchdog_count = robot, table.watchdog_to_count(watchdog_s)
         rate = baudrate or robot.file.bus.baudrate
         self.bus = ServoBus(port, rate, robot.servo_ids, reply_margin_s=reply_margin_s, clock=clock, opener=opener)
         self.start = start or StartOptions(write_eeprom=None)
+        self._transmission = Transmission(robot)
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
         self._torque_is_ours = False  # switched on by us, and not confirmed to be off
@@ -261,26 +268,28 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost. `ArmSample.valid` marks servos that did not answer.
         """
-        reading = self.cycle.read(meanwhile)
-        current_a = table.current_from_counts(reading.current_count)
+        reading, joints = self.cycle.read(meanwhile), self._transmission
+        current_a = joints.joint_currents(table.current_from_counts(reading.current_count))
+        turned = table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count)
+        answered = reading.valid.copy()
         return ArmSample(
             stamp_ns=reading.stamp_ns,
-            q=table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count)
-            + self.robot.zero_offsets,
-            dq=table.velocity_from_counts(reading.velocity_count),
+            q=joints.joint_motion(turned) + self.robot.zero_offsets,
+            dq=joints.joint_motion(table.velocity_from_counts(reading.velocity_count)),
             current_a=current_a,
-            tau_present=current_a * self.robot.torque_constants,
-            valid=reading.valid.copy(),
+            tau_present=current_a * self.robot.joint_constants,
+            valid=joints.joints_seen(answered),
+            answered=answered,
             alert=(reading.errors & table.ALERT_BIT).astype(np.bool_),
             complete=reading.complete,
             repeated=reading.repeated,
         )
 
     def write_currents(self, current_a: FloatArray) -> FloatArray:
-        """Set the goal currents, (n,) [A]; rounded to the servos' counts and cut to the robot's current limits.
+        """Set the goal currents, (n,) [A] at the joints; rounded to counts and cut to the robot's current limits.
 
         Returns:
-            The currents that were written, (n,) [A].
+            The currents that were written, (n,) [A] at the joints.
 
         Raises:
             SafetyError: not n finite numbers.
@@ -289,10 +298,15 @@ class DynamixelArm:
         wanted = np.asarray(current_a, dtype=np.float64)
         if wanted.shape != (self.robot.size,) or not np.isfinite(wanted).all():
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
+        wanted = self._transmission.motor_currents(self._transmission.within(wanted, self.robot.current_limits))
         wanted = np.where(self.unseen.held, 0.0, wanted)
         counts = np.clip(np.rint(wanted / table.CURRENT_A_PER_COUNT), -self._caps, self._caps).astype(np.int64)
         self.cycle.write(counts)
-        return table.current_from_counts(counts)
+        return self._transmission.joint_currents(table.current_from_counts(counts))
+
+    def motor_currents(self, current_a: FloatArray) -> FloatArray:
+        """Return what servos carry, (n,) [A], for currents that are counted at the joints, (n,) [A]."""
+        return self._transmission.motor_currents(current_a)
 
     def begin_slow_polls(self) -> None:
         """From now on `slow_poll` is called again and again; before that, no slow value is overdue."""

@@ -43,7 +43,7 @@ def driver_settings(robot: Robot, mount: str, port: str, *, simulated: bool) -> 
     return HardwareSettings(
         robot=robot.name,
         joint_names=robot.joint_names,
-        torque_constants_nm_per_a=tuple(robot.torque_constants.tolist()),
+        torque_constants_nm_per_a=tuple(robot.joint_constants.tolist()),
         mount=mount,
         gravity_m_s2=(float(gravity[0]), float(gravity[1]), float(gravity[2])),
         current_unit_a=CURRENT_A_PER_COUNT,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from dynid.errors import BusError, BusTimeoutError, MuteServoError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.dialogue import QUICK_S, SILENCE_S
-from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.startup import servo_snapshot
 from dynid.hardware.startup.servo_checks import (
@@ -104,7 +104,7 @@ def presence_text(
     other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
     if not presence.models and not presence.garbled:
         reason = f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
-        if is_pseudo_terminal(bus.port):
+        if is_simulated_port(bus.port):
             reason += "; of a simulated arm, its process or this computer stands still"
         return f"no servo answers on {bus.port} at {bus.baudrate} bit/s within {SILENCE_S:.0f} s: {other or reason}"
     joints = dict(zip(robot.servo_ids, robot.file.joints, strict=True))
