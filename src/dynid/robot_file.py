@@ -243,7 +243,6 @@ class RobotFile(Strict):
     name: Name
     title: str
     urdf: str
-    xacro: str | None = None
     base_link: str
     undecided: dict[str, str] = {}
     servos: dict[str, ServoModel] = {}

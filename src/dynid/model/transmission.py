@@ -33,24 +33,24 @@ class Transmission:
     # -- positions and velocities ------------------------------------------------------------------------------
 
     def joint_motion(self, motor: FloatArray) -> FloatArray:
-        """Return joint positions or velocities of those of the motors."""
+        """Return joint positions or velocities, (..., n) [rad or rad/s], of those of the motors."""
         if self.direct:
             return motor
         values = motor / self._ratio
         return np.asarray(values @ self._inverse.T) if self.coupled else values
 
     def motor_motion(self, joint: FloatArray) -> FloatArray:
-        """Return motor positions or velocities of those of the joints."""
+        """Return motor positions or velocities, (..., n) [rad or rad/s], of those of the joints."""
         if self.direct:
             return joint
         return np.asarray(self._ratio * (joint @ self._C.T if self.coupled else joint))
 
     def joint_speed(self, motor_speed: FloatArray) -> FloatArray:
-        """Return how fast each joint can be, (n,), if no motor is faster than `motor_speed`, (n,)."""
+        """Return how fast each joint can be, (n,) [rad/s], if no motor is faster than `motor_speed`, (n,) [rad/s]."""
         return np.asarray(np.abs(self._inverse) @ (motor_speed / np.abs(self._ratio)))
 
     def motor_range(self) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest motor angle within the joint limits, (n,) each, without zero offsets."""
+        """Return the least and the largest encoder angle within the joint limits, (n,) each [rad]."""
         offsets = self._robot.zero_offsets
         ends = [self._ratio[:, None] * self._C * (limit - offsets) for limit in (self._robot.lower, self._robot.upper)]
         return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
@@ -58,7 +58,7 @@ class Transmission:
     # -- torques and currents ----------------------------------------------------------------------------------
 
     def joint_torque(self, motor: FloatArray) -> FloatArray:
-        """Return joint torques of those of the motors."""
+        """Return joint torques, (..., n) [N m], of those of the motors."""
         return motor if self.direct else np.asarray((motor * self._ratio) @ self._C)
 
     @cached_property
@@ -73,11 +73,11 @@ class Transmission:
         return read_only(np.linalg.inv(self._to_joints))
 
     def joint_currents(self, motor_a: FloatArray) -> FloatArray:
-        """Return the joints' currents [A] of those of the motors [A]."""
+        """Return the joints' currents, (..., n) [A], of those of the motors."""
         return motor_a if self.direct else np.asarray(motor_a @ self._to_joints.T)
 
     def motor_currents(self, joint_a: FloatArray) -> FloatArray:
-        """Return the motors' currents [A] of those of the joints [A]."""
+        """Return the motors' currents, (..., n) [A], of those of the joints."""
         return joint_a if self.direct else np.asarray(joint_a @ self._to_motors.T)
 
     def within(self, joint_a: FloatArray, motor_caps: FloatArray) -> FloatArray:
