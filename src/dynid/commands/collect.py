@@ -13,6 +13,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dynid.commands import options as opt
+from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions, words_within_limits
 from dynid.commands.terminal import print_json, say, stages, stderr, stdout
 from dynid.errors import DynidError
 
@@ -44,6 +45,7 @@ def collect(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     profile: opt.ProfileOption = opt.DEFAULT_PROFILE,
     real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
     cool_to: Annotated[
         float | None,
         typer.Option(
@@ -80,6 +82,7 @@ def collect(
         from dynid.nodes.collection import CollectionOptions, run_collection
     chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     if adaptive:
+        ask_before_moving(loaded, real_arm, _adaptive_words(loaded, longest, after), yes)
         _adaptively(loaded, chain, out.absolute(), scene, longest, after, as_json)
     from dynid.hardware.safety.settings import load_safety
     from dynid.simulation.lockstep.bag_jobs import chosen_names
@@ -87,7 +90,9 @@ def collect(
 
     excitation = load_excitation(loaded)
     names = tuple(chosen_names(trajectories or (), excitation.names))
-    durations = {name: excitation.trajectory(name, profile).duration for name in names}
+    motions = {name: excitation.trajectory(name, profile) for name in names}
+    durations = {name: motion.duration for name, motion in motions.items()}
+    ask_before_moving(loaded, real_arm, words_of_motions(loaded, list(motions.values())), yes)
     limit = load_safety(loaded).derate_from_deg_c if cool_to is None else cool_to
     options = CollectionOptions(names, profile, chain, out.absolute(), limit)
     console = stderr() if as_json else stdout()
@@ -112,6 +117,18 @@ def collect(
         if poor:
             console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
     raise typer.Exit(1 if poor else 0)
+
+
+def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
+    """Return what an adaptive run may do."""
+    from dynid.adaptive.settings import longest_motion
+    from dynid.trajectory.families import load_excitation
+
+    fastest = max(load_excitation(robot).file.velocity_rad_s)
+    longest_s = longest_motion(longest, after=after is not None)
+    return words_within_limits(
+        robot, "anywhere in the free space of the scene", fastest, f"for at most {longest_s:.0f} s of motion"
+    )
 
 
 def _adaptively(

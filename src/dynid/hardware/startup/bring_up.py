@@ -18,6 +18,7 @@ from dynid.hardware.startup.servo_checks import (
     eeprom_differences,
     judge_servos,
     unfit_settings,
+    with_arguments,
 )
 from dynid.robot import Robot
 
@@ -74,7 +75,7 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
     snapshots = _snapshots(bus, robot)
     refused = [one for one in _judged(robot, snapshots) if not options.allow(one)]
     if refused:
-        raise BusError("; ".join(f"{finding.text}: {finding.remedy}" for finding in refused))
+        raise BusError("; ".join(f"{one.text}: {with_arguments(one.remedy, bus.port)}" for one in refused))
     changed = reboot_faulty(bus, robot, snapshots)
     if changed:
         snapshots = _snapshots(bus, robot)
@@ -94,7 +95,7 @@ def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
     if presence.complete:
         return
     elsewhere = servo_snapshot.find_elsewhere(bus, simulated) if presence.missing else {}
-    raise BusError(presence_text(bus, robot, presence, elsewhere))
+    raise BusError(with_arguments(presence_text(bus, robot, presence, elsewhere), bus.port))
 
 
 def presence_text(
