@@ -18,8 +18,11 @@ from dynid.commands.terminal import print_json, say, stages, stderr, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dynid.nodes.chain import ChainOptions
     from dynid.nodes.collect import Report
+    from dynid.nodes.collection import Collection
     from dynid.robot import Robot
 
 MOST_MISSED = 0.001  # of a bag's cycles; see `data` in identification.yaml for what identification itself takes
@@ -104,19 +107,24 @@ def collect(
     except (DynidError, KeyboardInterrupt):
         console.print(f"finished motions stay in {out}; repeat the same call to resume", soft_wrap=True, markup=False)
         raise
+    raise typer.Exit(1 if _show(collection, console, as_json) else 0)
+
+
+def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:
+    """Print what was recorded, and return the names of the bags that miss states."""
     done = collection.done
     poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED]
     if as_json:
-        print_json({"folder": str(options.folder), "bags": done, "poor": poor})
-    else:
-        for name, one in done.items():
-            say(
-                f"  {collection.bag(name)}  [dim]{one['duration_s']:.1f} s, {one['lost']} states lost, "
-                f"{100 * one['missed_fraction']:.3f} % of cycles missed[/dim]"
-            )
-        if poor:
-            console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
-    raise typer.Exit(1 if poor else 0)
+        print_json({"folder": str(collection.folder), "bags": done, "poor": poor})
+        return poor
+    for name, one in done.items():
+        say(
+            f"  {collection.bag(name)}  [dim]{one['duration_s']:.1f} s, {one['lost']} states lost, "
+            f"{100 * one['missed_fraction']:.3f} % of cycles missed[/dim]"
+        )
+    if poor:
+        console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
+    return poor
 
 
 def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
