@@ -375,6 +375,6 @@ class DynamixelArm:
 def _not_simulated(port: str) -> SafetyError:
     return SafetyError(
         f"port {port} is not a simulated servo bus; an arm behind a real port will move: clear its workspace, keep the "
-        "emergency stop within reach, and allow the real port explicitly (a relay is a real port, too: only a line that "
+        "emergency stop within reach, and allow the real port explicitly (a relay is a real port, too: only one that "
         "'dynid simulated-arm' serves itself is simulated)"
     )
