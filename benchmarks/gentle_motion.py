@@ -65,11 +65,11 @@ class Search:
     ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
         """The overload of each servo along a motion, (N, n), and its samples q, dq, ddq."""
         samples = motion.sample_all(np.arange(0.0, motion.duration, STEP_S))
-        return self.overload.along(load, self.torques(*samples) / self.robot.torque_constants, STEP_S), samples
+        return self.overload.along(load, self.torques(*samples) / self.robot.joint_constants, STEP_S), samples
 
     def added(self, samples: Samples) -> FloatArray:
         """Information of samples of one motion, rows weighted by the torque that an ampere makes."""
-        W = self.model.regressor(*(x[::REGRESSOR_EVERY] for x in samples)) / self.robot.torque_constants[:, None]
+        W = self.model.regressor(*(x[::REGRESSOR_EVERY] for x in samples)) / self.robot.joint_constants[:, None]
         flat = W.reshape(-1, W.shape[-1])
         return np.asarray(flat.T @ flat)
 

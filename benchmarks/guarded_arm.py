@@ -101,7 +101,7 @@ class GuardedArm:
 
     @property
     def command_a(self) -> FloatArray:
-        return np.zeros(self.robot.size) if self._tau is None else self._tau / self.robot.torque_constants
+        return np.zeros(self.robot.size) if self._tau is None else self._tau / self.robot.joint_constants
 
     def cycle(self) -> None:
         """Read, guard, write, and answer the state; commands come one cycle late."""

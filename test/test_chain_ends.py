@@ -64,7 +64,7 @@ def assert_interrupted_in_motion(demo: Demo) -> None:
 
 
 def test_a_port_that_does_not_exist_ends_the_demo_with_one_sentence(start: Callable[..., Demo]) -> None:
-    demo = start("--real-arm", "/dev/nothing")
+    demo = start("--real-arm", "/dev/nothing", "--yes")
     assert demo.process.wait(EVENT_TIMEOUT_S) == 1
     (error,) = (line for line in demo.text.splitlines() if line.startswith("error: "))
     assert "port /dev/nothing does not exist" in error and "Traceback" not in demo.text

@@ -210,4 +210,4 @@ class LockstepPair:
         arm, (tau, since) = self.arms[side], self._commands[side]
         dq = quantise(arm.plant.dq, arm.plant.nuisances.velocity_step)
         result = self.guards[side].filter(tau, self.time_s - since, reading.q, dq)
-        return np.asarray(result.current_a * self.robot.torque_constants)
+        return np.asarray(result.current_a * self.robot.joint_constants)

@@ -9,6 +9,7 @@ import typer
 
 from dynid.commands import options as opt
 from dynid.commands.adaptive import chosen_settings, exit_code, run_and_show
+from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions
 from dynid.commands.terminal import print_json, say, stderr, stdout
 from dynid.errors import ConfigurationError
 
@@ -17,6 +18,7 @@ def demo(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     out: Annotated[Path | None, typer.Option(help="New folder for bags, model and logs.")] = None,
     real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
     mount: opt.MountOption = None,
     identification: Annotated[
         str | None,
@@ -70,6 +72,9 @@ def demo(
     with opt.needs_ros("the demo"):
         from benchmarks.chain.demo import DemoOptions, chosen_motions, run_demo, usual_motions
         from dynid.nodes.chain import ChainOptions
+    from dynid.trajectory.families import load_excitation
+    from dynid.trajectory.files import named_motion
+
     chain = ChainOptions(
         robot,
         real_arm,
@@ -84,6 +89,9 @@ def demo(
     )
     usual = usual_motions(loaded, chain)
     motions = chosen_motions(loaded, identification or usual[0], validation or usual[1])
+    if real_arm is not None:
+        told = [named_motion(load_excitation(loaded), wanted) for wanted in motions.values()]
+        ask_before_moving(loaded, real_arm, words_of_motions(loaded, told + told[1:] * gain), yes)
     began = time.monotonic()
     console = stderr() if as_json else stdout()
     verdict = run_demo(loaded, DemoOptions(chain, output, motions, gain=gain), console)

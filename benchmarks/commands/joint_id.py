@@ -1,5 +1,6 @@
 """`dynid joint-id`: a first-order lag with dead time per joint (eq. 1 of the paper), and a controller.yaml from it."""
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynid.commands import options as opt
+from dynid.commands.consent import YesOption, ask_before_moving, words_within_limits
 from dynid.commands.terminal import print_json, progress_bar, say, stdout, table
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.parallel import in_processes
@@ -117,6 +119,7 @@ def joint_id(
         bool, typer.Option("--live", help="Excite the simulated arm in real time, through all nodes.")
     ] = False,
     real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
     mount: opt.MountOption = None,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
@@ -157,6 +160,8 @@ def joint_id(
             places = [(index, (folder / f"joint_{index + 1}",)) for index in chosen_joints(loaded, wanted)]
             rest = (mount, seed, tuple(without or ()), friction, not (live or real_arm), record is not None)
             jobs = [_Job(robot, index, bag, *rest) for index, bag in places]
+            if real_arm:
+                ask_before_moving(loaded, real_arm, _excitation_words(loaded, [index for index, _ in places]), yes)
             folder.mkdir(parents=True, exist_ok=True)
         if live or real_arm:
             _excite_live(loaded, jobs, folder, real_arm)
@@ -176,6 +181,17 @@ def joint_id(
     else:
         _print(results, [path for path in (out if trusted else None, plot, record) if path is not None])
     raise typer.Exit(0 if trusted else 1)
+
+
+def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
+    """Return what the excitation of some joints does."""
+    from dynid.control.open_loop import RETURN_S, ExcitationSettings, signals
+
+    chosen, step_s = ExcitationSettings(), robot.file.bus.cycle_s
+    motion_s = len(chosen.levels) * sum(len(one) * step_s + RETURN_S for one in signals(step_s, 1.0))
+    which = ", ".join(str(joint + 1) for joint in joints)
+    how = f"joint {which}, one after the other, without feedback by up to {math.degrees(chosen.window_rad):.0f} deg"
+    return words_within_limits(robot, how, chosen.fastest_rad_s, f"for at most {len(joints) * motion_s:.0f} s")
 
 
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None) -> None:

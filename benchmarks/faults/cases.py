@@ -173,7 +173,7 @@ def _one_value(value: float, random: Random, robot: Robot) -> Disturbance:
 
 def _too_large(random: Random, robot: Robot) -> Disturbance:
     """Far beyond what the motors can give: a controller that has run away."""
-    limits: FloatArray = robot.current_limits * robot.torque_constants
+    limits: FloatArray = robot.current_limits * robot.joint_constants
     factor = 10.0 ** random.uniform(1.0, 6.0) * random.choice((-1.0, 1.0), robot.size)
     return lambda command: [JointCommand(command.stamp_ns, factor * limits)]
 
@@ -190,7 +190,7 @@ def _past(random: Random, _: Robot) -> Disturbance:
 
 def _two_publishers(random: Random, robot: Robot) -> Disturbance:
     """A second executor answers the same states, with torques of its own."""
-    other: FloatArray = random.uniform(-0.2, 0.2, robot.size) * robot.current_limits * robot.torque_constants
+    other: FloatArray = random.uniform(-0.2, 0.2, robot.size) * robot.current_limits * robot.joint_constants
     return lambda command: [command, JointCommand(command.stamp_ns, other)]
 
 

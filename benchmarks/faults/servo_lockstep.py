@@ -237,6 +237,11 @@ class SimulatedPort(WaitingPortHandler):
         super().__init__(port)
         self._line = line
 
+    @property
+    def simulated(self) -> bool:
+        """A line without a device cannot be that of a real arm."""
+        return True
+
     def setupPort(self, cflag_baud: int) -> bool:
         """Open the line at a baud rate."""
         self._line.set_baudrate(cflag_baud)

@@ -55,7 +55,10 @@ The requirements are measured at the arm, not in the driver:
   shoulder go would not help.
 - *Without current*: the affected servos carry no current later than {watchdog} ms after their bus watchdog's time (100
   ms).
-- *Start refused*: with a message that names the cause, and without torque.
+- *Start refused*: with a message that names the cause, and without torque. A relay to an arm is no simulated line:
+  without consent not a byte is sent, nor an EEPROM written.
+- *Joint obeys*: behind a gear, negative too, angles are read as they are, and a joint that is driven outwards with all
+  that the guard passes stays within its limits.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
 

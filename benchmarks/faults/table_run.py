@@ -19,6 +19,7 @@ from benchmarks.faults.lockstep import (
     run_start,
 )
 from benchmarks.faults.motion import random_piece
+from benchmarks.faults.trials import TRIAL_CASES, TrialCase
 from dynid.errors import UnknownNameError
 from dynid.hardware.loop.diagnostics import LINE
 from dynid.hardware.safety.guard import SafetyGuard
@@ -37,7 +38,7 @@ REFERENCES = (UNDISTURBED, FREE_FALL, WITHOUT_POWER)
 MOST_FINDINGS = 3
 LONGEST_FINDING = 400
 CUT = "cable_cut"
-EVERY_CASE: tuple[FaultCase | StartCase, ...] = (*LOCKSTEP_CASES, *START_CASES)
+EVERY_CASE: tuple[FaultCase | StartCase | TrialCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *TRIAL_CASES)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def case_names() -> tuple[str, ...]:
     return tuple(case.name for case in EVERY_CASE)
 
 
-def chosen_cases(names: Sequence[str]) -> tuple[FaultCase | StartCase, ...]:
+def chosen_cases(names: Sequence[str]) -> tuple[FaultCase | StartCase | TrialCase, ...]:
     """The cases of these names; all without any.
 
     Raises:
@@ -110,7 +111,11 @@ def run_seed(job: SeedJob) -> list[Outcome]:
     cases = chosen_cases(job.names)
     outcomes = run_lockstep(robot, [case for case in cases if isinstance(case, FaultCase)], job.seed)
     starts = [case for case in cases if isinstance(case, StartCase)]
-    return outcomes + [start_outcome(robot, case, job.seed) for case in starts]
+    outcomes += [start_outcome(robot, case, job.seed) for case in starts]
+    trials = [case for case in cases if isinstance(case, TrialCase)]
+    return outcomes + [
+        Outcome(case.name, job.seed, tuple(case.run(robot, job.seed)), 0.0, case.expectation) for case in trials
+    ]
 
 
 def run_lockstep(

@@ -54,7 +54,7 @@ class Peer:
     def _settings(self) -> Step:
         """Latched settings of another mount, once."""
         mounts = [name for name in self.robot.file.mounts_gravity_m_s2 if name != self.robot.file.default_mount]
-        text = driver_settings(self.robot, self.rng.choice(mounts), "/dev/ttyUSB0").model_dump_json()
+        text = driver_settings(self.robot, self.rng.choice(mounts), "/dev/ttyUSB0", simulated=False).model_dump_json()
         publisher = self._publisher(String, "hardware_settings", latched=True)
         publisher.publish(String(data=text))
         return lambda: None

@@ -241,7 +241,7 @@ def largest_overload(robot: Robot, run: SimulatedRun) -> float:
     model = OverloadModel.of(robot)
     if model is None:
         return 0.0
-    currents = run.torque_present / robot.torque_constants
+    currents = run.torque_present / robot.joint_constants
     return float(model.along(np.zeros(robot.size), currents, robot.file.bus.cycle_s).max())
 
 

@@ -144,8 +144,13 @@ class Robot:
         return read_only([self._torque_constant(joint) for joint in self.file.joints])
 
     @cached_property
+    def joint_constants(self) -> FloatArray:
+        """Torque at the joint per ampere of its motor, (n,) [N m/A]; errors as of `torque_constants`."""
+        return read_only(self.torque_constants * np.abs(self.gear_ratios))
+
+    @cached_property
     def zero_offsets(self) -> FloatArray:
-        """What is added to the angles that the servos' encoders say, (n,) [rad]."""
+        """What is added to the joint angles that the servos' encoders say, (n,) [rad]."""
         return read_only([joint.zero_offset_rad for joint in self.file.joints])
 
     @cached_property
@@ -160,7 +165,7 @@ class Robot:
 
     @cached_property
     def gear_ratios(self) -> FloatArray:
-        """Motor over joint, (n,); 1 where data are measured at the joint."""
+        """Motor over joint, (n,); 1 where the motor turns as the joint does. See `model.transmission`."""
         return read_only([joint.gear_ratio for joint in self.file.joints])
 
     @cached_property
@@ -223,9 +228,9 @@ class Robot:
 
     @cached_property
     def drive_constants(self) -> FloatArray:
-        """Torque per unit of command, (n,): `torque_constants`, or 1 where all drives are commanded by torque."""
+        """Torque at the joint per unit of command, (n,): `joint_constants`, or 1 where all are commanded by torque."""
         bare = not any(j.torque_constant_nm_per_a or j.servo_model for j in self.file.joints)
-        return read_only(np.ones(self.size)) if bare else self.torque_constants
+        return read_only(np.ones(self.size)) if bare else self.joint_constants
 
     @cached_property
     def drive_limits(self) -> FloatArray:

@@ -1,6 +1,7 @@
 """The schema of `config/<robot>/robot.yaml`: a robot as data. `dynid.robot` loads it and hands out SI arrays."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
@@ -26,12 +27,17 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+# What no DYNAMIXEL X servo exceeds (e-manual): 456 rpm of the XL330-M077, and 2047 counts of 2.69 mA.
+FASTEST_SERVO_RAD_S, MOST_CURRENT_A = 48.0, 5.51
+MOST_TORQUE_SHARE = 2.0  # of what a servo gives at its factory current limit: more is a wrong figure
+
+
 class ServoModel(Strict):
     """A servo type: what it answers to ping, and how its current becomes torque."""
 
     model_number: int
-    torque_constant_nm_per_a: Positive
-    factory_current_limit_a: Positive
+    torque_constant_nm_per_a: Annotated[float, Field(gt=0, le=10)]
+    factory_current_limit_a: Annotated[float, Field(gt=0, le=MOST_CURRENT_A)]
 
 
 # Names become those of files and folders: they begin like a word and lead to no other folder.
@@ -54,6 +60,7 @@ class Joint(Strict):
     torque constant is that of the side on which the current's torque is counted: the motor's before the gear, or 1:1.
     For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
     The driver adds `zero_offset_rad` to what the servo's encoder says; `dynid identify --estimate-setup` finds it.
+    `beyond_urdf` names those limits that are meant to be wider than the URDF's: without it the arm is not driven.
     """
 
     name: JointName
@@ -71,6 +78,7 @@ class Joint(Strict):
     torque_constant_nm_per_a: Positive | None = None
     gear_ratio: float = 1.0
     zero_offset_rad: Annotated[float, Field(ge=-np.pi, le=np.pi)] = 0.0
+    beyond_urdf: tuple[Literal["position", "velocity", "torque"], ...] = ()
 
     @model_validator(mode="after")
     def _complete(self) -> "Joint":
@@ -235,7 +243,6 @@ class RobotFile(Strict):
     name: Name
     title: str
     urdf: str
-    xacro: str | None = None
     base_link: str
     undecided: dict[str, str] = {}
     servos: dict[str, ServoModel] = {}
@@ -269,6 +276,7 @@ class RobotFile(Strict):
             for j in self.joints
             if j.servo_model is not None and j.servo_model not in self.servos
         ]
+        problems += [text for j in self.joints if j.servo_model in self.servos for text in self._no_servo_can(j)]
         problems += [
             f"springs: '{spring.joint}' is no joint of this robot"
             for spring in self.springs
@@ -283,6 +291,26 @@ class RobotFile(Strict):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _no_servo_can(self, joint: Joint) -> Iterator[str]:
+        """Yield the figures of a joint that its servo cannot have."""
+        servo = self.servos[str(joint.servo_model)]
+        speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.factory_current_limit_a
+        constant = joint.torque_constant_nm_per_a or servo.torque_constant_nm_per_a
+        most = MOST_TORQUE_SHARE * constant * current * abs(joint.gear_ratio)
+        name = f"joint {joint.name}"
+        if speed > FASTEST_SERVO_RAD_S:
+            yield (
+                f"{name}: its velocity limit asks {speed:.4g} rad/s of the servo, and no servo turns faster than "
+                f"{FASTEST_SERVO_RAD_S:g} rad/s: lower it, or correct gear_ratio"
+            )
+        if joint.current_limit_a is not None and joint.current_limit_a > current:
+            yield f"{name}: current_limit_a {joint.current_limit_a:g} is above factory_current_limit_a {current:g}"
+        if joint.torque_limit_nm is not None and joint.torque_limit_nm > most:
+            yield (
+                f"{name}: torque_limit_nm {joint.torque_limit_nm:g} is more than {joint.servo_model} can give: "
+                f"expected at most {most:.4g}"
+            )
 
     def _lengths(self) -> dict[str, tuple[int, int]]:
         """Numbers of entries, got and wanted, by field."""

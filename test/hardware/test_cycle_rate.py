@@ -53,7 +53,7 @@ def test_behind_an_adapter_with_ticks_the_rate_is_lower(ticking: DynamixelArm, r
     found = find_rate(ticking)
     assert found.allowed_hz == found.rate_hz == 500 and not found.too_fast and ticking.cycle.ticking
     assert ticking.robot.file.bus.cycle_s == found.cycle_s == 0.002 and robot.file.bus.cycle_s == 0.001
-    assert driver_settings(ticking.robot, "upright", "/dev/pts/1").cycle_s == 0.002
+    assert driver_settings(ticking.robot, "upright", "/dev/pts/1", simulated=True).cycle_s == 0.002
 
 
 def test_slow_data_come_with_the_states(ticking: DynamixelArm) -> None:

@@ -297,7 +297,8 @@ def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: Emula
     arguments = ["doctor", bus.port, "--cycles", "20", "--robot", str(robot.folder)]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 1 and "return delay time is 250 instead of 0" in shown.output
-    assert "dynid doctor --fix eeprom" in shown.output and "fix the errors above" in shown.output
+    assert f"dynid doctor {bus.port} --robot {robot.folder} --fix eeprom" in shown.output.replace("\n", "")
+    assert "fix the errors above" in shown.output
     told = CliRunner().invoke(app, [*arguments, "--fix", "eeprom", "--json"])
     content = json.loads(told.output)
     assert told.exit_code == 0 and content["must_act"] is False and len(content["fixed"]) == 8

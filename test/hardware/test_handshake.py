@@ -68,7 +68,7 @@ def test_servos_as_delivered_are_named_with_what_to_do(
     FaultInjector(FaultScript(faults=(FactoryFresh(kind="factory_fresh"),)), bus.chain)
     text = refusal(robot, bus)
     assert "no servo answers" in text and "servos 2, 3, 4, 5, 6, 7, 8, 9 answer at 57600 bit/s, factory-fresh" in text
-    assert "dynid doctor --fix baud-rate" in text and written == []
+    assert f"dynid doctor {bus.port} --fix baud-rate" in text and written == []
 
 
 def test_a_new_servo_with_the_factorys_id_is_told_to_be_given_another(robot: Robot, bus: EmulatedServoBus) -> None:

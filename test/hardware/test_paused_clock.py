@@ -13,6 +13,7 @@ from child import Child
 
 from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.hardware.bus import clock as clock_module
+from dynid.hardware.bus.simulated_line import mark_simulated
 from dynid.hardware.loop import paused_clock
 from dynid.hardware.loop.paused_clock import (
     COMMANDER_PATIENCE_S,
@@ -376,6 +377,9 @@ def test_what_is_no_page_is_refused(tmp_path: Path) -> None:
 def test_the_time_of_an_arm_is_opened_by_its_port(page: ClockPage, tmp_path: Path) -> None:
     master, slave = pty.openpty()
     port = os.ttyname(slave)
+    with pytest.raises(SafetyError, match=f"the arm behind {port} is real and does not wait"):
+        open_paused_clock(page.path, port, 0.001)
+    mark_simulated(slave)
     clock = open_paused_clock(page.path, port, 0.001)
     with pytest.raises(ConfigurationError, match="another driver"):
         open_paused_clock(page.path, port, 0.001)

@@ -5,13 +5,10 @@ test alone.
 """
 
 import os
-import select
 import signal
 import subprocess
 import sys
-import termios
 import threading
-import tty
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,10 +16,12 @@ import numpy as np
 import pytest
 from child import Child
 from plain_bus import IndependentAxesPlant, running_bus
+from relay import Relay
 
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
+from dynid.hardware.startup.bring_up import StartOptions
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
@@ -33,50 +32,11 @@ READ_ONLY = (0x01, 0x02, 0x82, 0x8A)  # ping, read, (fast) sync read
 INSTRUCTIONS = (*READ_ONLY, WRITE, SYNC_WRITE, 0x08)  # and reboot
 
 
-class Tap:
-    """A pseudo-terminal of its own, through which everything passes to the servos and back; keeps what is written."""
-
-    def __init__(self, port: str) -> None:
-        self.written = bytearray()
-        self._bus = os.open(port, os.O_RDWR | os.O_NOCTTY)
-        self._master, self._slave = os.openpty()
-        for terminal in (self._bus, self._slave):
-            tty.setraw(terminal)
-        self.port = os.ttyname(self._slave)
-        self._end_read, self._end_write = os.pipe()
-        self._thread = threading.Thread(target=self._pass_on, daemon=True)
-        self._thread.start()
-
-    def _pass_on(self) -> None:
-        while True:
-            ready, _, _ = select.select([self._master, self._bus, self._end_read], [], [])
-            if self._end_read in ready:
-                return
-            if self._master in ready:
-                data = os.read(self._master, 4096)
-                self.written += data
-                termios.tcsetattr(self._bus, termios.TCSANOW, self._at_the_drivers_rate())
-                os.write(self._bus, data)
-            if self._bus in ready:
-                os.write(self._master, os.read(self._bus, 4096))
-
-    def _at_the_drivers_rate(self) -> list:
-        attributes = termios.tcgetattr(self._bus)
-        attributes[4:6] = termios.tcgetattr(self._slave)[4:6]
-        return attributes
-
-    def close(self) -> None:
-        os.write(self._end_write, b"x")
-        self._thread.join()
-        for descriptor in (self._master, self._slave, self._bus, self._end_read, self._end_write):
-            os.close(descriptor)
-
-
 @pytest.fixture
-def tap(robot: Robot) -> Iterator[Tap]:
+def tap(robot: Robot) -> Iterator[Relay]:
     served = EmulatedServoBus(robot, IndependentAxesPlant(robot), wire_time=False)
     with running_bus(served):
-        opened = Tap(served.port)
+        opened = Relay(served.port)
         yield opened
         opened.close()
 
@@ -137,8 +97,8 @@ def test_the_reader_finds_what_it_must_find() -> None:
         moving(quiet + b"\x00")
 
 
-def test_nothing_that_moves_is_written_before_enable_nor_after_disable(robot: Robot, tap: Tap) -> None:
-    arm = DynamixelArm(robot, tap.port)
+def test_nothing_that_moves_is_written_before_enable_nor_after_disable(robot: Robot, tap: Relay) -> None:
+    arm = DynamixelArm(robot, tap.port, allow_real_port=True, start=StartOptions(write_eeprom=True))
     arm.open()
     guard = SafetyGuard(robot, SafetySettings(command_timeout_s=1.0, current_ramp_s=0.0))
     moved, calm = threading.Event(), threading.Event()
@@ -183,13 +143,14 @@ def test_nothing_that_moves_is_written_before_enable_nor_after_disable(robot: Ro
     assert last_zero == dict.fromkeys(robot.servo_ids, b"\0\0")  # goal current 0 stood when torque came on
 
 
-def test_a_node_that_is_started_activated_and_ended_writes_nothing_that_moves(tap: Tap) -> None:
+def test_a_node_that_is_started_activated_and_ended_writes_nothing_that_moves(tap: Relay) -> None:
     pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
     code = (
         "import sys, threading, time\n"
         "import rclpy\n"
         "from dynid.nodes.hardware_node import HardwareNode\n"
-        "rclpy.init(args=['--ros-args', '-p', 'port_name:=' + sys.argv[1]])\n"
+        "told = ['port_name:=' + sys.argv[1], 'allow_real_port:=true', 'write_eeprom:=true']\n"
+        "rclpy.init(args=['--ros-args', *(part for one in told for part in ('-p', one))])\n"
         "node = HardwareNode()\n"
         "node.trigger_configure(); node.trigger_activate()\n"
         "print('active', flush=True)\n"

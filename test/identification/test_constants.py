@@ -22,7 +22,7 @@ MODEL = Model(ROBOT, nominal("crane_x7"), None, "upright", CONSTANTS, arms={"upr
 
 def test_the_second_joint_has_the_large_servo() -> None:
     np.testing.assert_array_equal(ROBOT.torque_constants, CONSTANTS)
-    assert driver_settings(ROBOT, "upright", "/dev/null").torque_constants_nm_per_a == CONSTANTS
+    assert driver_settings(ROBOT, "upright", "/dev/null", simulated=False).torque_constants_nm_per_a == CONSTANTS
     # a joint's own constant, of two servos side by side, comes before its servo model's
     assert load_robot("aloha_class").torque_constants[[0, 1, 2, 5]].tolist() == ALOHA
 

@@ -52,4 +52,4 @@ def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
 def lasting_torques(robot: Robot, overload: OverloadModel | None) -> FloatArray:
     """Root mean square of the torques that servos bear, (n,) [N m]."""
     nominal = np.full(robot.size, np.inf) if overload is None else np.sqrt(overload.nominal)
-    return np.asarray(LASTING_SHARE * nominal * robot.torque_constants)
+    return np.asarray(LASTING_SHARE * nominal * robot.joint_constants)

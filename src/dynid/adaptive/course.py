@@ -117,7 +117,7 @@ class Course:
             return
         for _ in range(RESTS_BEFORE_BACK):
             way = way_back(motion, along, self.arm.at, robot.joint_names)
-            current = feed.moving(*way.sample_all(np.arange(0.0, way.duration, COARSE_S))) / robot.torque_constants
+            current = feed.moving(*way.sample_all(np.arange(0.0, way.duration, COARSE_S))) / robot.joint_constants
             load = self.arm.load
             if overload.along(load, current, COARSE_S).max() < BEARABLE or load.max() < RESTED:
                 return

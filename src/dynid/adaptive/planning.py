@@ -184,4 +184,4 @@ class Planning:
             return load
         times = np.arange(0.0, motion.duration, LOAD_STEP_S)
         tau = model_torques(self.model, known.phi, known.friction)(*motion.sample_all(times))
-        return np.asarray(self._overload.along(load, tau / self.robot.torque_constants, LOAD_STEP_S)[-1])
+        return np.asarray(self._overload.along(load, tau / self.robot.joint_constants, LOAD_STEP_S)[-1])

@@ -127,7 +127,7 @@ class SegmentPlanner:
         if self._overload is None:
             return np.full(self.robot.size, np.inf)
         times = np.arange(0.0, motion.duration, STEP_S)
-        current = frame.torques(*motion.sample_all(times)) / self.robot.torque_constants
+        current = frame.torques(*motion.sample_all(times)) / self.robot.joint_constants
         expected = self._overload.along(frame.load, current, STEP_S).max(axis=0)
         return np.asarray(np.maximum(expected, LEAST_LOAD))
 

@@ -173,7 +173,7 @@ class SimulatedArm:
         self.limited_cycles += bool((given != wanted).any())
         self._arm.command(given)
         if self._overload is not None:
-            current = given / self.robot.torque_constants
+            current = given / self.robot.joint_constants
             self.load = self._overload.step(self.load, current, self.robot.file.bus.cycle_s)
         return np.asarray(np.abs(seen - q))
 

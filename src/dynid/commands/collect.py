@@ -13,12 +13,16 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dynid.commands import options as opt
+from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions, words_within_limits
 from dynid.commands.terminal import print_json, say, stages, stderr, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from dynid.nodes.chain import ChainOptions
     from dynid.nodes.collect import Report
+    from dynid.nodes.collection import Collection
     from dynid.robot import Robot
 
 MOST_MISSED = 0.001  # of a bag's cycles; see `data` in identification.yaml for what identification itself takes
@@ -44,6 +48,7 @@ def collect(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     profile: opt.ProfileOption = opt.DEFAULT_PROFILE,
     real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
     cool_to: Annotated[
         float | None,
         typer.Option(
@@ -80,6 +85,7 @@ def collect(
         from dynid.nodes.collection import CollectionOptions, run_collection
     chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     if adaptive:
+        ask_before_moving(loaded, real_arm, _adaptive_words(loaded, longest, after), yes)
         _adaptively(loaded, chain, out.absolute(), scene, longest, after, as_json)
     from dynid.hardware.safety.settings import load_safety
     from dynid.simulation.lockstep.bag_jobs import chosen_names
@@ -87,7 +93,9 @@ def collect(
 
     excitation = load_excitation(loaded)
     names = tuple(chosen_names(trajectories or (), excitation.names))
-    durations = {name: excitation.trajectory(name, profile).duration for name in names}
+    motions = {name: excitation.trajectory(name, profile) for name in names}
+    durations = {name: motion.duration for name, motion in motions.items()}
+    ask_before_moving(loaded, real_arm, words_of_motions(loaded, list(motions.values())), yes)
     limit = load_safety(loaded).derate_from_deg_c if cool_to is None else cool_to
     options = CollectionOptions(names, profile, chain, out.absolute(), limit)
     console = stderr() if as_json else stdout()
@@ -99,19 +107,36 @@ def collect(
     except (DynidError, KeyboardInterrupt):
         console.print(f"finished motions stay in {out}; repeat the same call to resume", soft_wrap=True, markup=False)
         raise
+    raise typer.Exit(1 if _show(collection, console, as_json) else 0)
+
+
+def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:
+    """Print what was recorded, and return the names of the bags that miss states."""
     done = collection.done
     poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED]
     if as_json:
-        print_json({"folder": str(options.folder), "bags": done, "poor": poor})
-    else:
-        for name, one in done.items():
-            say(
-                f"  {collection.bag(name)}  [dim]{one['duration_s']:.1f} s, {one['lost']} states lost, "
-                f"{100 * one['missed_fraction']:.3f} % of cycles missed[/dim]"
-            )
-        if poor:
-            console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
-    raise typer.Exit(1 if poor else 0)
+        print_json({"folder": str(collection.folder), "bags": done, "poor": poor})
+        return poor
+    for name, one in done.items():
+        say(
+            f"  {collection.bag(name)}  [dim]{one['duration_s']:.1f} s, {one['lost']} states lost, "
+            f"{100 * one['missed_fraction']:.3f} % of cycles missed[/dim]"
+        )
+    if poor:
+        console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
+    return poor
+
+
+def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
+    """Return what an adaptive run may do."""
+    from dynid.adaptive.settings import longest_motion
+    from dynid.trajectory.families import load_excitation
+
+    fastest = max(load_excitation(robot).file.velocity_rad_s)
+    longest_s = longest_motion(longest, after=after is not None)
+    return words_within_limits(
+        robot, "anywhere in the free space of the scene", fastest, f"for at most {longest_s:.0f} s of motion"
+    )
 
 
 def _adaptively(

@@ -1,11 +1,13 @@
 """`dynid doctor`: looks at a set-up before anything moves."""
 
-from dataclasses import asdict
+import shlex
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from dynid.commands.consent import YesOption, ask
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, say
 
@@ -13,6 +15,13 @@ if TYPE_CHECKING:
     from dynid.hardware.startup.doctor import Diagnosis
 
 MARKS = {"ok": "[green]ok[/green]     ", "warning": "[yellow]warning[/yellow]", "error": "[bold red]error[/bold red]  "}
+
+CHANGES = {
+    "baud-rate": "their baud rate",
+    "torque-off": "torque goes off, and an arm that nobody supports falls",
+    "reboot": "those with a hardware error reboot, and an arm that nobody supports falls",
+    "eeprom": "settings in their EEPROM that the driver relies on",
+}
 
 
 def doctor(
@@ -26,12 +35,13 @@ def doctor(
         typer.Option(help="Fix to apply: latency-timer, baud-rate, torque-off, reboot or eeprom; repeatable."),
     ] = None,
     cycles: Annotated[int, typer.Option(min=10, help="Number of timed reads of all servos.")] = 1000,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check port, servos, limits, temperatures and the achievable cycle time, and suggest a fix for each finding.
 
-    It moves nothing and changes only what --fix names; torque-off and reboot make an unsupported arm fall. Exit code 1
-    if something must be fixed.
+    It moves nothing and changes only what --fix names, of a real arm after asking; torque-off and reboot make an
+    unsupported arm fall. Exit code 1 if something must be fixed.
     """
     from dynid.hardware.startup.doctor import examine
     from dynid.hardware.startup.doctor_fixes import apply_fixes
@@ -39,8 +49,10 @@ def doctor(
 
     loaded = load_robot(robot)
     chosen = port or loaded.file.bus.port
+    if fix and (told := [CHANGES[name] for name in fix if name in CHANGES]):
+        ask(chosen, f"the servos of the REAL arm on {chosen} ({loaded.file.title}) will change: {'; '.join(told)}", yes)
     fixed = apply_fixes(loaded, chosen, baudrate, fix) if fix else []
-    found = examine(loaded, chosen, baudrate, cycles=cycles)
+    found = _with_arguments(examine(loaded, chosen, baudrate, cycles=cycles), robot, baudrate)
     if as_json:
         content = {"port": found.port, "baudrate": found.baudrate, "robot": loaded.name, "fixed": fixed}
         findings = [asdict(finding) for finding in found.findings]
@@ -48,6 +60,21 @@ def doctor(
     else:
         _print(found, fixed, asked=bool(fix))
     raise typer.Exit(1 if found.must_act else 0)
+
+
+def _with_arguments(found: "Diagnosis", robot: str, baudrate: int | None) -> "Diagnosis":
+    """Have the findings propose fixes for the port, the robot and the baud rate that were given."""
+    from dynid.hardware.startup.servo_checks import with_arguments
+
+    told = [found.port]
+    told += [] if robot == DEFAULT_ROBOT else ["--robot", robot]
+    told += [] if baudrate is None else ["--baudrate", str(baudrate)]
+    text = shlex.join(told)
+    named = [
+        replace(one, text=with_arguments(one.text, text), remedy=with_arguments(one.remedy, text))
+        for one in found.findings
+    ]
+    return replace(found, findings=tuple(named))
 
 
 def _print(found: "Diagnosis", fixed: list[str], *, asked: bool) -> None:

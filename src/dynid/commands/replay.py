@@ -1,14 +1,19 @@
 """`dynid replay`: run a motion that a hand has shown."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
 from dynid.commands import options as opt
 from dynid.commands.collect import motion_bar
+from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions
 from dynid.commands.terminal import print_json, say
+
+if TYPE_CHECKING:
+    from dynid.control.shown import Shown
+    from dynid.robot import Robot
 
 TOLERANCE_DEG = 3.0
 
@@ -20,6 +25,7 @@ def replay(
     speed: opt.SpeedOption = 1.0,
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
     mount: opt.MountOption = None,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
@@ -44,6 +50,8 @@ def replay(
     shown, motion = None, source.absolute()
     if not is_file_name(source.name):
         shown, motion = shown_of(loaded, source, out.name, speed), folder / "motion.yaml"
+    _ask(loaded, real_arm, shown, motion, yes)
+    if shown is not None:
         shown.save(motion)
     options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     with motion_bar() as report, Chain(loaded, options, folder / "logs") as chain:
@@ -60,3 +68,13 @@ def replay(
         say(*([] if shown is None else [f"  {shown.in_words()}"]))
         say(f"  {folder / 'bag'}  [dim]at most {off:.2f} deg off what was shown, of {TOLERANCE_DEG:g} deg[/dim]")
     raise typer.Exit(0 if off <= TOLERANCE_DEG else 1)
+
+
+def _ask(robot: "Robot", port: str | None, shown: "Shown | None", motion: Path, yes: bool) -> None:
+    """Ask before a real arm follows what was shown, or a file."""
+    from dynid.trajectory.families import load_excitation
+    from dynid.trajectory.files import named_motion
+
+    if port is not None:
+        planned = named_motion(load_excitation(robot), str(motion)) if shown is None else shown.motion
+        ask_before_moving(robot, port, words_of_motions(robot, [planned]), yes)

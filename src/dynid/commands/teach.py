@@ -7,6 +7,7 @@ import typer
 
 from dynid.commands import options as opt
 from dynid.commands.collect import motion_bar
+from dynid.commands.consent import YesOption, ask_before_moving, words_within_limits
 from dynid.commands.terminal import print_json, say
 
 
@@ -23,6 +24,7 @@ def teach(
     speed: opt.SpeedOption = 1.0,
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
     mount: opt.MountOption = None,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
@@ -42,6 +44,13 @@ def teach(
     from dynid.control.shown import shown_of
     from dynid.resources import refuse_existing
 
+    what = words_within_limits(
+        loaded,
+        "it carries its own weight, and goes where a hand leads it",
+        float(loaded.velocity_limits.max()),
+        f"until it has rested for {rest:g} s",
+    )
+    ask_before_moving(loaded, real_arm, what, yes)
     lead = None if real_arm else hand
     options = ChainOptions(
         robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction, lead=lead

@@ -52,6 +52,7 @@ def _list(robot: str, profile: str, as_json: bool) -> None:
         return
     for name, row in rows.items():
         say(f"{name:22} {row['duration_s']:7.1f} s   peak {row['peak_velocity_rad_s']:.2f} rad/s")
+    say(f"profile {profile}: {excitation.file.profiles[profile].about}", markup=False)
 
 
 @trajectories.command()

@@ -296,7 +296,7 @@ class MotionExecutor:
             relief.reset()
             self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
         else:
-            self._given += relief.step(step, q, self._tau / self.robot.torque_constants)
+            self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
             np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
         np.add(self._reference[0], self._given, out=self._held)
         return self._held

@@ -126,7 +126,7 @@ class MotionCheck:
         if self._overload is None or self.torques is None:
             return None
         q, dq, _ = way.sample_all(np.arange(0.0, way.duration + COARSE_S, COARSE_S))
-        held = self.torques(q, np.zeros_like(q), np.zeros_like(q)) / self._robot.torque_constants
+        held = self.torques(q, np.zeros_like(q), np.zeros_like(q)) / self._robot.joint_constants
         current = np.where(held * dq > 0.0, LIFTING, 1.0) * held
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
@@ -176,7 +176,7 @@ class MotionCheck:
         """
         if self._overload is None:
             return load
-        current, step_s = tau / self._robot.torque_constants, float(times[1] - times[0]) if len(times) > 1 else STEP_S
+        current, step_s = tau / self._robot.joint_constants, float(times[1] - times[0]) if len(times) > 1 else STEP_S
         if last:
             times = np.append(times, times[-1] + step_s * np.arange(1, round(HELD_S / step_s) + 1))
             current = np.vstack([current, np.repeat(current[-1:], len(times) - len(current), axis=0)])

@@ -64,7 +64,7 @@ def description(
 
 def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> dict[str, str]:
     """BAM's parameter file of every joint, by file name."""
-    rotors, constants = standard.axis("IA"), robot.torque_constants if robot.has_torque_constants else None
+    rotors, constants = standard.axis("IA"), robot.joint_constants if robot.has_torque_constants else None
     return {
         f"{file_stem(joint.name)}.json": bam_text(
             law,

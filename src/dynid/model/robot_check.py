@@ -7,6 +7,7 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, DynidError
 from dynid.model.chain import SerialChain
+from dynid.model.drivable import undrivable
 from dynid.model.dynamics import ArmModel
 from dynid.model.link_limits import ArmLimits
 from dynid.model.meshes import tree_with_meshes
@@ -112,6 +113,7 @@ def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     settings = unbounded or _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
     nominal = _nominal(robot, model)
     driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
+    driving = driving or "; ".join(undrivable(robot))
     driving = "; ".join(filter(None, (driving, _missing_meshes(robot))))
     motions = _missing_file(robot, "excitation.yaml", DRAFT) or _missing_file(robot, "controller.yaml", DRAFT)
     needed = ("nuisances", "rest_posture", "torque_limits")

@@ -169,7 +169,7 @@ class ArmStream:
         self._loaded += len(content.messages)
         try:
             series = joint_series(content, self.robot.joint_names)
-            current = series.field("effort") / self.robot.torque_constants
+            current = series.field("effort") / self.robot.joint_constants
         except DataError:
             return  # of something else on the same topic
         until_ns = int(series.stamp_ns[-1])

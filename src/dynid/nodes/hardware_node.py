@@ -22,7 +22,6 @@ from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.arm.cycle_rate import CycleRate, find_rate
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.cycle_pace import CyclePace
 from dynid.hardware.loop.diagnostics import (
@@ -155,7 +154,7 @@ class HardwareNode(ManagedNode):
                 allow_real_port=bool(self.get_parameter("allow_real_port").value),
                 baudrate=int(self.get_parameter("baudrate").value),
                 clock=self._time_of(port),
-                start=self._start_options(port),
+                start=self._start_options(),
             )
             self._arm = arm  # closed below if what follows fails
             arm.open()
@@ -177,7 +176,9 @@ class HardwareNode(ManagedNode):
         return TransitionCallbackReturn.SUCCESS
 
     def _publish_settings(self, arm: DynamixelArm) -> None:
-        settings = driver_settings(arm.robot, string(self, "mount"), string(self, "port_name"))
+        settings = driver_settings(
+            arm.robot, string(self, "mount"), string(self, "port_name"), simulated=arm.simulated
+        )
         self._settings.publish(String(data=settings.model_dump_json()))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -210,10 +211,11 @@ class HardwareNode(ManagedNode):
         if self._stop_loop():
             self._close_arm()
 
-    def _start_options(self, port: str) -> StartOptions:
-        """What may be done at the start; a simulated arm's servos may be written to."""
-        told = {name: bool(self.get_parameter(name).value) for name in ("write_eeprom", "take_over", "reboot_servos")}
-        return StartOptions(**(told | {"write_eeprom": told["write_eeprom"] or is_pseudo_terminal(port)}))
+    def _start_options(self) -> StartOptions:
+        """What may be done at the start; a simulated arm's servos may be written to in any case."""
+        names = ("write_eeprom", "take_over", "reboot_servos")
+        write, take_over, reboot = (bool(self.get_parameter(name).value) for name in names)
+        return StartOptions(write_eeprom=write or None, take_over=take_over, reboot_servos=reboot)
 
     def _time_of(self, port: str) -> Clock:
         path, cycle_s = string(self, "clock_file"), self.robot.file.bus.cycle_s
@@ -270,7 +272,7 @@ class HardwareNode(ManagedNode):
         self._states.publish(
             self._encode_state.encode(sample.stamp_ns, position=sample.q, velocity=sample.dq, effort=sample.tau_present)
         )
-        effort = applied_a * self.robot.torque_constants
+        effort = applied_a * self.robot.joint_constants
         self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
         self._sent = (self._sent[0] + 1, sample.stamp_ns)
 

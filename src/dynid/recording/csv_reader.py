@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dynid.errors import DataError
+from dynid.model.transmission import Transmission
 from dynid.recording.bag_reader import sha256_of
 from dynid.recording.csv_mapping import TIME_UNITS, ColumnGroup, CsvMapping, length_factors, torque_factors
 from dynid.recording.csv_table import BadRow, CsvTable, read_table
@@ -165,7 +166,7 @@ def _joint_side(values: FloatArray, group: ColumnGroup, robot: Robot) -> FloatAr
     """Positions or rates (N, n) at the joints."""
     if group.side == "joint":
         return values
-    return np.asarray(np.linalg.solve(robot.coupling, (values / robot.gear_ratios).T).T)
+    return Transmission(robot).joint_motion(values)
 
 
 def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
@@ -196,7 +197,7 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
     q = _joint_side(content.groups["position"] * position, mapping.position, robot) + np.array(mapping.position.offset)
     tau = content.groups["torque"] * torque
     if currents or mapping.torque.side == "motor":
-        tau = (tau * robot.gear_ratios) @ robot.coupling
+        tau = Transmission(robot).joint_torque(tau)
     dq = None
     if mapping.velocity is not None:
         rates = content.groups["velocity"] * length_factors(mapping.velocity, robot, rate=True)
@@ -214,7 +215,7 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> CsvRecording:
         dq=dq,
         mount=mount,
         torque_delay_s=mapping.torque_delay_s,
-        torque_constants=tuple(robot.torque_constants.tolist()) if currents else (),
+        torque_constants=tuple(robot.joint_constants.tolist()) if currents else (),
         sha256=sha256_of(content.files),
         notes=tuple(content.notes),
     )

@@ -46,7 +46,7 @@ class Units:
     def torques(self, effort: FloatArray, robot: Robot) -> FloatArray:
         """Joint torques (N, n) [N m] of efforts (N, n)."""
         scale = {"N m": 1.0, "A": 1.0, "mA": 1e-3}[self.effort]
-        return np.asarray(effort * scale * (1.0 if self.effort == "N m" else robot.torque_constants))
+        return np.asarray(effort * scale * (1.0 if self.effort == "N m" else robot.joint_constants))
 
 
 def says_goal(topic: str) -> bool:

@@ -142,9 +142,9 @@ def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> 
 def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
     """Torque constants scale every parameter; others than today's are used as recorded, and said so."""
     recorded = hardware.torque_constants_nm_per_a
-    if robot is None or not recorded or np.allclose(robot.torque_constants, recorded):
+    if robot is None or not recorded or np.allclose(robot.joint_constants, recorded):
         return []
-    return [f"recorded with torque constants {recorded} N m/A, robot.yaml now says {robot.torque_constants.tolist()}"]
+    return [f"recorded with torque constants {recorded} N m/A, robot.yaml now says {robot.joint_constants.tolist()}"]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:

@@ -108,7 +108,8 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
     if not allowed_hz and not fixed_hz:
         raise BusError(
             f"a cycle on {arm.bus.port} takes {trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: set the "
-            "adapter's latency timer to 1 ms with 'dynid doctor --fix latency-timer', or raise the baud rate"
+            f"adapter's latency timer to 1 ms with 'dynid doctor {arm.bus.port} --fix latency-timer', or raise the "
+            "baud rate"
         )
     rate_hz = fixed_hz or allowed_hz
     arm.robot = arm.robot.at_cycle(fixed_s or period_s(rate_hz))

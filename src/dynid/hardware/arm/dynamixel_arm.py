@@ -1,6 +1,7 @@
 """An arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
 
-The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for.
+The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for; every port
+is real that does not prove the opposite when it is opened, see `dynid.hardware.bus.simulated_line`.
 """
 
 from collections.abc import Callable
@@ -13,13 +14,16 @@ from dynid.errors import BusError, SafetyError
 from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
+from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.bus.slow_state import TORQUE, WATCHDOG, SlowPoll
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.state_exchange import CycleCounters
 from dynid.hardware.startup.bring_up import StartOptions, reboot_faulty, start_up
 from dynid.hardware.startup.servo_snapshot import read_snapshot
+from dynid.model.drivable import refuse_undrivable
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 
 CONFIRM_ATTEMPTS = 3
@@ -35,9 +39,10 @@ class ArmSample:
             wall clock when the port was opened, so that setting the clock does not bend the motion.
         q: joint angles [rad]; where `valid` is False the last valid ones, as for all values.
         dq: joint velocities [rad/s].
-        current_a: present motor currents [A].
+        current_a: present currents [A], as counted at the joints (`dynid.model.transmission`).
         tau_present: torque by the present current and the robot's torque constants [N m].
-        valid: whether this read brought the joint's values.
+        valid: whether this read brought the joint's values, for which a coupled joint needs all of its motors.
+        answered: whether the servo answered.
         alert: whether the servo reports a hardware error.
         complete: whether all are valid.
         repeated: whether a complete read brought the one before it again, to the bit, though the arm moves.
@@ -49,6 +54,7 @@ class ArmSample:
     current_a: FloatArray
     tau_present: FloatArray
     valid: NDArray[np.bool_]
+    answered: NDArray[np.bool_]
     alert: NDArray[np.bool_]
     complete: bool
     repeated: bool = False
@@ -60,7 +66,7 @@ class DynamixelArm:
     Args:
         robot: ids, models, limits, centre count, torque constants.
         port: path of the serial device.
-        allow_real_port: must be True for any port that is not a pseudo-terminal.
+        allow_real_port: must be True for any port that does not prove to be a simulated line.
         baudrate: [bit/s]; None is the robot's.
         watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
         reply_margin_s: how long a read waits for replies beyond their time on the wire.
@@ -74,12 +80,13 @@ class DynamixelArm:
         changed: what `open` changed in the servos and stays, one line each.
         cycle: the exchange of states and currents, which knows how it reads.
         slow: what was read of slow values so far.
-        simulated: whether the line is.
+        simulated: whether the line is; known while it is open, and afterwards as it was last.
         watchdog_s: after which silence of the bus a servo stops by itself [s].
         unseen: servos that hold their joints themselves.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
+        ConfigurationError: the robot cannot be driven, see `dynid.model.drivable`.
         ValueError: `watchdog_s` out of range.
     """
 
@@ -96,18 +103,17 @@ class DynamixelArm:
         start: StartOptions | None = None,
         opener: Callable[[str, int], WaitingPortHandler] = open_port,
     ) -> None:
-        if not allow_real_port and not is_pseudo_terminal(port):
-            raise SafetyError(
-                f"port {port} is not a simulated servo bus; an arm behind a real port will move: clear its workspace, "
-                "keep the emergency stop within reach, and allow the real port explicitly"
-            )
+        self._allow_real_port, self.simulated = allow_real_port, False
+        if not allow_real_port and opener is open_port and not is_simulated_port(port):
+            raise _not_simulated(port)
+        refuse_undrivable(robot)
         if not 0.02 <= watchdog_s <= 0.1:
             raise ValueError(f"watchdog_s is {watchdog_s}, expected 0.02 to 0.1 s")
         self.robot, self.watchdog_count = robot, table.watchdog_to_count(watchdog_s)
         rate = baudrate or robot.file.bus.baudrate
         self.bus = ServoBus(port, rate, robot.servo_ids, reply_margin_s=reply_margin_s, clock=clock, opener=opener)
-        self.simulated = opener is not open_port or is_pseudo_terminal(port)
-        self.start = start or StartOptions(write_eeprom=self.simulated)
+        self.start = start or StartOptions(write_eeprom=None)
+        self._transmission = Transmission(robot)
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
         self._torque_is_ours = False  # switched on by us, and not confirmed to be off
@@ -125,15 +131,21 @@ class DynamixelArm:
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 
-        Also after the port was lost; torque that this arm had switched on itself is taken over then.
+        Also after the port was lost; torque that this arm had switched on itself is taken over then. What is behind the
+        port may have changed meanwhile, so consent is asked of the line that was opened.
 
         Raises:
+            SafetyError: a real line without `allow_real_port`; nothing was sent.
             BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
                 findings and what to do.
         """
         self.bus.open()
         try:
-            options = replace(self.start, take_over=self.start.take_over or self._torque_is_ours)
+            self.simulated = self.bus.simulated
+            if not self.simulated and not self._allow_real_port:
+                raise _not_simulated(self.bus.port)
+            take_over = self.start.take_over or self._torque_is_ours
+            options = replace(self.start.on(simulated=self.simulated), take_over=take_over)
             self.changed = start_up(self.bus, self.robot, options, simulated=self.simulated)
             self._torque_is_ours = False
             self.unseen.forget()
@@ -256,26 +268,28 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost. `ArmSample.valid` marks servos that did not answer.
         """
-        reading = self.cycle.read(meanwhile)
-        current_a = table.current_from_counts(reading.current_count)
+        reading, joints = self.cycle.read(meanwhile), self._transmission
+        current_a = joints.joint_currents(table.current_from_counts(reading.current_count))
+        turned = table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count)
+        answered = reading.valid.copy()
         return ArmSample(
             stamp_ns=reading.stamp_ns,
-            q=table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count)
-            + self.robot.zero_offsets,
-            dq=table.velocity_from_counts(reading.velocity_count),
+            q=joints.joint_motion(turned) + self.robot.zero_offsets,
+            dq=joints.joint_motion(table.velocity_from_counts(reading.velocity_count)),
             current_a=current_a,
-            tau_present=current_a * self.robot.torque_constants,
-            valid=reading.valid.copy(),
+            tau_present=current_a * self.robot.joint_constants,
+            valid=joints.joints_seen(answered),
+            answered=answered,
             alert=(reading.errors & table.ALERT_BIT).astype(np.bool_),
             complete=reading.complete,
             repeated=reading.repeated,
         )
 
     def write_currents(self, current_a: FloatArray) -> FloatArray:
-        """Set the goal currents, (n,) [A]; rounded to the servos' counts and cut to the robot's current limits.
+        """Set the goal currents, (n,) [A] at the joints; rounded to counts and cut to the robot's current limits.
 
         Returns:
-            The currents that were written, (n,) [A].
+            The currents that were written, (n,) [A] at the joints.
 
         Raises:
             SafetyError: not n finite numbers.
@@ -284,10 +298,15 @@ class DynamixelArm:
         wanted = np.asarray(current_a, dtype=np.float64)
         if wanted.shape != (self.robot.size,) or not np.isfinite(wanted).all():
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
+        wanted = self._transmission.motor_currents(self._transmission.within(wanted, self.robot.current_limits))
         wanted = np.where(self.unseen.held, 0.0, wanted)
         counts = np.clip(np.rint(wanted / table.CURRENT_A_PER_COUNT), -self._caps, self._caps).astype(np.int64)
         self.cycle.write(counts)
-        return table.current_from_counts(counts)
+        return self._transmission.joint_currents(table.current_from_counts(counts))
+
+    def motor_currents(self, current_a: FloatArray) -> FloatArray:
+        """Return what servos carry, (n,) [A], for currents that are counted at the joints, (n,) [A]."""
+        return self._transmission.motor_currents(current_a)
 
     def begin_slow_polls(self) -> None:
         """From now on `slow_poll` is called again and again; before that, no slow value is overdue."""
@@ -333,7 +352,7 @@ class DynamixelArm:
         with self.bus.patiently():
             snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
             lines = reboot_faulty(self.bus, self.robot, snapshots)
-        start_up(self.bus, self.robot, self.start, simulated=self.simulated)
+        start_up(self.bus, self.robot, self.start.on(simulated=self.simulated), simulated=self.simulated)
         self._slow.forget_torque()
         self._slow.begin()
         return lines
@@ -351,3 +370,11 @@ class DynamixelArm:
             if not unconfirmed:
                 break
         return unconfirmed
+
+
+def _not_simulated(port: str) -> SafetyError:
+    return SafetyError(
+        f"port {port} is not a simulated servo bus; an arm behind a real port will move: clear its workspace, keep the "
+        "emergency stop within reach, and allow the real port explicitly (a relay is a real port, too: only one that "
+        "'dynid simulated-arm' serves itself is simulated)"
+    )

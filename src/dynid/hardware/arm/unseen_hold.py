@@ -15,6 +15,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import Register
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.safety.overload import load_motors
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 
 TOLD = 2  # times
@@ -35,7 +36,7 @@ class UnseenHold:
 
     def __init__(self, bus: ServoBus, robot: Robot) -> None:
         self._bus, self._centre_count, self._zeros = bus, robot.file.bus.centre_count, robot.zero_offsets
-        self.held = np.zeros(robot.size, dtype=np.bool_)
+        self.held, self._transmission = np.zeros(robot.size, dtype=np.bool_), Transmission(robot)
         motors = load_motors(robot)
         share = np.ones(robot.size)
         if motors is not None:
@@ -59,7 +60,7 @@ class UnseenHold:
         chosen = np.flatnonzero(axes).tolist()
         ids = [self._bus.servo_ids[axis] for axis in chosen]
         counts = (
-            table.position_to_counts(q - self._zeros, self._centre_count)
+            table.position_to_counts(self._transmission.motor_motion(q - self._zeros), self._centre_count)
             .clip(0, table.COUNTS_PER_TURN - 1)[chosen]
             .tolist()
         )

@@ -14,7 +14,8 @@ from dynid.errors import BusTimeoutError, SilentLineError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
 from dynid.hardware.bus.clock import Clock
-from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler, is_pseudo_terminal
+from dynid.hardware.bus.port import REPLY_LATENCY_MS, WaitingPortHandler
+from dynid.hardware.bus.simulated_line import is_simulated_port
 
 ID_AT, INSTRUCTION_AT = 4, 7
 STATUS_OVERHEAD = 11
@@ -210,7 +211,7 @@ class Dialogue:
                 "answer; check its plug and power"
             )
         cause = "the cable or the power is off, or this computer stood still; check them, and start again"
-        if is_pseudo_terminal(port):
+        if is_simulated_port(port):
             cause = "the process of the simulated arm, or this computer, stands still; start again when it runs"
         return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
 

@@ -13,6 +13,7 @@ import serial
 from dynamixel_sdk import PortHandler
 
 from dynid.errors import BusError
+from dynid.hardware.bus.simulated_line import is_simulated
 
 REPLY_LATENCY_MS = 20.0
 """How long the set-up waits for a reply beyond its time on the wire; a USB adapter may sit on one for 16 ms."""
@@ -22,6 +23,11 @@ class WaitingPortHandler(PortHandler):
     """The SDK's port handler, which opens and sets the line, exclusively; frames go past it, waiting in poll()."""
 
     is_open: bool
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the open line has proved that it is simulated; every other one counts as that of a real arm."""
+        return self.is_open and is_simulated(self.ser.fd)
 
     def setupPort(self, cflag_baud: int) -> bool:
         """Open the port with a lock that a second process meets as 'busy'."""
@@ -59,7 +65,7 @@ class WaitingPortHandler(PortHandler):
 
 
 def is_pseudo_terminal(port: str | Path) -> bool:
-    """Whether a port, symbolic links followed, is a pseudo-terminal: a simulated line, not a real one."""
+    """Return whether a port, symbolic links followed, is a pseudo-terminal; what is behind it may be a real arm."""
     return os.path.realpath(port).startswith("/dev/pts/")
 
 

@@ -74,6 +74,11 @@ class ServoBus:
         """Whether the port is open."""
         return self._handler is not None
 
+    @property
+    def simulated(self) -> bool:
+        """Whether the open line has proved that it is simulated, see `simulated_line`."""
+        return self._handler is not None and self._handler.simulated
+
     def open(self) -> None:
         """Open the port for this process alone; BusError says in one sentence why it cannot be."""
         if self._handler is None:

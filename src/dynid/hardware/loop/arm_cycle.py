@@ -123,7 +123,7 @@ class ArmCycle:
         sample = self.arm.read(self.hand_over_previous)
         now_ns = self._clock.monotonic_ns()
         self._notice_stall(now_ns)
-        self.watch.note(sample.valid, began_ns)
+        self.watch.note(sample.answered, began_ns)
         self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
         self._find_faults(sample, now_ns)
         self._have_unseen_held(sample, now_ns)
@@ -240,7 +240,7 @@ class ArmCycle:
         if text:
             self.guard.fault(text)
         elif self._last is not None and sample.complete and self._meter.cycles % self._suspected_every == 0:
-            undriven = self.watch.undriven(self._last[1], sample.current_a)
+            undriven = self.watch.undriven(*map(self.arm.motor_currents, (self._last[1], sample.current_a)))
             if undriven is not None:
                 self.arm.poll_torque(undriven)
                 self._find_slow_faults()

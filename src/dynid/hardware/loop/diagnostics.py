@@ -7,7 +7,6 @@ import numpy as np
 from dynid import __version__
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
-from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.state_cycle import OLDEST_REPLY_S
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.realtime import in_force
@@ -38,18 +37,18 @@ LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  #
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
 
 
-def driver_settings(robot: Robot, mount: str, port: str) -> HardwareSettings:
+def driver_settings(robot: Robot, mount: str, port: str, *, simulated: bool) -> HardwareSettings:
     """What a record of the driver's states must be read with; `mount` is a name of robot.yaml."""
     gravity = robot.gravity(mount)
     return HardwareSettings(
         robot=robot.name,
         joint_names=robot.joint_names,
-        torque_constants_nm_per_a=tuple(robot.torque_constants.tolist()),
+        torque_constants_nm_per_a=tuple(robot.joint_constants.tolist()),
         mount=mount,
         gravity_m_s2=(float(gravity[0]), float(gravity[1]), float(gravity[2])),
         current_unit_a=CURRENT_A_PER_COUNT,
         cycle_s=robot.file.bus.cycle_s,
-        simulated=is_pseudo_terminal(port),
+        simulated=simulated,
         port=port,
         dynid_version=__version__,
     )

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.hardware.bus.clock import Clock
-from dynid.hardware.bus.port import is_pseudo_terminal
+from dynid.hardware.bus.simulated_line import is_simulated_port
 
 # Watched for a reply of the servos, and for a command; and after that was in vain, until nobody was for so many cycles
 REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S = 1.0, 0.02
@@ -294,7 +294,7 @@ def open_paused_clock(path: Path, port: str, period_s: float) -> PausedClock:
         SafetyError: the port is none of a simulated arm; a real one does not wait.
         InputNotFoundError, ConfigurationError: see `ClockPage` and its `take`.
     """
-    if not is_pseudo_terminal(port):
+    if not is_simulated_port(port):
         raise SafetyError(
             f"clock_file is {path}, but the arm behind {port} is real and does not wait: leave clock_file empty"
         )

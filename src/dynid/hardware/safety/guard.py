@@ -14,6 +14,7 @@ from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardSta
 from dynid.hardware.safety.hold import TAKEN_BACK, Hold, StopSequence
 from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
 from dynid.hardware.safety.settings import SafetySettings, load_safety
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot, read_only
 
 CREPT_RAD = 0.0035  # what falls begins slowly: a joint that went farther did not rest
@@ -27,7 +28,7 @@ class GuardResult:
     """What may flow in this cycle.
 
     Attributes:
-        current_a: motor currents, (n,) [A].
+        current_a: currents, (n,) [A], as counted at the joints (`dynid.model.transmission`).
         reasons: what changed them, each at most once; empty when the command passed as it was.
     """
 
@@ -58,8 +59,8 @@ class SafetyGuard:
         self.fault_text = self.stop_text = ""
         self._robot = robot
         self._size = robot.size
-        self._torque_constants = robot.torque_constants
-        self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.torque_constants)
+        self._torque_constants, self._transmission = robot.joint_constants, Transmission(robot)
+        self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
         self._caps, self._derated = self._full_caps, False
         self._warm_caps = self._full_caps
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
@@ -144,10 +145,10 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
-        """Motor currents (n,) [A] that flowed for so long [s]: how near that brings servos to their overload."""
+        """Currents (n,) [A] at the joints that flowed for so long [s]: how near servos are to their overload."""
         if self._overload is not None:
             loaded = self.load.max() > LIMITED
-            self.load = self._overload.step(self.load, current_a, step_s)
+            self.load = self._overload.step(self.load, self._transmission.motor_currents(current_a), step_s)
             if self.settings.overload_limits and (loaded or self.load.max() > LIMITED):
                 self._limited_s = np.where(self.load > LIMITED, self._limited_s + step_s, 0.0)
                 self._lower_caps()
@@ -333,7 +334,7 @@ class SafetyGuard:
             reasons.append(Reason.CURRENT_RATE)
             current = self._last + np.clip(change, -self._rate_step, self._rate_step)
             current = np.clip(current, -self._caps, self._caps)  # a limit that fell at once does not wait
-        self._last = current
+        self._last = current = self._transmission.within(current, self._caps)
         return current
 
     def _refusal(self, tau: FloatArray | None, age_s: float, feedback_age_s: float) -> Reason | None:

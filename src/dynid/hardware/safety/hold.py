@@ -30,7 +30,7 @@ class DriveEstimate:
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
         none = (0.0,) * robot.size
-        constants, average_s = robot.torque_constants, settings.load_average_s
+        constants, average_s = robot.joint_constants, settings.load_average_s
         self._inertia = np.array(settings.inertia_kg_m2 or none) / constants / average_s
         figures = {"fv": settings.viscous_friction_nm_s_rad or none, "fb": settings.coulomb_friction_nm or none}
         law = {symbol: np.array(values) for symbol, values in figures.items()}
@@ -91,7 +91,7 @@ class Hold:
         if settings.hold_damping_nm_s_rad is None:
             self.damping: FloatArray = settings.damping_fraction * robot.current_limits / robot.velocity_limits
         else:
-            self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.torque_constants
+            self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.joint_constants
         self._stiffness = settings.hold_stiffness_1_s * self.damping
         self._learning = settings.hold_integral_1_s * self._stiffness
         self._creep = CREEP_RAD_S * self._cycle_s

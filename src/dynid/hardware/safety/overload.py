@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dynid.errors import ConfigurationError
+from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_only
 
@@ -35,7 +36,7 @@ class OverloadLimit(Strict):
 
 
 class Winding(Strict):
-    """What a motor's supply can drive through it, at the joint's side of the gear."""
+    """What a motor's supply can drive through it, at the servo's shaft."""
 
     supply_v: Positive
     resistance_ohm: Positive
@@ -104,7 +105,7 @@ def reachable_speed(robot: Robot) -> FloatArray:
     if motors is None:
         return robot.velocity_limits
     unloaded = [one.winding.supply_v / one.winding.back_emf_v_s_rad for one in motors]
-    return read_only(np.minimum(robot.velocity_limits, unloaded))
+    return read_only(np.minimum(robot.velocity_limits, Transmission(robot).joint_speed(np.array(unloaded))))
 
 
 def known_droop(robot: Robot) -> FloatArray | None:
@@ -112,7 +113,8 @@ def known_droop(robot: Robot) -> FloatArray | None:
     motors = load_motors(robot)
     if motors is None:
         return None
-    return read_only(MOST_DROOP * robot.torque_constants * np.array([one.loop.droop_a_s_rad for one in motors]))
+    droop = robot.torque_constants * robot.gear_ratios**2 * np.array([one.loop.droop_a_s_rad for one in motors])
+    return read_only(MOST_DROOP * robot.coupling.T**2 @ droop)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,13 @@
 Nothing is written before everything was checked, and one message reports all faults.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynid.errors import BusError, BusTimeoutError, MuteServoError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.dialogue import QUICK_S, SILENCE_S
-from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.startup import servo_snapshot
 from dynid.hardware.startup.servo_checks import (
@@ -18,6 +18,7 @@ from dynid.hardware.startup.servo_checks import (
     eeprom_differences,
     judge_servos,
     unfit_settings,
+    with_arguments,
 )
 from dynid.robot import Robot
 
@@ -30,19 +31,23 @@ class StartOptions:
     """What a start may do that it does not do unasked.
 
     Attributes:
-        write_eeprom: write settings that differ into the servos' EEPROM. The operating mode is written in any case:
-            the driver needs current mode, and leaves position mode.
+        write_eeprom: write settings that differ into the servos' EEPROM; None does so on a simulated line alone. The
+            operating mode is written in any case: the driver needs current mode, and leaves position mode.
         take_over: start although torque is on; it goes off, and an arm that nobody holds drops.
         reboot_servos: reboot servos that report a hardware error.
     """
 
-    write_eeprom: bool = False
+    write_eeprom: bool | None = False
     take_over: bool = False
     reboot_servos: bool = False
 
+    def on(self, *, simulated: bool) -> "StartOptions":
+        """Return what may be done on a line, where that depends on its being simulated."""
+        return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
+
     def allow(self, finding: Finding) -> bool:
         """Whether the start itself does what a finding asks for."""
-        allowed = {"eeprom": self.write_eeprom, "torque-off": self.take_over, "reboot": self.reboot_servos}
+        allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 
 
@@ -70,7 +75,7 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
     snapshots = _snapshots(bus, robot)
     refused = [one for one in _judged(robot, snapshots) if not options.allow(one)]
     if refused:
-        raise BusError("; ".join(f"{finding.text}: {finding.remedy}" for finding in refused))
+        raise BusError("; ".join(f"{one.text}: {with_arguments(one.remedy, bus.port)}" for one in refused))
     changed = reboot_faulty(bus, robot, snapshots)
     if changed:
         snapshots = _snapshots(bus, robot)
@@ -90,7 +95,7 @@ def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
     if presence.complete:
         return
     elsewhere = servo_snapshot.find_elsewhere(bus, simulated) if presence.missing else {}
-    raise BusError(presence_text(bus, robot, presence, elsewhere))
+    raise BusError(with_arguments(presence_text(bus, robot, presence, elsewhere), bus.port))
 
 
 def presence_text(
@@ -100,7 +105,7 @@ def presence_text(
     other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
     if not presence.models and not presence.garbled:
         reason = f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
-        if is_pseudo_terminal(bus.port):
+        if is_simulated_port(bus.port):
             reason += "; of a simulated arm, its process or this computer stands still"
         return f"no servo answers on {bus.port} at {bus.baudrate} bit/s within {SILENCE_S:.0f} s: {other or reason}"
     joints = dict(zip(robot.servo_ids, robot.file.joints, strict=True))

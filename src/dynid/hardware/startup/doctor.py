@@ -13,7 +13,7 @@ import numpy as np
 from dynid.errors import BusError, MuteServoError, SilentLineError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
-from dynid.hardware.bus.port import WaitingPortHandler, is_pseudo_terminal, open_port
+from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.usb_latency import GOOD_MS, SYSTEM, latency_ms
@@ -21,6 +21,8 @@ from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.startup.bring_up import presence_text
 from dynid.hardware.startup.servo_checks import Finding, Level, judge_servos
 from dynid.hardware.startup.servo_snapshot import Presence, Snapshot, find_elsewhere, find_servos, read_snapshot
+from dynid.model.drivable import undrivable
+from dynid.model.transmission import Transmission
 from dynid.robot import Robot
 
 CYCLES = 1000
@@ -68,6 +70,7 @@ def examine(
         clock, opener: of the line, see `ServoBus`.
     """
     bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids, clock=clock, opener=opener)
+    described = [Finding("robot", "error", text) for text in undrivable(robot)]
     findings, snapshots = list[Finding](), dict[int, Snapshot]()
     try:
         bus.open()
@@ -81,7 +84,8 @@ def examine(
         bus.close()
     if bus.dialogue.late:
         findings.append(Finding("reply time", "warning", bus.dialogue.lateness, "end other programs on this machine"))
-    return Diagnosis(port, bus.baudrate, (*findings, *_unchecked(robot, findings, snapshots), *_host()))
+    found = (*described, *findings, *_unchecked(robot, findings, snapshots), *_host())
+    return Diagnosis(port, bus.baudrate, found)
 
 
 def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
@@ -112,7 +116,7 @@ def _latency(port: str, system: Path) -> Finding:
 
 def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapshot]) -> Iterator[Finding]:
     """What hangs on the line, and how quickly it answers; puts the registers of each servo into `snapshots`."""
-    simulated = is_pseudo_terminal(bus.port)
+    simulated = bus.simulated
     presence = find_servos(bus, robot, simulated)
     if not presence.complete:
         yield from _absent(bus, robot, presence, simulated)
@@ -161,7 +165,8 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
     if not checks & LIMITS:
         yield Finding("limits", "ok", "settings, firmware, current limits, voltages and shutdown bits are correct")
     counts = np.array([one.get(table.PRESENT_POSITION) for one in snapshots])
-    q = table.position_from_counts(counts, robot.file.bus.centre_count) + robot.zero_offsets
+    turned = table.position_from_counts(counts, robot.file.bus.centre_count)
+    q = Transmission(robot).joint_motion(turned) + robot.zero_offsets
     tolerance = settings.enable_tolerance_rad
     outside = [
         f"{name} reads {np.rad2deg(angle):.1f} deg, its limits are {np.rad2deg(low):.0f} to {np.rad2deg(high):.0f} deg"

@@ -7,7 +7,6 @@ from pathlib import Path
 from dynid.errors import BusError, BusTimeoutError, UnknownNameError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.dialogue import PATIENT_S
-from dynid.hardware.bus.port import is_pseudo_terminal
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.usb_latency import SYSTEM, set_latency
 from dynid.hardware.startup.bring_up import reboot_faulty
@@ -70,7 +69,7 @@ def _baud_rate(patient: _Patient) -> list[str]:
     if wanted is None:
         raise BusError(f"the servos cannot be set to {bus.baudrate} bit/s")
     target = bus.baudrate
-    for rate, servos in find_elsewhere(bus, is_pseudo_terminal(bus.port)).items():
+    for rate, servos in find_elsewhere(bus, bus.simulated).items():
         for servo_id, _ in servos:
             if servo_id in patient.robot.servo_ids:
                 with bus.at_baudrate(rate):

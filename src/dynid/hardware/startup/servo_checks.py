@@ -52,6 +52,11 @@ class Finding:
     servo_ids: tuple[int, ...] = ()
 
 
+def with_arguments(text: str, arguments: str) -> str:
+    """Return a text whose proposals of `dynid doctor --fix` name the port and whatever else the doctor was given."""
+    return text.replace("dynid doctor --fix", f"dynid doctor {arguments} --fix")
+
+
 def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Snapshot]) -> list[Finding]:
     """What is wrong with the servos of a robot, snapshots in joint order, n of them; empty if nothing is."""
     found: list[Finding] = []

@@ -32,4 +32,4 @@ def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
             other=written,
         )
 
-    return Source(Path(name), name, run.mount, tuple(robot.torque_constants.tolist()), (), signals)
+    return Source(Path(name), name, run.mount, tuple(robot.joint_constants.tolist()), (), signals)

@@ -7,6 +7,7 @@ import tty
 from pathlib import Path
 
 from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.simulated_line import mark_simulated
 from dynid.resources import refuse_existing
 
 _CODE_BY_SPEED = {
@@ -15,7 +16,7 @@ _CODE_BY_SPEED = {
 
 
 class ServoTerminal:
-    """A pseudo-terminal whose other end is the port.
+    """A pseudo-terminal whose other end is the port; it carries the mark of a simulated line.
 
     Args:
         link: a symbolic link to the port, removed by `close`; with one, the port keeps its path when it is plugged in
@@ -57,6 +58,7 @@ class ServoTerminal:
             return
         self._master, self._slave = os.openpty()  # the slave stays open, so the port outlives its clients
         tty.setraw(self._slave)
+        mark_simulated(self._slave)
         os.set_blocking(self._master, False)
         name = os.ttyname(self._slave)
         self.port = name if self._link is None else str(self._link)

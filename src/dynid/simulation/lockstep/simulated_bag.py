@@ -116,7 +116,7 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
     return HardwareSettings(
         robot=robot.name,
         joint_names=robot.joint_names,
-        torque_constants_nm_per_a=tuple(robot.torque_constants.tolist()) if robot.has_torque_constants else (),
+        torque_constants_nm_per_a=tuple(robot.joint_constants.tolist()) if robot.has_torque_constants else (),
         mount=run.mount,
         gravity_m_s2=(x, y, z),
         current_unit_a=CURRENT_A_PER_COUNT,

@@ -17,6 +17,7 @@ from dynid.errors import DataError
 from dynid.export.mjcf import PlantModel, PlantOptions, compile_plant
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
+from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.plant.gear_friction import VISCOUS, GearFriction, plant_friction
@@ -80,6 +81,7 @@ class ArmPlant:
         lead: Lead | None = None,
     ) -> None:
         self.robot, self.motors, self._pushes, self._lead = robot, motors, tuple(hand), lead
+        self._transmission = Transmission(robot)
         self.nuisances: Magnitudes = magnitudes(robot, switched_off)
         self.standard = standard or plant_standard(robot)
         self.friction, warm_up = self._friction(friction, switched_off)
@@ -159,11 +161,11 @@ class ArmPlant:
         return -np.array(self._data.qfrc_bias)
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Motor currents from now on, (n,) [A]; the first current that is not zero takes the arm off its stand."""
+        """Currents from now on, (n,) [A] at the joints; the first that is not zero takes the arm off its stand."""
         if self.motors is None:
             self._drive(current_a)
         else:
-            self.motors.goal[:] = current_a
+            self.motors.goal[:] = self._transmission.motor_currents(current_a)
         if self._held and current_a.any():
             self._held = False
 
@@ -188,7 +190,8 @@ class ArmPlant:
             draw = int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S)
             until = min(end, (draw + 1) * NOISE_PERIOD_S)
             if self.motors is not None:
-                self._drive(self.motors.step(until - self._time, self._dq))
+                motors = self._transmission
+                self._drive(motors.joint_currents(self.motors.step(until - self._time, motors.motor_motion(self._dq))))
             np.add(self._held_torque, self.drive_noise.row(draw), out=self._torque)
             if self._pushes or self._lead is not None:
                 self._gears.hand[:] = self._handled(until - self._time)
@@ -230,7 +233,7 @@ class ArmPlant:
     def measured_current(self) -> FloatArray:
         """What the current sensors see, without their steps, (n,) [A]."""
         current = self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
-        return current if self.motors is None else current + self.motors.error()
+        return current if self.motors is None else current + self._transmission.joint_currents(self.motors.error())
 
     def check(self) -> None:
         """Raise DataError if the simulated arm has diverged."""
@@ -248,7 +251,8 @@ class ArmPlant:
         """
         self.check()
         position = self.measured_position().copy()
-        dq = self._play.velocity(self._q, self._dq if self.motors is None else self.motors.velocity)
+        seen = self._dq if self.motors is None else self._transmission.joint_motion(self.motors.velocity)
+        dq = self._play.velocity(self._q, seen)
         return PlantReading(position, dq, self.measured_current())
 
 

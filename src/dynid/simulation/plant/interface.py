@@ -8,12 +8,12 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True)
 class PlantReading:
-    """What the servos' sensors read at one moment; each (n,), servo order as in robot.yaml.
+    """What the sensors read at one moment, at the joints; each (n,), in the order of robot.yaml.
 
     Attributes:
         q: joint angles [rad].
         dq: joint velocities [rad/s].
-        current_a: motor currents [A].
+        current_a: currents [A], as counted at the joints (`dynid.model.transmission`).
     """
 
     q: FloatArray
@@ -22,7 +22,7 @@ class PlantReading:
 
 
 class Plant(Protocol):
-    """An arm that motor currents move; the bus advances its time."""
+    """An arm that currents move; the bus advances its time."""
 
     @property
     def size(self) -> int:
@@ -34,7 +34,7 @@ class Plant(Protocol):
         ...
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Motor currents from now on, (n,) [A]; zero where torque is off."""
+        """Currents from now on, (n,) [A] at the joints; zero where torque is off."""
         ...
 
     def measure(self) -> PlantReading:

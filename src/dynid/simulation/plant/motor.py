@@ -85,7 +85,7 @@ class Motors:
         return self._load
 
     def step(self, duration_s: float, dq: FloatArray) -> FloatArray:
-        """The currents [A] after a time [s] at joint velocities dq [rad/s]."""
+        """The currents [A] after a time [s] at the motors' velocities dq [rad/s]."""
         wanted = np.sign(self.goal) * np.maximum(0.0, np.abs(self.goal) - np.sign(self.goal) * self._droop * dq)
         reached = np.clip(
             wanted,

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import BROADCAST_ID, MAX_SERVO_ID, Instruction, Packet, build_fast_reply, build_status
+from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.interface import Plant, PlantReading
 from dynid.simulation.plant.motor import Motors
@@ -46,6 +47,7 @@ class ServoChain:
         if plant.size != robot.size:
             raise ValueError(f"the plant has {plant.size} axes, robot {robot.name} has {robot.size}")
         self.robot, self.plant, self.lock_step = robot, plant, lock_step
+        self._transmission = Transmission(robot)
         self.unstated = Unstated()
         self.servos = {
             servo_id: Servo(
@@ -285,12 +287,13 @@ class ServoChain:
 
     def _refresh(self) -> PlantReading:
         """Put the plant's present state into the servos' registers."""
-        reading = self.plant.measure()
+        reading, motors = self.plant.measure(), self._transmission
+        turned = motors.motor_motion(reading.q - self.robot.zero_offsets)
         counts = zip(
             self._axis_servos,
-            table.current_to_counts(reading.current_a).tolist(),
-            table.velocity_to_counts(reading.dq).tolist(),
-            table.position_to_counts(reading.q - self.robot.zero_offsets, self.robot.file.bus.centre_count).tolist(),
+            table.current_to_counts(motors.motor_currents(reading.current_a)).tolist(),
+            table.velocity_to_counts(motors.motor_motion(reading.dq)).tolist(),
+            table.position_to_counts(turned, self.robot.file.bus.centre_count).tolist(),
             strict=True,
         )
         tick_ms = int(self.time_s * 1000.0) % 32768
@@ -321,7 +324,7 @@ class ServoChain:
 
     def _control_themselves(self, step_s: float) -> None:
         """The currents of the next millisecond where servos find them themselves."""
-        dq = self._refresh().dq
+        dq = self._transmission.motor_motion(self._refresh().dq)
         current_a = table.current_from_counts(np.array(self._drive_counts))
         for axis in self._self_controlled:
             current_a[axis] = self._own_loops.current(axis, self._axis_servos[axis], float(dq[axis]), step_s)
@@ -329,7 +332,7 @@ class ServoChain:
 
     def _set_currents(self, current_a: FloatArray) -> None:
         np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
-        self.plant.set_currents(current_a)
+        self.plant.set_currents(self._transmission.joint_currents(current_a))
 
     def _trip_watchdogs(self) -> None:
         for servo in self._axis_servos:

@@ -38,7 +38,7 @@ class OwnLoops:
         self._ways.pop(axis, None)
 
     def current(self, axis: int, servo: Servo, dq: float, step_s: float) -> float:
-        """The current of one motor [A], from the servo's registers and the joint's velocity dq [rad/s]."""
+        """The current of one motor [A], from the servo's registers and the motor's velocity dq [rad/s]."""
         winding, sign = self._windings[axis], -1.0 if servo.reversed else 1.0
         emf = sign * winding.back_emf_v_s_rad * dq
         pwm = self._pwm(axis, servo, sign * dq, step_s * LOOP_1_S)

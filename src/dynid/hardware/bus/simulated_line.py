@@ -1,0 +1,61 @@
+"""The proof that a serial line is simulated: a mark that the simulated arm puts on its own pseudo-terminal.
+
+A pseudo-terminal may be a relay to a real arm, as `socat PTY TCP:robot` makes one, so being one proves nothing. The
+simulated arm therefore writes a mark where a terminal's window size is kept: the kernel holds it with this one device,
+no byte stream carries it along, and no servo answers with it. It contains the device's number, so that a program that
+copies window sizes from one terminal to another does not copy the proof. The mark goes when the simulated arm ends.
+"""
+
+import fcntl
+import os
+import stat
+import struct
+import termios
+from pathlib import Path
+
+FIRST_SLAVE_MAJOR, LAST_SLAVE_MAJOR = 136, 143  # device numbers of pseudo-terminals' slaves on Linux
+_WINDOW = struct.Struct("<HHHH")  # rows, columns, and width and height in pixels
+_ROWS, _COLUMNS = 0xD1D5, 0x51AA  # no window has so many
+
+
+def mark_simulated(slave: int) -> None:
+    """Mark an open pseudo-terminal as a simulated line; to be called by what simulates the servos behind it alone."""
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, _mark(os.fstat(slave).st_rdev))
+
+
+def is_simulated(descriptor: int) -> bool:
+    """Return whether an open line carries the mark of a simulated arm."""
+    try:
+        device = os.fstat(descriptor)
+        if not _is_slave(device):
+            return False
+        window = fcntl.ioctl(descriptor, termios.TIOCGWINSZ, bytes(_WINDOW.size))
+    except OSError:
+        return False
+    return bool(window == _mark(device.st_rdev))
+
+
+def is_simulated_port(port: str | Path) -> bool:
+    """Return whether the line at a path, symbolic links followed, carries the mark.
+
+    A pseudo-terminal is opened for a moment to look; any other device is left alone.
+    """
+    try:
+        if not _is_slave(os.stat(port)):
+            return False
+        descriptor = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return is_simulated(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_slave(device: os.stat_result) -> bool:
+    major = os.major(device.st_rdev)
+    return stat.S_ISCHR(device.st_mode) and FIRST_SLAVE_MAJOR <= major <= LAST_SLAVE_MAJOR
+
+
+def _mark(device: int) -> bytes:
+    return _WINDOW.pack(_ROWS, _COLUMNS, device & 0xFFFF, (device >> 16) & 0xFFFF)

@@ -1,0 +1,95 @@
+"""What keeps a robot from being driven though its file is complete: refused by name before a port is opened."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.model.chain import read_urdf_text
+from dynid.model.transmission import Transmission
+from dynid.model.urdf_tree import UrdfJoint, read_tree
+from dynid.robot import Robot
+from dynid.robot_file import Joint
+
+TURN_COUNTS = 4096  # of a servo's encoder, which knows its angle within one turn after power-on
+NOTICED_DEG = 6.0  # outside of its limits, a joint keeps the arm from being enabled: a little more than 0.087 rad
+ROUNDING = 0.01  # of a limit, and in rad or m: figures in a URDF and in degrees are rounded
+
+
+def refuse_undrivable(robot: Robot) -> None:
+    """Refuse to drive a robot whose file says what a driver cannot obey, or what nobody has allowed.
+
+    Raises:
+        ConfigurationError: one message with everything that was found.
+    """
+    if found := list(undrivable(robot)):
+        raise ConfigurationError(f"dynid does not drive robot '{robot.name}': {'; '.join(found)}")
+
+
+def undrivable(robot: Robot) -> Iterator[str]:
+    """Yield a sentence for everything that keeps a robot with servos from being driven."""
+    yield from (
+        f"joint {joint.name} slides, and the driver's safety limits are angles: only revolute joints can be driven"
+        for joint in robot.file.joints
+        if joint.prismatic
+    )
+    yield from _beyond_a_turn(robot)
+    yield from beyond_urdf(robot)
+
+
+def _beyond_a_turn(robot: Robot) -> Iterator[str]:
+    """Yield the joints whose position is not known after power-on, because their motors turn too far.
+
+    An encoder that starts one turn off is harmless if the joint then reads a position outside of its limits: the
+    driver refuses to enable torque there.
+    """
+    centre = robot.file.bus.centre_count
+    window = [360.0 * counts / TURN_COUNTS for counts in (-centre, TURN_COUNTS - centre)]
+    noticed = 360.0 - 2.0 * NOTICED_DEG * np.abs(robot.gear_ratios)
+    ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)
+    for joint, low, high, most in ranges:
+        slack = math.degrees(ROUNDING)
+        inside = low >= window[0] - slack and high <= window[1] + slack
+        if not (joint.prismatic or inside or high - low <= most):
+            yield (
+                f"the motor of joint {joint.name} turns from {low:.0f} to {high:.0f} deg within the joint's limits, "
+                f"but its encoder knows only {window[0]:.0f} to {window[1]:.0f} deg after power-on: narrow the limits, "
+                "or check gear_ratio, coupling and centre_count"
+            )
+
+
+def beyond_urdf(robot: Robot) -> Iterator[str]:
+    """Yield the limits that are wider than the URDF's and that `beyond_urdf` of the joint does not allow."""
+    tree = read_tree(read_urdf_text(robot.urdf_path), robot.file.urdf)
+    for axis, joint in enumerate(robot.file.joints):
+        described = tree.joint(joint.name)
+        torque = float(robot.torque_limits[axis])
+        for kind, text in _wider(joint, float(robot.lower[axis]), float(robot.upper[axis]), torque, described):
+            if kind not in joint.beyond_urdf:
+                yield (
+                    f"joint {joint.name} has {text}: correct robot.yaml, or allow it there with beyond_urdf: [{kind}]"
+                )
+
+
+def _wider(joint: Joint, lower: float, upper: float, torque: float, urdf: UrdfJoint) -> Iterator[tuple[str, str]]:
+    """Yield kind and description of each limit of a joint that is wider than the URDF's; a zero there is none."""
+    factor, unit = (1.0, "m") if joint.prismatic else (180.0 / math.pi, "deg")
+    if urdf.lower is not None and urdf.upper is not None and urdf.lower < urdf.upper:
+        if lower < urdf.lower - ROUNDING or upper > urdf.upper + ROUNDING:
+            own, theirs = (f"{factor * a:.4g} to {factor * b:.4g} {unit}" for a, b in ((lower, upper), _ends(urdf)))
+            yield "position", f"limits of {own}, wider than {theirs} of the URDF"
+    fastest = joint.velocity_limit
+    if urdf.velocity and fastest > urdf.velocity * (1.0 + ROUNDING):
+        unit = "m/s" if joint.prismatic else "rad/s"
+        yield "velocity", f"a velocity limit of {fastest:.4g} {unit}, above {urdf.velocity:.4g} {unit} of the URDF"
+    if urdf.effort and torque > urdf.effort * (1.0 + ROUNDING):
+        unit = "N" if joint.prismatic else "N m"
+        yield (
+            "torque",
+            f"a torque limit of {torque:.4g} {unit}, above the effort of {urdf.effort:.4g} {unit} of the URDF",
+        )
+
+
+def _ends(urdf: UrdfJoint) -> tuple[float, float]:
+    return float(urdf.lower or 0.0), float(urdf.upper or 0.0)
