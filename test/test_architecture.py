@@ -32,6 +32,7 @@ ROS = {
 # decides, so `identification.settings` lies below the rooms of that folder, and the rest of its files above them.
 ORDER = (
     "errors",
+    "documents",
     "resources",
     "parent",
     "threads",

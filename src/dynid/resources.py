@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from dynid.documents import read_yaml
 from dynid.errors import (
     ConfigurationError,
     DataError,
@@ -21,13 +22,13 @@ from dynid.errors import (
     InputNotFoundError,
     OutputExistsError,
     OutputWriteError,
+    cut,
+    one_line,
+    shown,
 )
 
 Schema = TypeVar("Schema", bound=BaseModel)
-# The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
-_SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-MOST_YAML_BYTES, DEEPEST_YAML, MOST_YAML_ALIASES = 64 * 2**20, 50, 100
 
 
 def share_folder() -> Path:
@@ -61,57 +62,11 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
     try:
         yield
     except DynidError as error:
-        error.args = (_one_line(str(error)),)
+        error.args = (one_line(str(error)),)
         raise
     except Exception as error:
-        reason = _one_line(str(error))[:300] or type(error).__name__
+        reason = one_line(str(error))[:300] or type(error).__name__
         raise kind(f"{path} is not a valid {what}, or is damaged: {reason}") from error
-
-
-def _one_line(text: str) -> str:
-    """A text without line breaks and control characters, which a file may have put into it."""
-    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file, read with the safe loader.
-
-    Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: not valid YAML, larger than `MOST_YAML_BYTES`, or nested or repeated by aliases beyond what
-            a file by hand is.
-    """
-    try:
-        if not path.is_file() and path.exists() and not path.is_dir():
-            raise ConfigurationError(f"{path} is not a regular file; expected a YAML file")
-        if path.stat().st_size > MOST_YAML_BYTES:
-            raise ConfigurationError(
-                f"{path} has {path.stat().st_size} bytes, expected a YAML file of at most {MOST_YAML_BYTES}"
-            )
-        text = path.read_text(encoding="utf-8")
-        _refuse_yaml_bomb(path, text)
-        return yaml.load(text, Loader=_SAFE_LOADER)  # noqa: S506 - it is a safe loader
-    except FileNotFoundError:
-        raise InputNotFoundError(f"no such file: {path}") from None
-    except (yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
-        if isinstance(error, ConfigurationError):
-            raise
-        # the loader's constructors let through what int(), datetime() and the like make of a strange value
-        reason = _one_line(str(error))[:300]
-        raise ConfigurationError(f"{path} is not a valid YAML file: {reason}") from error
-
-
-def _refuse_yaml_bomb(path: Path, text: str) -> None:
-    """Look at the events alone, which take no memory: the loader would follow nesting and aliases without end."""
-    depth = aliases = 0
-    for event in yaml.parse(text, Loader=_SAFE_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        aliases += isinstance(event, yaml.AliasEvent)
-        if depth > DEEPEST_YAML or aliases > MOST_YAML_ALIASES:
-            what = f"nested {depth} deep" if depth > DEEPEST_YAML else f"with more than {MOST_YAML_ALIASES} aliases"
-            raise ConfigurationError(
-                f"{path} is {what}; expected at most {DEEPEST_YAML} levels and {MOST_YAML_ALIASES} aliases"
-            )
 
 
 def yaml_text(content: Any, width: int = 140) -> str:
@@ -127,6 +82,7 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
         raise ConfigurationError(f"{path}: {invalid_fields(error, schema)}") from error
 
 
+MOST_LISTED = 20  # wrong fields in one message
 _KINDS = {"dict": "a block of fields", "model": "a block of fields", "tuple": "a list", "list": "a list"}
 
 
@@ -134,20 +90,21 @@ def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
     """What is wrong with the fields of a file, in words: field, value, what was expected, and a name that is close."""
     parts = schema.model_json_schema()
     known = {name for part in (parts, *parts.get("$defs", {}).values()) for name in part.get("properties", {})}
-    lines = []
-    for one in error.errors():
-        field, value = ".".join(map(str, one["loc"])) or "file", one["input"]
-        close = difflib.get_close_matches(str(one["loc"][-1]), known, 1) if one["loc"] else []
+    lines, errors = [], error.errors(include_url=False)
+    for one in errors[:MOST_LISTED]:
+        field, value = cut(".".join(cut(str(part)) for part in one["loc"])) or "file", one["input"]
+        close = difflib.get_close_matches(cut(str(one["loc"][-1])), known, 1) if one["loc"] else []
         if one["type"] == "missing":
             lines.append(f"{field} is missing")
         elif one["type"] == "extra_forbidden":
             lines.append(f"{field} is unknown" + (f", did you mean '{close[0]}'?" if close else ""))
         else:
             kind = _KINDS.get(one["type"].split("_")[0]) if one["type"].endswith("_type") else None
-            expected = one["msg"].replace("Input should be", "expected").replace("Value error, ", "")
-            given = "a block of fields" if isinstance(value, dict) else f"{value!r:.80}"
+            expected = cut(one["msg"].replace("Input should be", "expected").replace("Value error, ", ""), 300)
+            given = "a block of fields" if isinstance(value, dict) else shown(value)
             lines.append(f"{field}: {f'expected {kind}' if kind else expected} (got {given})")
-    return "; ".join(lines)
+    more = len(errors) - MOST_LISTED
+    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
 @contextlib.contextmanager
