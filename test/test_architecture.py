@@ -33,6 +33,7 @@ ROS = {
 ORDER = (
     "errors",
     "documents",
+    "durable",
     "resources",
     "parent",
     "threads",

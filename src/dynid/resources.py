@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import errno
 import os
+import shutil
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from dynid.documents import read_yaml
+from dynid.durable import make_folders, new_file, sync_tree, take_name
 from dynid.errors import (
     ConfigurationError,
     DataError,
@@ -28,6 +30,7 @@ from dynid.errors import (
 )
 
 Schema = TypeVar("Schema", bound=BaseModel)
+LEAST_FREE_BYTES = 16 * 2**20  # of a disk that a result is to be written to; results have some MiB
 _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -127,18 +130,18 @@ def _refuse_below_a_file(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it where they are missing.
+    """Make a folder and those above it where they are missing; their names outlive a loss of power.
 
     Raises:
         OutputWriteError: that is not possible.
     """
     _refuse_below_a_file(path / "-")
     with _writing(path):
-        path.mkdir(parents=True, exist_ok=True)
+        make_folders(path)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8, whole or not at all; never over an existing one.
+    """Write a file, text as UTF-8, whole or not at all; never over an existing one. It outlives a loss of power.
 
     Raises:
         OutputExistsError: the file exists.
@@ -146,18 +149,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     make_folder(path.parent)
     with _writing(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = new_file(path.parent, path.name)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content.encode() if isinstance(content, str) else content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)
-            os.link(temporary, path)  # unlike rename, link fails where the name is taken
+            take_name(temporary, path)
         except FileExistsError:
             raise OutputExistsError(f"{path} exists; choose another name or remove it first") from None
         finally:
-            os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
 
 
 def new_path(path: Path) -> Path:
@@ -167,7 +169,27 @@ def new_path(path: Path) -> Path:
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise OutputExistsError where an output exists already, OutputWriteError where it would lie below a file."""
+    """Look, before the work begins, whether an output can be written; leaves nothing behind.
+
+    Raises:
+        OutputExistsError: it exists already.
+        OutputWriteError: it would lie below a file, or the system refuses the name, the folder or `LEAST_FREE_BYTES`.
+    """
+    _refuse_taken(path)
+    with _writing(path):
+        above = next(one for one in path.absolute().parents if one.exists())
+        descriptor, probe = new_file(above, path.name if above == path.absolute().parent else "dynid")
+        os.close(descriptor)
+        probe.unlink()
+        free = shutil.disk_usage(above).free
+    if free < LEAST_FREE_BYTES:
+        raise OutputWriteError(
+            f"{path} cannot be written: {free / 2**20:.1f} MiB are free in {above}, expected at least "
+            f"{LEAST_FREE_BYTES / 2**20:.0f}; free some space"
+        )
+
+
+def _refuse_taken(path: Path) -> None:
     with _writing(path):  # a name may be too long, or a folder closed to us
         _refuse_below_a_file(path)
         exists = path.exists() or path.is_symlink()
@@ -177,9 +199,24 @@ def refuse_existing(path: Path) -> None:
         )
 
 
+def move_to_output(made: Path, path: Path) -> None:
+    """Give a folder or file, already on the disk, the name of an output.
+
+    Raises:
+        OutputExistsError: the name is taken.
+        OutputWriteError: the system refuses.
+    """
+    with _writing(path):
+        try:
+            take_name(made, path)
+        except FileExistsError:
+            _refuse_taken(path)
+            raise
+
+
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears under its name only when the block ends without an error.
+    """A folder that appears under its name only when the block ends without an error, and outlives a loss of power.
 
     Yields a working folder beside it; on an error the working folder is removed and `path` stays untouched.
 
@@ -200,5 +237,5 @@ def whole_folder(path: Path) -> Iterator[Path]:
         except OutputWriteError as error:
             error.args = (str(error).replace(str(work), str(path)),)
             raise
-        refuse_existing(path)
-        work.rename(path)
+        sync_tree(work)
+        move_to_output(work, path)

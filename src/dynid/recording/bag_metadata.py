@@ -10,6 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from dynid.documents import parse_yaml, read_yaml
+from dynid.durable import sync_file, sync_folder
 from dynid.errors import DataError, cut, one_line
 from dynid.recording.messages import type_store
 
@@ -155,12 +156,20 @@ def to_yaml(content: Any) -> str:
     return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=False, sort_keys=False))
 
 
-def write_metadata(folder: Path, information: str) -> None:
-    """Write metadata.yaml whole, in place of a provisional one; the text is that of `metadata_text`."""
+def write_metadata(folder: Path, information: str, *, durable: bool = False) -> None:
+    """Write metadata.yaml whole, in place of a provisional one; the text is that of `metadata_text`.
+
+    Args:
+        durable: it outlives a loss of power, as the names of all files in the folder do, for which the disk is awaited.
+    """
     temporary = folder / f".{METADATA_NAME}.new"
     indented = "\n  ".join(information.splitlines())
     temporary.write_text(f"rosbag2_bagfile_information:\n  {indented}\n", encoding="utf-8")
+    if durable:
+        sync_file(temporary)
     os.replace(temporary, folder / METADATA_NAME)
+    if durable:
+        sync_folder(folder)
 
 
 def read_metadata(folder: Path) -> BagMetadata | None:
