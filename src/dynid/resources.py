@@ -7,11 +7,13 @@ import os
 import shutil
 import sysconfig
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -30,6 +32,7 @@ from dynid.errors import (
 )
 
 Schema = TypeVar("Schema", bound=BaseModel)
+MOST_ARRAY_BYTES = 256 * 2**20  # an hour of eight joints at 200 Hz has 80 MiB
 LEAST_FREE_BYTES = 16 * 2**20  # of a disk that a result is to be written to; results have some MiB
 _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -70,6 +73,22 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
     except Exception as error:
         reason = one_line(str(error))[:300] or type(error).__name__
         raise kind(f"{path} is not a valid {what}, or is damaged: {reason}") from error
+
+
+@contextlib.contextmanager
+def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.npyio.NpzFile"]:
+    """Give the arrays of an .npz file to the block.
+
+    Raises:
+        DataError: it is damaged, or its arrays take more than `most` bytes once unpacked.
+    """
+    with guarded(path, "file of arrays"):
+        with zipfile.ZipFile(path) as packed:
+            size = sum(one.file_size for one in packed.infolist())
+        if size > most:
+            raise DataError(f"{path} becomes {size} bytes once unpacked, expected at most {most}")
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
 
 
 def yaml_text(content: Any, width: int = 140) -> str:

@@ -14,6 +14,7 @@ from dynid.identification.prediction import Motion, pooled_errors, relative_erro
 from dynid.model.model_file import ModelFile, load_model
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
+from dynid.resources import guarded
 from dynid.robot import Robot, load_robot
 from dynid.verdict import Check
 
@@ -147,5 +148,5 @@ def _summary(path: Path) -> dict[str, Any]:
 
 
 def _rows(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8", newline="") as stream:
+    with guarded(path, "CSV table"), path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
