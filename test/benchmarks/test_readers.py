@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,10 @@ import hypothesis
 import numpy as np
 import pytest
 import yaml
-from benchmarks.readers.fuzz import fuzz, one_input, outcome
+from benchmarks.readers.builders import Built
+from benchmarks.readers.fuzz import built_outcome, fuzz, one_input, outcome
+from benchmarks.readers.limits import Writes
+from benchmarks.readers.structures import STRUCTURES, Structure
 from benchmarks.readers.targets import TARGETS, Target
 from benchmarks.resident import peak_mib, run_measured
 from hypothesis import strategies
@@ -89,6 +92,33 @@ def test_the_benchmark_counts_in_processes_of_its_own() -> None:
     assert found["accepted"] + found["refused"] == 20 and found["tracebacks"] == found["hangs"] == 0
     done = CliRunner().invoke(app, ["benchmark", "readers", "--inputs", "5", "--only", "controller", "--json"])
     assert done.exit_code == 0 and '"tracebacks": 0' in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_files_built_by_structure_are_refused_in_one_sentence_or_right(name: str) -> None:
+    found = fuzz(name, 8).as_dict()
+    assert found["tracebacks"] == found["hangs"] == found["wrong_accepts"] == 0, found["examples"]
+    assert found["accepted"] + found["refused"] == 8
+
+
+def test_reader_that_writes_elsewhere_or_babbles_is_counted(tmp_path: Path) -> None:
+    work, built = tmp_path / "work", Built({"a/x": b"1"}, "a/x")
+    work.mkdir()
+    writes = Writes(work)
+
+    def outcome_of(read: Callable[[Path, Path], object]) -> tuple[str, str]:
+        found = built_outcome(Structure(strategies.just(built), read), built, work, writes)
+        assert not list(work.iterdir())
+        return found
+
+    def stumble(path: Path, out: Path) -> None:
+        raise KeyError(path.name)
+
+    assert outcome_of(lambda path, out: (out / path.read_text()).touch()) == ("accepted", "")
+    assert outcome_of(lambda path, out: (work / "beside").touch())[0] == "wrong"
+    assert "elsewhere" in outcome_of(lambda path, out: (tmp_path / "elsewhere").touch())[1]
+    assert outcome_of(stumble)[0] == "traceback"
 
 
 def test_the_memory_of_the_process_that_measures_does_not_count() -> None:
