@@ -16,7 +16,8 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from dynid.resources import load_validated, read_yaml
+from dynid.documents import read_yaml
+from dynid.resources import load_validated
 from dynid.robot import Robot, Strict, load_robot
 
 DOCS = Path(__file__).parents[1] / "docs"

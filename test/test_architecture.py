@@ -32,6 +32,8 @@ ROS = {
 # decides, so `identification.settings` lies below the rooms of that folder, and the rest of its files above them.
 ORDER = (
     "errors",
+    "documents",
+    "durable",
     "resources",
     "parent",
     "threads",

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynid.errors import ConfigurationError, DynidError, InputNotFoundError
-from dynid.resources import MOST_YAML_ALIASES, read_yaml
+from dynid.documents import MOST_YAML_ALIASES, read_json, read_yaml
+from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, shown
+from dynid.resources import load_validated
+from dynid.robot_file import RobotFile
 
 BILLION = "a: &a [x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghijklm")
+)
+FEW_ALIASES = "a: &a [x, x]\n" + "".join(  # of a file that is short: built, it has 9^10 values
+    f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghijk")
 )
 MERGED = "a: &a {k: 1}\n" + "".join(f"b{k}: {{<<: *a}}\n" for k in range(MOST_YAML_ALIASES + 1))
 
@@ -31,7 +36,9 @@ def read(tmp_path: Path, text: str | bytes) -> object:
         ("flag: !!bool maybe", "not a valid YAML file"),
         ("[" * 20_000, "nested 51 deep"),
         ("- " * 20_000, "nested 51 deep"),
-        (BILLION, "with more than 100 aliases"),
+        (BILLION, "of more than 600000 values"),
+        (FEW_ALIASES, "of more than 600000 values, aliases followed"),
+        ("[" + "1," * 600_001 + "]", "of more than 600000 values"),
         (MERGED, "with more than 100 aliases"),
         (b"\xff\xfe\x00", "not a valid YAML file"),
         ("a: !!python/object/apply:os.system [true]", "not a valid YAML file"),
@@ -52,6 +59,30 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 def test_anchors_in_a_file_by_hand_are_read(tmp_path: Path) -> None:
     assert read(tmp_path, "a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_value_in_a_message_is_cut_before_it_is_written(tmp_path: Path) -> None:
+    level: object = "x" * 100_000
+    for _ in range(30):
+        level = [level] * 100  # shared, so small; its repr would have 100^30 entries
+    assert len(shown(level)) <= 80 and len(shown("x" * 10**7)) <= 80 and len(shown(b"x" * 10**7)) <= 80
+    assert shown(10**5000) == "a number of more than 80 digits" and shown([1, "a\n"]) == "[1, 'a\\n']"
+    shared = "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdef"))
+    path = tmp_path / "robot.yaml"
+    path.write_text(f"a: &a [{'x' * 1000}]\n{shared}name: *f\n" + "".join(f"{'k' * 500}{k}: 1\n" for k in range(500)))
+    with pytest.raises(ConfigurationError, match="and 4") as caught:
+        load_validated(path, RobotFile)
+    assert len(str(caught.value)) < 20_000
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a": ' * 200_000, "1" * 6000, "[1", "\ud800", ""])
+def test_json_that_is_none_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    with pytest.raises(ConfigurationError, match=r"x\.json is not (valid JSON|a valid JSON file)"):
+        read_json(path)
+    path.write_text('{"a": [1, 2.5]}')
+    assert read_json(path) == {"a": [1, 2.5]}
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,6 +1,8 @@
 """Every reader against mutated files, in processes of their own: one that hangs or dies takes nothing else along."""
 
 import multiprocessing
+import os
+import shutil
 import tempfile
 import time
 import traceback
@@ -11,12 +13,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import hypothesis
+
+from benchmarks.readers.builders import Built
+from benchmarks.readers.limits import Writes, limit_memory
 from benchmarks.readers.mutations import mutated
+from benchmarks.readers.structures import STRUCTURES, Structure
 from benchmarks.readers.targets import TARGETS, Target
 from benchmarks.resident import peak_mib
 from dynid.errors import DynidError
 
-HANG_S, START_S = 12.0, 120.0
+HANG_S, START_S = 10.0, 120.0  # of a processor
 Outcome = tuple[str, str]  # accepted, refused, traceback or wrong; and what it was
 
 
@@ -39,14 +46,19 @@ class Tally:
 
 def outcome(target: Target, path: Path) -> Outcome:
     """What a reader makes of a file."""
+    return judged(lambda: target.read(path), target.fault)
+
+
+def judged(read: Callable[[], Any], fault_of: Callable[[Any], str]) -> Outcome:
+    """What a reading comes to."""
     try:
-        found = target.read(path)
+        found = read()
     except DynidError as error:
         return ("refused", "") if "\n" not in str(error) else ("traceback", "more than one line")
     except BaseException as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         return "traceback", f"{type(error).__name__}: {str(error)[:200]} ({Path(place.filename).name}:{place.lineno})"
-    fault = target.fault(found)
+    fault = fault_of(found)
     return ("wrong", fault) if fault else ("accepted", "")
 
 
@@ -57,7 +69,65 @@ def one_input(target: Target, folder: Path, seed: int) -> Outcome:
     return outcome(target, path)
 
 
+def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes) -> Outcome:
+    """What a reader makes of files built by structure; `work` is where it may write."""
+    folder, out = work / "in", work / "out"
+    for path, content in built.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    out.mkdir()
+    there = set(work.iterdir())
+    try:
+        writes.watching = True
+        found = judged(lambda: structure.read(folder / built.entry, out), structure.fault)
+        writes.watching = False
+        left = {one.name for one in set(work.iterdir()) - there}
+        if left or writes.outside:
+            found = ("wrong", f"wrote {', '.join([*left, *writes.outside])[:150]}")
+    finally:
+        writes.watching = False
+        writes.outside.clear()
+        for one in work.iterdir():
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+    return found
+
+
+def _work_built(name: str, first: int, count: int, pipe: Connection) -> None:
+    """Build and read; the example with which another process ended is not built again: the seed is another one."""
+    with tempfile.TemporaryDirectory() as kept, tempfile.TemporaryDirectory() as work:
+        structure = STRUCTURES[name](Path(kept))
+        tempfile.tempdir = work
+        os.chdir(work)
+        writes, place = Writes(Path(work)), first
+
+        @hypothesis.seed(first)
+        @hypothesis.given(structure.built)
+        @hypothesis.settings(
+            max_examples=count - first,
+            deadline=None,
+            database=None,
+            phases=[hypothesis.Phase.generate],
+            suppress_health_check=list(hypothesis.HealthCheck),
+        )
+        def read(built: Built) -> None:
+            nonlocal place
+            begin = time.monotonic()
+            if place >= count:
+                return
+            result = built_outcome(structure, built, Path(work), writes)
+            pipe.send((place, *result, peak_mib(), time.monotonic() - begin))
+            place += 1
+            if place == first + 1:
+                limit_memory()  # what is compiled and loaded once is not the file's
+
+        pipe.send((-1, "accepted", "", 0.0))
+        read()
+    pipe.send(None)
+
+
 def _work(name: str, first: int, count: int, pipe: Connection) -> None:
+    if name in STRUCTURES:
+        return _work_built(name, first, count, pipe)
     with tempfile.TemporaryDirectory() as work:
         target = TARGETS[name](Path(work))
         good = Path(work) / f"good.{target.suffix}"
@@ -88,12 +158,30 @@ def fuzz(name: str, count: int, told: Callable[[str], None] = lambda text: None)
     return tally
 
 
+def _heard(pipe: Connection, child: Any, patience: float) -> bool:
+    """Whether something came before the child used so much time of a processor, or four times as much passed."""
+    begin_s, deadline = _processor_s(child.pid), time.monotonic() + 4.0 * patience
+    while not pipe.poll(0.5):
+        if _processor_s(child.pid) - begin_s > patience or time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _processor_s(process: int) -> float:
+    """Time that a process used of all processors [s]; 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _listen(pipe: Connection, child: Any, tally: Tally, next_seed: int, name: str) -> int:
     """Take results until the child ends or hangs; returns the next input."""
     patience = START_S
     while True:
         try:
-            message = pipe.recv() if pipe.poll(patience) else "hang"
+            message = pipe.recv() if _heard(pipe, child, patience) else "hang"
         except EOFError:
             message = "dead"
         if message is None:

@@ -179,21 +179,24 @@ def _bag_target(folder: Path, storage: Storage) -> Target:
     return Target(file.suffix[1:], file.read_bytes(), lambda path: load_recording(path, robot), fault, BINARY)
 
 
+def csv_mapping() -> tuple[CsvMapping, tuple[str, ...]]:
+    """The mapping of a table of time, positions and torques, and the names of its columns beside time."""
+    names = tuple(f"{kind}{j}" for kind in ("q", "tau") for j in range(COLUMNS))
+    content = {
+        "schema_version": 1,
+        "time": {"column": "t"},
+        "position": {"columns": names[:COLUMNS], "unit": "rad"},
+        "torque": {"columns": names[COLUMNS:], "unit": "N m"},
+    }
+    return CsvMapping.model_validate(content), names
+
+
 def _csv_target(folder: Path) -> Target:
     robot = load_robot("planar_3r")
-    names = [f"{kind}{j}" for kind in ("q", "tau") for j in range(COLUMNS)]
+    mapping, names = csv_mapping()
     rng = np.random.default_rng(0)
     rows = np.c_[0.01 * np.arange(ROWS), rng.uniform(-0.05, 0.05, (ROWS, 2 * COLUMNS))]
     lines = [",".join(["t", *names]), *(",".join(f"{x:.6f}" for x in row) for row in rows)]
-    group = {"columns": names[:COLUMNS], "unit": "rad"}
-    mapping = CsvMapping.model_validate(
-        {
-            "schema_version": 1,
-            "time": {"column": "t"},
-            "position": group,
-            "torque": {"columns": names[COLUMNS:], "unit": "N m"},
-        }
-    )
 
     def fault(run: Any) -> str:
         if not (np.diff(run.time) > 0.0).all():

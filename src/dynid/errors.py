@@ -1,8 +1,13 @@
 """Every error that dynid raises on purpose.
 
 Each is a `DynidError` and also the builtin kind a caller would expect, so both `except DynidError` and
-`except ValueError` work. A message names the thing, its value, what was expected and what to do.
+`except ValueError` work. A message names the thing, its value, what was expected and what to do. Values may come from
+anybody's file: `shown` writes them.
 """
+
+import reprlib
+
+LONGEST_SHOWN = 80  # characters of a value in a message
 
 
 class DynidError(Exception):
@@ -78,6 +83,39 @@ def refuse_other_kind(value: object, kind: "type | tuple[type, ...]", what: str,
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         expected = " or ".join(one.__name__ for one in kinds)
-        shown = " ".join(repr(value).split())
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-        raise ConfigurationError(f"{what} is {shown}, a {type(value).__name__}, expected a {expected}: {cure}")
+        raise ConfigurationError(
+            f"{what} is {shown(value, 60)}, a {type(value).__name__}, expected a {expected}: {cure}"
+        )
+
+
+class _Short(reprlib.Repr):
+    """`repr` of at most some entries and levels, whatever a value holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict, self.maxset = 3, 8, 8, 8, 8
+        self.maxstring = self.maxlong = self.maxother = LONGEST_SHOWN
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if abs(x) < 10**LONGEST_SHOWN else "a number of more than 80 digits"
+
+    def repr_bytes(self, x: bytes, level: int) -> str:
+        return repr(x[:LONGEST_SHOWN])
+
+
+_SHORT = _Short()
+
+
+def shown(value: object, most: int = LONGEST_SHOWN) -> str:
+    """Return a value as Python writes it, in one line of at most `most` characters, without building more of it."""
+    return cut(one_line(_SHORT.repr(value)), most)
+
+
+def cut(text: str, most: int = LONGEST_SHOWN) -> str:
+    """Return a text's first `most` characters, with an ellipsis in place of the rest."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and control characters, which a file may have put into it."""
+    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))

@@ -4,16 +4,21 @@ import contextlib
 import difflib
 import errno
 import os
+import shutil
 import sysconfig
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from dynid.documents import read_yaml
+from dynid.durable import make_folders, new_file, sync_tree, take_name
 from dynid.errors import (
     ConfigurationError,
     DataError,
@@ -21,13 +26,15 @@ from dynid.errors import (
     InputNotFoundError,
     OutputExistsError,
     OutputWriteError,
+    cut,
+    one_line,
+    shown,
 )
 
 Schema = TypeVar("Schema", bound=BaseModel)
-# The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
-_SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MOST_ARRAY_BYTES = 256 * 2**20  # an hour of eight joints at 200 Hz has 80 MiB
+LEAST_FREE_BYTES = 16 * 2**20  # of a disk that a result is to be written to; results have some MiB
 _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-MOST_YAML_BYTES, DEEPEST_YAML, MOST_YAML_ALIASES = 64 * 2**20, 50, 100
 
 
 def share_folder() -> Path:
@@ -61,57 +68,27 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
     try:
         yield
     except DynidError as error:
-        error.args = (_one_line(str(error)),)
+        error.args = (one_line(str(error)),)
         raise
     except Exception as error:
-        reason = _one_line(str(error))[:300] or type(error).__name__
+        reason = one_line(str(error))[:300] or type(error).__name__
         raise kind(f"{path} is not a valid {what}, or is damaged: {reason}") from error
 
 
-def _one_line(text: str) -> str:
-    """A text without line breaks and control characters, which a file may have put into it."""
-    return "".join(one if one.isprintable() else " " for one in " ".join(text.split()))
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file, read with the safe loader.
+@contextlib.contextmanager
+def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.npyio.NpzFile"]:
+    """Give the arrays of an .npz file to the block.
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: not valid YAML, larger than `MOST_YAML_BYTES`, or nested or repeated by aliases beyond what
-            a file by hand is.
+        DataError: it is damaged, or its arrays take more than `most` bytes once unpacked.
     """
-    try:
-        if not path.is_file() and path.exists() and not path.is_dir():
-            raise ConfigurationError(f"{path} is not a regular file; expected a YAML file")
-        if path.stat().st_size > MOST_YAML_BYTES:
-            raise ConfigurationError(
-                f"{path} has {path.stat().st_size} bytes, expected a YAML file of at most {MOST_YAML_BYTES}"
-            )
-        text = path.read_text(encoding="utf-8")
-        _refuse_yaml_bomb(path, text)
-        return yaml.load(text, Loader=_SAFE_LOADER)  # noqa: S506 - it is a safe loader
-    except FileNotFoundError:
-        raise InputNotFoundError(f"no such file: {path}") from None
-    except (yaml.YAMLError, OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
-        if isinstance(error, ConfigurationError):
-            raise
-        # the loader's constructors let through what int(), datetime() and the like make of a strange value
-        reason = _one_line(str(error))[:300]
-        raise ConfigurationError(f"{path} is not a valid YAML file: {reason}") from error
-
-
-def _refuse_yaml_bomb(path: Path, text: str) -> None:
-    """Look at the events alone, which take no memory: the loader would follow nesting and aliases without end."""
-    depth = aliases = 0
-    for event in yaml.parse(text, Loader=_SAFE_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        aliases += isinstance(event, yaml.AliasEvent)
-        if depth > DEEPEST_YAML or aliases > MOST_YAML_ALIASES:
-            what = f"nested {depth} deep" if depth > DEEPEST_YAML else f"with more than {MOST_YAML_ALIASES} aliases"
-            raise ConfigurationError(
-                f"{path} is {what}; expected at most {DEEPEST_YAML} levels and {MOST_YAML_ALIASES} aliases"
-            )
+    with guarded(path, "file of arrays"):
+        with zipfile.ZipFile(path) as packed:
+            size = sum(one.file_size for one in packed.infolist())
+        if size > most:
+            raise DataError(f"{path} becomes {size} bytes once unpacked, expected at most {most}")
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays
 
 
 def yaml_text(content: Any, width: int = 140) -> str:
@@ -127,6 +104,7 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
         raise ConfigurationError(f"{path}: {invalid_fields(error, schema)}") from error
 
 
+MOST_LISTED = 20  # wrong fields in one message
 _KINDS = {"dict": "a block of fields", "model": "a block of fields", "tuple": "a list", "list": "a list"}
 
 
@@ -134,20 +112,21 @@ def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
     """What is wrong with the fields of a file, in words: field, value, what was expected, and a name that is close."""
     parts = schema.model_json_schema()
     known = {name for part in (parts, *parts.get("$defs", {}).values()) for name in part.get("properties", {})}
-    lines = []
-    for one in error.errors():
-        field, value = ".".join(map(str, one["loc"])) or "file", one["input"]
-        close = difflib.get_close_matches(str(one["loc"][-1]), known, 1) if one["loc"] else []
+    lines, errors = [], error.errors(include_url=False)
+    for one in errors[:MOST_LISTED]:
+        field, value = cut(".".join(cut(str(part)) for part in one["loc"])) or "file", one["input"]
+        close = difflib.get_close_matches(cut(str(one["loc"][-1])), known, 1) if one["loc"] else []
         if one["type"] == "missing":
             lines.append(f"{field} is missing")
         elif one["type"] == "extra_forbidden":
             lines.append(f"{field} is unknown" + (f", did you mean '{close[0]}'?" if close else ""))
         else:
             kind = _KINDS.get(one["type"].split("_")[0]) if one["type"].endswith("_type") else None
-            expected = one["msg"].replace("Input should be", "expected").replace("Value error, ", "")
-            given = "a block of fields" if isinstance(value, dict) else f"{value!r:.80}"
+            expected = cut(one["msg"].replace("Input should be", "expected").replace("Value error, ", ""), 300)
+            given = "a block of fields" if isinstance(value, dict) else shown(value)
             lines.append(f"{field}: {f'expected {kind}' if kind else expected} (got {given})")
-    return "; ".join(lines)
+    more = len(errors) - MOST_LISTED
+    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
 @contextlib.contextmanager
@@ -170,18 +149,18 @@ def _refuse_below_a_file(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it where they are missing.
+    """Make a folder and those above it where they are missing; their names outlive a loss of power.
 
     Raises:
         OutputWriteError: that is not possible.
     """
     _refuse_below_a_file(path / "-")
     with _writing(path):
-        path.mkdir(parents=True, exist_ok=True)
+        make_folders(path)
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8, whole or not at all; never over an existing one.
+    """Write a file, text as UTF-8, whole or not at all; never over an existing one. It outlives a loss of power.
 
     Raises:
         OutputExistsError: the file exists.
@@ -189,18 +168,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     make_folder(path.parent)
     with _writing(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temporary = new_file(path.parent, path.name)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content.encode() if isinstance(content, str) else content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)
-            os.link(temporary, path)  # unlike rename, link fails where the name is taken
+            take_name(temporary, path)
         except FileExistsError:
             raise OutputExistsError(f"{path} exists; choose another name or remove it first") from None
         finally:
-            os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
 
 
 def new_path(path: Path) -> Path:
@@ -210,7 +188,27 @@ def new_path(path: Path) -> Path:
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise OutputExistsError where an output exists already, OutputWriteError where it would lie below a file."""
+    """Look, before the work begins, whether an output can be written; leaves nothing behind.
+
+    Raises:
+        OutputExistsError: it exists already.
+        OutputWriteError: it would lie below a file, or the system refuses the name, the folder or `LEAST_FREE_BYTES`.
+    """
+    _refuse_taken(path)
+    with _writing(path):
+        above = next(one for one in path.absolute().parents if one.exists())
+        descriptor, probe = new_file(above, path.name if above == path.absolute().parent else "dynid")
+        os.close(descriptor)
+        probe.unlink()
+        free = shutil.disk_usage(above).free
+    if free < LEAST_FREE_BYTES:
+        raise OutputWriteError(
+            f"{path} cannot be written: {free / 2**20:.1f} MiB are free in {above}, expected at least "
+            f"{LEAST_FREE_BYTES / 2**20:.0f}; free some space"
+        )
+
+
+def _refuse_taken(path: Path) -> None:
     with _writing(path):  # a name may be too long, or a folder closed to us
         _refuse_below_a_file(path)
         exists = path.exists() or path.is_symlink()
@@ -220,9 +218,24 @@ def refuse_existing(path: Path) -> None:
         )
 
 
+def move_to_output(made: Path, path: Path) -> None:
+    """Give a folder or file, already on the disk, the name of an output.
+
+    Raises:
+        OutputExistsError: the name is taken.
+        OutputWriteError: the system refuses.
+    """
+    with _writing(path):
+        try:
+            take_name(made, path)
+        except FileExistsError:
+            _refuse_taken(path)
+            raise
+
+
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears under its name only when the block ends without an error.
+    """A folder that appears under its name only when the block ends without an error, and outlives a loss of power.
 
     Yields a working folder beside it; on an error the working folder is removed and `path` stays untouched.
 
@@ -243,5 +256,5 @@ def whole_folder(path: Path) -> Iterator[Path]:
         except OutputWriteError as error:
             error.args = (str(error).replace(str(work), str(path)),)
             raise
-        refuse_existing(path)
-        work.rename(path)
+        sync_tree(work)
+        move_to_output(work, path)

@@ -1,21 +1,21 @@
 """No file ends a reader with a traceback, holds it up, or is taken for what it is not."""
 
-import contextlib
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 import hypothesis
-import mcap.records
 import numpy as np
 import pytest
 import yaml
-import zstandard
-from benchmarks.readers.fuzz import fuzz, one_input, outcome
+from benchmarks.readers.builders import Built
+from benchmarks.readers.fuzz import built_outcome, fuzz, one_input, outcome
+from benchmarks.readers.limits import Writes
+from benchmarks.readers.structures import STRUCTURES, Structure
 from benchmarks.readers.targets import TARGETS, Target
 from benchmarks.resident import peak_mib, run_measured
 from hypothesis import strategies
@@ -27,7 +27,6 @@ from dynid.control.controller import ControllerSettings
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
 from dynid.model.chain import read_urdf_text
 from dynid.model.urdf_tree import read_tree
-from dynid.recording import bag_reader, mcap_reader
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_table import read_table
 from dynid.resources import guarded
@@ -93,6 +92,33 @@ def test_the_benchmark_counts_in_processes_of_its_own() -> None:
     assert found["accepted"] + found["refused"] == 20 and found["tracebacks"] == found["hangs"] == 0
     done = CliRunner().invoke(app, ["benchmark", "readers", "--inputs", "5", "--only", "controller", "--json"])
     assert done.exit_code == 0 and '"tracebacks": 0' in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_files_built_by_structure_are_refused_in_one_sentence_or_right(name: str) -> None:
+    found = fuzz(name, 8).as_dict()
+    assert found["tracebacks"] == found["hangs"] == found["wrong_accepts"] == 0, found["examples"]
+    assert found["accepted"] + found["refused"] == 8
+
+
+def test_reader_that_writes_elsewhere_or_babbles_is_counted(tmp_path: Path) -> None:
+    work, built = tmp_path / "work", Built({"a/x": b"1"}, "a/x")
+    work.mkdir()
+    writes = Writes(work)
+
+    def outcome_of(read: Callable[[Path, Path], object]) -> tuple[str, str]:
+        found = built_outcome(Structure(strategies.just(built), read), built, work, writes)
+        assert not list(work.iterdir())
+        return found
+
+    def stumble(path: Path, out: Path) -> None:
+        raise KeyError(path.name)
+
+    assert outcome_of(lambda path, out: (out / path.read_text()).touch()) == ("accepted", "")
+    assert outcome_of(lambda path, out: (work / "beside").touch())[0] == "wrong"
+    assert "elsewhere" in outcome_of(lambda path, out: (tmp_path / "elsewhere").touch())[1]
+    assert outcome_of(stumble)[0] == "traceback"
 
 
 def test_the_memory_of_the_process_that_measures_does_not_count() -> None:
@@ -168,23 +194,6 @@ def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("1," * 2_000_000)
     with pytest.raises(DataError, match="line 1 has more than"):
         read_table(tmp_path / "x.csv", [1])
-
-
-def test_a_chunk_that_becomes_huge_is_not_unpacked() -> None:
-    packed = zstandard.compress(bytes(300 * 2**20))
-    for stated in (1000, 300 * 2**20):
-        with pytest.raises(DataError, match=r"a chunk of .* becomes"):
-            mcap_reader._refuse_bomb(mcap.records.Chunk("zstd", packed, 0, 0, 0, stated))
-    mcap_reader._refuse_bomb(mcap.records.Chunk("zstd", zstandard.compress(bytes(5000)), 0, 0, 0, 5000))
-
-
-def test_a_compressed_file_that_becomes_huge_is_not_unpacked(tmp_path: Path) -> None:
-    for size, refused in ((3 * 2**30, True), (2**20, False)):
-        path = tmp_path / f"{size}.mcap.zstd"
-        packer = zstandard.ZstdCompressor().compressobj(size=size)
-        path.write_bytes(b"".join(packer.compress(bytes(2**20)) for _ in range(size // 2**20)) + packer.flush())
-        with pytest.raises(DataError, match="becomes 3221225472 bytes") if refused else contextlib.nullcontext():
-            bag_reader._refuse_packed_bomb(path)
 
 
 def test_views_and_queries_without_end_are_no_bag(tmp_path: Path) -> None:

@@ -433,7 +433,7 @@ def test_metadata_cannot_lead_outside(experiment, tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("metadata.yaml", "- 1", "is not the metadata of a rosbag2 bag"),
-        ("metadata.yaml", "a: [", "is not the metadata of a rosbag2 bag"),
+        ("metadata.yaml", "a: [", "is not a valid YAML file"),
         ("bag.mcap", "hello, this is no mcap", "is not an MCAP file"),
         ("bag.mcap", "", "is not an MCAP file"),
     ],

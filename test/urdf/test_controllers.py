@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import xacro
 
-from dynid.resources import read_yaml, share_folder
+from dynid.documents import read_yaml
+from dynid.resources import share_folder
 from dynid.robot import load_robot
 from dynid.simulation.plant.arm import ArmPlant
 

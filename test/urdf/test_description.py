@@ -12,7 +12,8 @@ import pytest
 import xacro
 import yaml
 
-from dynid.resources import read_yaml, share_folder
+from dynid.documents import read_yaml
+from dynid.resources import share_folder
 from dynid.robot import load_robot
 
 FOLDER = share_folder() / "urdf" / "crane_x7"

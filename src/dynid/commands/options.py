@@ -136,11 +136,12 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
         InputNotFoundError, ConfigurationError: no such file, or neither kind.
         DataError: of another robot.
     """
+    from dynid.documents import read_yaml
     from dynid.errors import DataError
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import ModelFile, load_model, parameter_rows
     from dynid.model.standard import StandardFile, from_file
-    from dynid.resources import load_validated, read_yaml
+    from dynid.resources import load_validated
 
     content = read_yaml(path)
     if not isinstance(content, dict) or "parameters" in content or "links" not in content:

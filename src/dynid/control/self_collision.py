@@ -35,7 +35,7 @@ class SelfCollision:
         try:
             self._model = pinocchio.buildModelFromXML(text)
             self._shapes = pinocchio.buildGeomFromUrdfString(self._model, text, pinocchio.GeometryType.COLLISION)
-        except (ValueError, RuntimeError) as error:
+        except (ValueError, RuntimeError, MemoryError) as error:
             raise ConfigurationError(f"{robot.urdf_path}: its collision shapes cannot be loaded: {error}") from error
         missing = [name for name in robot.joint_names if not self._model.existJointName(name)]
         if missing:

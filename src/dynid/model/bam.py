@@ -5,14 +5,14 @@ such as differences by direction (FA) and offsets (OF), have no place there; the
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from dynid.errors import ConfigurationError, InputNotFoundError
+from dynid.documents import read_json
+from dynid.errors import ConfigurationError, cut, shown
 from dynid.model.friction import MODELS, TERMS, FrictionLaw
 
 KEYS = {
@@ -33,6 +33,7 @@ ALIKE: dict[str, tuple[str, ...]] = {
     "load_friction_stribeck": ("kms", "kes"),
 }  # M3 and M4: both sides the same
 MOTOR = ("kt", "R", "armature", "q_offset")  # of the motor and the test bench, no friction; eRob's have no R
+LARGEST = 1e9  # of any figure; no gear has one of this size
 WORDS = ("model", "actuator", "note")
 NO_PLACE = tuple(term.symbol for term in TERMS if term.symbol not in MODELS["M6"])
 
@@ -75,22 +76,17 @@ def read_bam(path: Path) -> BamGear:
         ConfigurationError: no JSON object, a model that is none of M1 to M6, a key that is unknown or missing, or a
             value that no gear can have; names file and key.
     """
-    if not path.is_file():
-        raise InputNotFoundError(f"no such file: {path}; expected a BAM parameter file")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigurationError(f"{path} is not valid JSON ({error}); expected a BAM parameter file") from error
+    content = read_json(path, what="BAM parameter")
     if not isinstance(content, dict):
         raise ConfigurationError(f"{path} holds no JSON object; expected a BAM parameter file")
     model = str(content.get("model", "")).upper()
     if model not in MODELS:
-        raise ConfigurationError(f"{path}: model '{content.get('model')}' is none of {', '.join(MODELS)}")
+        raise ConfigurationError(f"{path}: model '{cut(str(content.get('model')))}' is none of {', '.join(MODELS)}")
     keys = _keys_of(model)
     unknown = sorted(set(content) - set(keys) - {*MOTOR, *WORDS})
     missing = sorted(set(keys) - set(content))
     if unknown or missing:
-        what = f"the unknown key '{unknown[0]}'" if unknown else f"no key '{missing[0]}'"
+        what = f"the unknown key '{cut(unknown[0])}'" if unknown else f"no key '{missing[0]}'"
         raise ConfigurationError(f"{path}: a file of model {model} has {what}; it has {', '.join(keys)}")
     figures = {symbol: _number(path, content, key) for key, symbols in keys.items() for symbol in symbols}
     kt, resistance, inertia = (_number(path, content, key) if key in content else None for key in MOTOR[:3])
@@ -99,8 +95,10 @@ def read_bam(path: Path) -> BamGear:
 
 def _number(path: Path, content: dict[str, object], key: str) -> float:
     value = content[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0.0):
-        raise ConfigurationError(f"{path}: {key} is {value!r}; expected a number of at least 0")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= LARGEST:
+        raise ConfigurationError(
+            f"{path}: {key} is {shown(value)}; expected a number of at least 0, at most {LARGEST:g}"
+        )
     return float(value)
 
 

@@ -3,10 +3,12 @@
 pinocchio reads the URDF; this file only refuses what must not be read (DOCTYPEs) and orders what pinocchio gives.
 """
 
+import contextlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from xml.parsers import expat
 
 import numpy as np
 
@@ -16,7 +18,8 @@ from dynid.model.urdf_tree import read_tree, rename_links_of_joints, with_limite
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot, read_only
 
-MOST_URDF_BYTES = 16 * 2**20
+MOST_URDF_BYTES = 4 * 2**20
+DEEPEST_XML, MOST_ELEMENTS = 100, 100_000  # libraries follow elements into the stack; the largest robots have some 5000
 ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
 DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
 NOISE_RAD = 1e-6  # of an exporter
@@ -31,7 +34,8 @@ def read_urdf_text(path: Path) -> str:
 
     Raises:
         InputNotFoundError: no such file.
-        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, or with a DOCTYPE.
+        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, with a DOCTYPE, or with
+            more or deeper elements than a robot has.
     """
     try:
         if not path.exists():
@@ -47,7 +51,30 @@ def read_urdf_text(path: Path) -> str:
         raise ConfigurationError(f"{path} is not a valid URDF: {error}") from error
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; remove it, a URDF needs neither")
+    _refuse_deep(text, path)
     return ANGLES.sub(lambda found: found[1] + " ".join(map(_exact, found[2].split())), text)
+
+
+def _refuse_deep(text: str, path: Path) -> None:
+    """Count elements and their depth before anything is built; what is not well-formed is left to the parser."""
+    depth = count = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, count
+        depth, count = depth + 1, count + 1
+        if depth > DEEPEST_XML or count > MOST_ELEMENTS:
+            raise ConfigurationError(
+                f"{path} is not a URDF of a robot: expected at most {MOST_ELEMENTS} elements, {DEEPEST_XML} levels deep"
+            )
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    with contextlib.suppress(expat.ExpatError):
+        parser.Parse(text, True)
 
 
 def _exact(figure: str) -> str:

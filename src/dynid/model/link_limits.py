@@ -17,7 +17,7 @@ import numpy as np
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.mdh import MdhChain
-from dynid.model.meshes import find_mesh
+from dynid.model.meshes import find_mesh, refuse_large
 from dynid.model.pinocchio_library import pinocchio
 from dynid.model.urdf_tree import read_tree
 from dynid.robot import FloatArray, PhysicalBounds, Robot, read_only
@@ -230,6 +230,7 @@ def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
         import hppfcl as coal  # its name in older versions of pinocchio
 
     path = find_mesh(shape.get("filename", ""), folder)
+    refuse_large(path)
     try:
         mesh = coal.MeshLoader().load(str(path), _numbers(shape.get("scale", "1 1 1")))
     except Exception as error:  # of whatever kind the reader of that format has

@@ -8,7 +8,7 @@ stays as it is.
 import os
 from pathlib import Path, PurePosixPath
 
-from dynid.errors import ConfigurationError
+from dynid.errors import ConfigurationError, cut
 from dynid.model.chain import read_urdf_text
 from dynid.model.urdf_tree import UrdfTree, read_tree
 from dynid.resources import write_whole
@@ -16,7 +16,7 @@ from dynid.resources import write_whole
 FOLDER = "meshes"  # of a robot's folder
 COLLISION = "link/collision/geometry/mesh"
 KINDS = (".stl", ".dae", ".obj", ".ply", ".glb")
-LARGEST = 64 * 2**20  # bytes of one mesh that is copied
+LARGEST = 16 * 2**20  # bytes of one mesh that is read: 335,000 triangles as STL take 3 s and 500 MiB
 
 
 def find_mesh(name: str, folder: Path) -> Path:
@@ -39,26 +39,36 @@ def find_mesh(name: str, folder: Path) -> Path:
         places += [up / inside for up in (folder.resolve(), *folder.resolve().parents) if up.name == package]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise ConfigurationError(f"the mesh {name} is not there")
+        raise ConfigurationError(f"the mesh {cut(name)} is not there")
     return found
+
+
+def refuse_large(mesh: Path) -> None:
+    """Raise ConfigurationError if a mesh is larger than `LARGEST`: its triangles would take minutes and gigabytes."""
+    if (size := mesh.stat().st_size) > LARGEST:
+        raise ConfigurationError(
+            f"the mesh {mesh} has {size / 2**20:.1f} MiB, expected at most {LARGEST / 2**20:.0f}: simplify it"
+        )
 
 
 def tree_with_meshes(urdf: Path) -> UrdfTree:
     """A URDF's tree whose collision shapes have the paths of their meshes.
 
     Raises:
-        ConfigurationError: the URDF cannot be used, or a mesh is not there; says where it may be put.
+        ConfigurationError: the URDF cannot be used, or a mesh is too large or not there; says where it may be put.
     """
     tree, folder = read_tree(read_urdf_text(urdf), str(urdf)), urdf.parent
     for mesh in tree.element.findall(COLLISION):
         name = mesh.get("filename", "")
         try:
-            mesh.set("filename", str(find_mesh(name, folder)))
+            found = find_mesh(name, folder)
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"{error}, so nothing says where the links would touch: put it at {folder / FOLDER / _inside(name)}, "
                 "name the folder that holds its package in ROS_PACKAGE_PATH, or give the URDF a box in its place"
             ) from error
+        refuse_large(found)
+        mesh.set("filename", str(found))
     return tree
 
 

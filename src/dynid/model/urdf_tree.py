@@ -12,6 +12,7 @@ from dynid.errors import ConfigurationError
 
 MOVABLE = ("revolute", "continuous", "prismatic")
 FIXED = "fixed"
+MOST_LINKS, LONGEST_CHAIN = 1000, 64  # of a robot; joints of an arm: a humanoid with hands has some 100 links
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,10 @@ class UrdfTree:
 
     def refuse_no_chain(self, names: Sequence[str]) -> None:
         """Raise ConfigurationError where joints are not one serial chain, each carrying the next, in this order."""
+        if len(names) > LONGEST_CHAIN:
+            raise ConfigurationError(
+                f"the chain has {len(names)} joints, expected at most {LONGEST_CHAIN}: choose its last link"
+            )
         for before, name in zip((None, *names), names, strict=False):
             joint = self.joint(name)
             if joint.kind not in MOVABLE:
@@ -119,6 +124,8 @@ def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
             f"{file} is not a valid URDF: the outermost element is <{element.tag}>, expected <robot>"
         )
     links = tuple(link.get("name") or "" for link in element.findall("link"))
+    if len(links) > MOST_LINKS:
+        raise ConfigurationError(f"{file} has {len(links)} links, expected at most {MOST_LINKS}: cut out the arm")
     # <joint> below <transmission> or <gazebo> names a joint and is none
     joints = tuple(_joint(one) for one in element.findall("joint"))
     _refuse_no_tree(links, joints)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynid.errors import ConfigurationError
+from dynid.documents import read_json
+from dynid.errors import ConfigurationError, shown
 from dynid.hardware.loop.diagnostics import SERVOS, WARMEST
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import Report
@@ -72,10 +73,13 @@ class Collection:
         if not path.is_file():
             write_whole(path, json.dumps(options.setting, indent=2))
             return
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
+        if not isinstance(stored, dict):
+            raise ConfigurationError(f"{path} holds no JSON object; expected the settings of a collection")
         other = [name for name, value in options.setting.items() if stored.get(name) != value]
         if other:
-            differences = ", ".join(f"{name} {stored.get(name)!r}, not {options.setting[name]!r}" for name in other)
+            settings = options.setting
+            differences = ", ".join(f"{name} {shown(stored.get(name))}, not {shown(settings[name])}" for name in other)
             raise ConfigurationError(
                 f"{self.folder} is a collection with {differences}; choose another folder or use those settings"
             )
@@ -96,7 +100,7 @@ class Collection:
     def done(self) -> dict[str, dict[str, Any]]:
         """What is known of every trajectory that is done."""
         found = {name: self._done(name) for name in self.options.names}
-        return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items() if path.is_file()}
+        return {name: read_json(path) for name, path in found.items() if path.is_file()}
 
     def put_aside(self, name: str) -> Path | None:
         """Rename what an interrupted run left of a bag; returns where it is now."""

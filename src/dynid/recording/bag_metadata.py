@@ -3,13 +3,15 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import yaml
 
-from dynid.errors import DataError
+from dynid.documents import parse_yaml, read_yaml
+from dynid.durable import sync_file, sync_folder
+from dynid.errors import DataError, cut, one_line
 from dynid.recording.messages import type_store
 
 BAG_VERSION = 9  # the schema of ROS 2 Jazzy
@@ -21,7 +23,7 @@ _EMPTY_START_NS = 2**63 - 1  # rosbag2's own mark of a bag without messages
 _FOREVER = {"sec": 9223372036, "nsec": 854775807}  # rmw's infinite duration
 _TRANSIENT_LOCAL, _BEST_EFFORT = ("transient_local", 1), ("best_effort", 2)  # as of Jazzy, and before
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MOST_FILES = 100_000  # data files of one bag
 
 
 @dataclass(frozen=True)
@@ -59,15 +61,21 @@ def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
         DataError: it is not what rosbag2 writes.
     """
     try:
-        profiles = yaml.load(offered_qos, Loader=_Loader) or []  # noqa: S506 - a safe loader
-        durabilities, reliabilities = ([one[key] for one in profiles] for key in ("durability", "reliability"))
-        depth = int(profiles[0]["depth"]) if profiles else 10
-    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"topic '{name}' has no valid quality of service in its bag: {error!r}") from error
+        return Topic(name, message_type, *_quality(str(offered_qos)))
+    except (DataError, KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {cut(one_line(str(error)), 200)}"
+        raise DataError(f"topic '{cut(name)}' has no valid quality of service in its bag: {reason}") from error
+
+
+@lru_cache(maxsize=256)
+def _quality(offered_qos: str) -> tuple[Reliability, int]:
+    """Return the reliability and depth of YAML as rosbag2 writes it; most topics of a bag have the same."""
+    profiles = parse_yaml(offered_qos, "its text", DataError) or []
+    durabilities, reliabilities = ([one[key] for one in profiles] for key in ("durability", "reliability"))
+    depth = int(profiles[0]["depth"]) if profiles else 10
     if any(one in _TRANSIENT_LOCAL for one in durabilities):
-        return Topic(name, message_type, "latched", depth)
-    best_effort = any(one in _BEST_EFFORT for one in reliabilities)
-    return Topic(name, message_type, "best_effort" if best_effort else "reliable", depth)
+        return "latched", depth
+    return "best_effort" if any(one in _BEST_EFFORT for one in reliabilities) else "reliable", depth
 
 
 @cache
@@ -80,11 +88,11 @@ def definition(message_type: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class BagMetadata:
-    """What metadata.yaml says that a reader needs."""
+    """What metadata.yaml says that a reader needs; `packed` is what zstd compressed, each file or each message."""
 
     storage: str
     files: tuple[str, ...]
-    compressed: bool
+    packed: Literal["none", "file", "message"]
     provisional: bool
 
 
@@ -148,12 +156,20 @@ def to_yaml(content: Any) -> str:
     return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=False, sort_keys=False))
 
 
-def write_metadata(folder: Path, information: str) -> None:
-    """Write metadata.yaml whole, in place of a provisional one; the text is that of `metadata_text`."""
+def write_metadata(folder: Path, information: str, *, durable: bool = False) -> None:
+    """Write metadata.yaml whole, in place of a provisional one; the text is that of `metadata_text`.
+
+    Args:
+        durable: it outlives a loss of power, as the names of all files in the folder do, for which the disk is awaited.
+    """
     temporary = folder / f".{METADATA_NAME}.new"
     indented = "\n  ".join(information.splitlines())
     temporary.write_text(f"rosbag2_bagfile_information:\n  {indented}\n", encoding="utf-8")
+    if durable:
+        sync_file(temporary)
     os.replace(temporary, folder / METADATA_NAME)
+    if durable:
+        sync_folder(folder)
 
 
 def read_metadata(folder: Path) -> BagMetadata | None:
@@ -165,17 +181,25 @@ def read_metadata(folder: Path) -> BagMetadata | None:
     path = folder / METADATA_NAME
     if not path.is_file() or not path.stat().st_size:
         return None
+    content = read_yaml(path, DataError)
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a safe loader
         information = content["rosbag2_bagfile_information"]
         # Only names: a bag must not make us read outside its folder.
         files = tuple(PurePath(str(name)).name for name in information["relative_file_paths"])
         storage = str(information["storage_identifier"])
         mode = str(information.get("compression_mode") or "none").lower()
+        form = str(information.get("compression_format") or "").lower()
         custom = information.get("custom_data") or {}
         provisional = all(custom.get(key) == value for key, value in _PROVISIONAL.items())
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not the metadata of a rosbag2 bag ({type(error).__name__}: {error})") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {cut(one_line(str(error)))}"
+        raise DataError(f"{path} is not the metadata of a rosbag2 bag ({reason})") from error
     if storage not in STORAGE_SUFFIXES:
-        raise DataError(f"{path} names the storage '{storage}'; readable are {', '.join(STORAGE_SUFFIXES)}")
-    return BagMetadata(storage, files, mode != "none", provisional)
+        raise DataError(f"{path} names the storage '{cut(storage)}'; readable are {', '.join(STORAGE_SUFFIXES)}")
+    if mode not in ("none", "file", "message") or (mode != "none" and form != "zstd"):
+        raise DataError(
+            f"{path} names the compression '{cut(form)}' by '{cut(mode)}'; readable are files and messages by zstd"
+        )
+    if len(files) != len(set(files)) or len(files) > MOST_FILES:
+        raise DataError(f"{path} names {len(files)} data files, one of them twice or more than {MOST_FILES}")
+    return BagMetadata(storage, files, mode, provisional)  # type: ignore[arg-type] # one of the three

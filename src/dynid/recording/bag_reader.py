@@ -10,13 +10,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import zstandard
-from rosbags.rosbag2 import Reader, ReaderError
-
 from dynid.errors import DataError, InputNotFoundError, UnknownNameError
+from dynid.recording.bag_budget import BagBudget
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata, topic_of
-from dynid.recording.mcap_reader import MOST_RATIO, read_mcap
+from dynid.recording.mcap_reader import McapContent, mcap_content, read_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
+from dynid.recording.unpack import unpacked_message, unpacked_pieces
 from dynid.resources import guarded
 
 
@@ -83,6 +82,8 @@ def sha256_of(files: Sequence[Path]) -> str:
 
 
 STEPS = 100_000  # of SQLite's machine, between two looks at a query; and bytes
+MOST_TOPICS = 10_000
+BESIDE_ROW = 150  # bytes of a row's objects in Python
 _FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and what a reader should know
 
 
@@ -99,33 +100,29 @@ def read_bag(path: Path | str) -> Bag:
 
 
 def _read_bag(path: Path) -> Bag:
-    files, storage, compressed, findings = _locate(path)
-    if compressed:
-        for file in files:
-            _refuse_packed_bomb(file)
-        contents = [_read_with_rosbags(path)]
-    elif storage == "mcap":
-        contents = [_read_mcap(file) for file in files]
-    else:
-        contents = [_read_sqlite(file) for file in files]
+    files, storage, packed, findings = _locate(path)
+    budget = BagBudget(path, files)
+    read = _read_mcap if storage == "mcap" else _read_sqlite
+    if packed == "file":
+        read = _read_packed_mcap if storage == "mcap" else _read_packed_sqlite
     groups: dict[str, list[TopicContent]] = defaultdict(list)
-    for topics_of_file, finding in contents:
+    for topics_of_file, finding in (read(file, budget) for file in files):
         findings += [finding] if finding else []
         for topic in topics_of_file:
-            groups[topic.name].append(topic)
-    topics = {name: _merged(groups[name], path) for name in sorted(groups)}
+            groups[topic.name].append(_unpacked(topic, budget) if packed == "message" else topic)
+    topics = {name: _merged(groups[name], budget) for name in sorted(groups)}
     return Bag(path, storage, files, topics, tuple(findings))
 
 
-def _locate(path: Path) -> tuple[tuple[Path, ...], str, bool, list[str]]:
-    """Data files, storage, whether compressed, findings."""
+def _locate(path: Path) -> tuple[tuple[Path, ...], str, str, list[str]]:
+    """Data files, storage, what is compressed, findings."""
     if not path.exists():
         raise InputNotFoundError(f"no such bag: {path}")
     if path.is_file():
         storages = [storage for storage, suffix in STORAGE_SUFFIXES.items() if path.suffix == suffix]
         if not storages:
             raise DataError(f"{path} is not a bag: expected a rosbag2 folder, or a .mcap or .db3 file")
-        return (path,), storages[0], False, []
+        return (path,), storages[0], "none", []
     metadata = read_metadata(path)
     findings = []
     if metadata is None:
@@ -137,27 +134,46 @@ def _locate(path: Path) -> tuple[tuple[Path, ...], str, bool, list[str]]:
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise DataError(f"the bag {path} lacks the data file {', '.join(missing)} that its metadata.yaml names")
-    return files, metadata.storage, metadata.compressed, findings
+    return files, metadata.storage, metadata.packed, findings
 
 
 def _guessed(folder: Path) -> BagMetadata:
     for storage, suffix in STORAGE_SUFFIXES.items():
         names = sorted((file.name for file in folder.glob(f"*{suffix}")), key=lambda name: (len(name), name))
         if names:
-            return BagMetadata(storage, tuple(names), False, False)
+            return BagMetadata(storage, tuple(names), "none", False)
     raise DataError(f"{folder} is not a rosbag2 bag: it holds neither a metadata.yaml nor a .mcap or .db3 file")
 
 
-def _merged(pieces: list[TopicContent], path: Path) -> TopicContent:
+def _merged(pieces: list[TopicContent], budget: BagBudget) -> TopicContent:
     first = pieces[0]
     types = sorted({piece.message_type for piece in pieces})
     if len(types) > 1:
-        raise DataError(f"topic '{first.name}' has several types in the bag {path}: {', '.join(types)}")
+        raise DataError(f"topic '{first.name}' has several types in the bag {budget.path}: {', '.join(types)}")
+    if len(pieces) > 1:
+        budget.take(sum(piece.messages.data.nbytes for piece in pieces))
     return TopicContent.of(first, joined([piece.messages for piece in pieces]))
 
 
-def _read_mcap(path: Path) -> _FileContent:
-    found = read_mcap(path)
+def _unpacked(topic: TopicContent, budget: BagBudget) -> TopicContent:
+    """The topic with messages that were compressed one by one."""
+    messages = [unpacked_message(raw, budget) for raw in topic.messages]
+    return TopicContent.of(topic, from_list(topic.messages.log_ns.tolist(), messages))
+
+
+def _read_mcap(path: Path, budget: BagBudget) -> _FileContent:
+    return _mcap_topics(path, read_mcap(path, budget))
+
+
+def _read_packed_mcap(path: Path, budget: BagBudget) -> _FileContent:
+    data = bytearray()
+    for piece in unpacked_pieces(path):
+        budget.take(len(piece))
+        data += piece
+    return _mcap_topics(path, mcap_content(path, bytes(data), budget))
+
+
+def _mcap_topics(path: Path, found: McapContent) -> _FileContent:
     topics = [TopicContent.of(topic, from_blocks(found.blocks.get(key, []))) for key, topic in found.topics.items()]
     lost = f"{found.lost_bytes} bytes of an unfinished record were ignored"
     said = [] if found.complete else [f"{path.name} is truncated, the file is cut off: no index at its end, {lost}"]
@@ -168,31 +184,44 @@ def _read_mcap(path: Path) -> _FileContent:
     return topics, "; ".join(said) or None
 
 
-def _read_sqlite(path: Path) -> _FileContent:
+def _read_packed_sqlite(path: Path, budget: BagBudget) -> _FileContent:
+    with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
+        unpacked = Path(folder) / "unpacked.db3"
+        with unpacked.open("wb") as stream:
+            for piece in unpacked_pieces(path):
+                budget.take_disk(len(piece))
+                stream.write(piece)
+        return _query(unpacked, budget, immutable=True), None
+
+
+def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
     journal = path.with_name(path.name + "-journal")
     if not journal.is_file() or not journal.stat().st_size:
-        return _query(path, immutable=True), None
+        return _query(path, budget, immutable=True), None
     # Opening the file for reading would roll it back in place; a reader does not change a bag.
     with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
         for file in (path, journal):
+            budget.take_disk(file.stat().st_size)
             shutil.copy(file, folder)
-        topics = _query(Path(folder) / path.name, immutable=False)
+        topics = _query(Path(folder) / path.name, budget, immutable=False)
     return topics, f"{path.name} has an unfinished transaction, which was ignored"
 
 
-def _query(path: Path, *, immutable: bool) -> tuple[TopicContent, ...]:
+def _query(path: Path, budget: BagBudget, *, immutable: bool) -> tuple[TopicContent, ...]:
     mode = "mode=ro&immutable=1" if immutable else "mode=rw"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
             _refuse_programs(database, path)
             rows = database.execute("SELECT id, name, type, serialization_format, offered_qos_profiles FROM topics")
-            topics = rows.fetchall()
+            if len(topics := rows.fetchmany(MOST_TOPICS + 1)) > MOST_TOPICS:
+                raise DataError(f"{path.name} has more than {MOST_TOPICS} topics")
             log_ns: dict[int, list[int]] = defaultdict(list)
             data: dict[int, list[bytes]] = defaultdict(list)
             size, most = 0, 2 * path.stat().st_size + STEPS
             for identifier, stamp, raw in database.execute("SELECT topic_id, timestamp, data FROM messages"):
                 if (size := size + len(raw)) > most:
                     raise DataError(f"{path.name} holds more data than its size allows: its pages form a loop")
+                budget.take(2 * len(raw) + BESIDE_ROW)
                 log_ns[identifier].append(stamp)
                 data[identifier].append(raw)
     except sqlite3.Error as error:
@@ -214,31 +243,6 @@ def _refuse_programs(database: sqlite3.Connection, path: Path) -> None:
     for name in ("topics", "messages"):
         if not str(kinds.get(name)).upper().startswith("CREATE TABLE"):
             raise DataError(f"{path.name} has no table '{name}', which a rosbag2 sqlite3 file has")
-
-
-def _refuse_packed_bomb(file: Path) -> None:
-    """Raise DataError where a compressed data file says that it becomes far larger than data do."""
-    if file.suffix != ".zstd":
-        return  # compressed message by message
-    with file.open("rb") as stream:
-        size, packed = zstandard.frame_content_size(stream.read(64)), file.stat().st_size
-    if size > MOST_RATIO * packed + 2**20:
-        raise DataError(
-            f"{file.name} of {packed} bytes becomes {size} bytes, expected at most {MOST_RATIO} times as many"
-        )
-
-
-def _read_with_rosbags(path: Path) -> _FileContent:
-    """Compressed bags, which this package does not write, are left to rosbags."""
-    log_ns: dict[str, list[int]] = defaultdict(list)
-    data: dict[str, list[bytes]] = defaultdict(list)
-    try:
-        with Reader(path) as reader:
-            types = {connection.topic: connection.msgtype for connection in reader.connections}
-            for connection, stamp, raw in reader.messages():
-                log_ns[connection.topic].append(stamp)
-                data[connection.topic].append(raw)
-    except (ReaderError, OSError) as error:
-        raise DataError(f"the compressed bag {path} cannot be read: {error}") from error
-    found = (TopicContent(name, kind, messages=from_list(log_ns[name], data[name])) for name, kind in types.items())
-    return tuple(found), None
+        columns = database.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,))
+        if any(hidden for (hidden,) in columns):
+            raise DataError(f"{path.name} computes columns of its table '{name}'; a rosbag2 file does not")

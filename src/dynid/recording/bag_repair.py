@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynid.durable import sync_file, sync_folder, take_name
 from dynid.errors import DataError
 from dynid.recording.bag_metadata import metadata_text, read_metadata, write_metadata
 from dynid.recording.bag_reader import Bag, read_bag
@@ -64,6 +65,8 @@ def _roll_back(path: Path) -> list[str]:
         database.execute("SELECT COUNT(*) FROM topics").fetchone()  # opening alone does not read the journal
     if journal.is_file() and journal.stat().st_size:
         raise DataError(f"{path.name}: its journal could not be rolled back")
+    sync_file(path)
+    sync_folder(path.parent)
     return [f"{path.name} rolled back to its last commit"]
 
 
@@ -82,7 +85,7 @@ def _rewrite(path: Path) -> list[str]:
         finally:
             writer.close()
         path.rename(old)
-        (Path(work) / path.stem / f"{path.stem}.mcap").rename(path)
+        take_name(Path(work) / path.stem / f"{path.stem}.mcap", path)
     return [f"{path.name} rewritten with an index; the old file is {old.name}"]
 
 
@@ -98,4 +101,4 @@ def _write_final_metadata(folder: Path) -> None:
         raise DataError(f"the bag {folder} is split into {len(bag.files)} files; its metadata.yaml cannot be rebuilt")
     topics = bag.topics.values()
     text = metadata_text(bag.storage, bag.files[0].name, topics, bag.counts, bag.span_ns, provisional=False)
-    write_metadata(folder, text)
+    write_metadata(folder, text, durable=True)

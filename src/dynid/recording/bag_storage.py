@@ -1,6 +1,7 @@
 """The data file of a rosbag2 while it is written: MCAP by the mcap library, or an sqlite3 database.
 
 What was flushed survives the death of the process, not of the machine: waiting for the disk would stall the recorder.
+What was closed survives both.
 """
 
 import os
@@ -10,6 +11,7 @@ from typing import IO, Any, cast
 
 from mcap.writer import CompressionType, Writer
 
+from dynid.durable import sync_file
 from dynid.recording.bag_metadata import BAG_VERSION, Topic, definition, to_yaml
 
 _PIECE_BYTES = 2**16  # within a write nobody else runs where the kernel is not preemptible
@@ -47,6 +49,9 @@ class _Appended:
         self._size = position
         self._pending.clear()
 
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
     def close(self) -> None:
         os.close(self._descriptor)
 
@@ -78,12 +83,13 @@ class McapFile:
         self._writer.flush()
 
     def close(self, metadata: str) -> None:
-        """Finish the file: the rest, the index and the footer."""
+        """Finish the file: the rest, the index and the footer, all of it on the disk."""
         try:
             self.flush()
             self._writer.add_metadata("rosbag2", {"serialized_metadata": metadata})
             self._writer.finish()
             self._stream.flush()
+            self._stream.sync()
         finally:
             self._stream.close()
 
@@ -106,7 +112,7 @@ class SqliteFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(path)
+        self._path, self._database = path, sqlite3.connect(path)
         self._database.execute("PRAGMA synchronous=OFF")
         self._database.executescript(self.TABLES)
         self._insert = self._database.cursor().execute
@@ -130,10 +136,11 @@ class SqliteFile:
         self._database.commit()
 
     def close(self, metadata: str) -> None:
-        """Finish the database."""
+        """Finish the database; it is on the disk afterwards."""
         self._insert("INSERT INTO metadata VALUES (NULL, ?, ?)", (BAG_VERSION, metadata))
         self._database.commit()
         self._database.close()
+        sync_file(self._path)  # the journal is gone once its folder is brought to the disk, too
 
 
 DataFile = McapFile | SqliteFile

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.durable import make_folders, sync_folder
 from dynid.errors import BagWriteError, ConfigurationError, UnknownNameError
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, Topic, metadata_text, write_metadata
 from dynid.recording.bag_storage import DataFile, McapFile, SqliteFile, give_way
@@ -92,7 +93,8 @@ class BagWriter:
             raise BagWriteError(f"the bag {self.folder} is open already")
         refuse_existing(self.folder)
         with self._failures("write a bag to"):
-            self.folder.mkdir(parents=True)
+            make_folders(self.folder.parent)
+            self.folder.mkdir()
             self._file = _FILES[self.storage](self.folder / self._file_name)
         self._lock = lock_folder(self.folder)
         for topic in self._planned:
@@ -178,7 +180,10 @@ class BagWriter:
         self._next_flush = time.monotonic() + self._flush_interval_s
 
     def close(self) -> None:
-        """Finish the bag: final index and metadata.yaml; raises BagWriteError. A second call does nothing."""
+        """Finish the bag: final index and metadata.yaml; raises BagWriteError. A second call does nothing.
+
+        What is closed outlives a loss of power: data, metadata.yaml and their names are on the disk.
+        """
         file, self._file = self._file, None
         if file is None:
             return
@@ -186,7 +191,8 @@ class BagWriter:
             with self._failures("finish"):
                 metadata = self._metadata(provisional=False)
                 file.close(metadata)
-                write_metadata(self.folder, metadata)
+                write_metadata(self.folder, metadata, durable=True)
+                sync_folder(self.folder.parent)
         finally:
             if self._lock is not None:
                 os.close(self._lock)

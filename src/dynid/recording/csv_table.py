@@ -1,6 +1,7 @@
 """Numbers of a CSV file by column, with the line of every row, and what is wrong with which line."""
 
 import gzip
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from dynid.robot import FloatArray
 
 COMMENT = "#"
 PIECE = 50_000  # rows that are parsed at once
+MOST_BARREN = 1_000_000  # lines in a row without data
+BASE_BYTES, TIMES_PACKED = 4 * 2**20, 50  # that an archive may become; text of numbers becomes a fifth to a 20th
 LONGEST_LINE, MOST_EMPTY, MOST_NUMBERS = 1_000_000, 10_000, 60_000_000
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "space": None}
 
@@ -77,9 +80,10 @@ class _Lines:
         try:
             if not self.path.is_file():
                 raise InputNotFoundError(f"no such CSV file: {self.path}; expected a regular file")
-            opened = gzip.open if self.path.suffix == ".gz" else open
-            with opened(self.path, "rt", encoding="utf-8-sig") as stream:
-                yield from self._filled(stream)
+            packed = self.path.suffix == ".gz"
+            most = BASE_BYTES + TIMES_PACKED * self.path.stat().st_size if packed else sys.maxsize
+            with (gzip.open if packed else open)(self.path, "rt", encoding="utf-8-sig") as stream:
+                yield from self._filled(stream, most)
         except InputNotFoundError:
             raise
         except UnicodeDecodeError as error:
@@ -89,13 +93,19 @@ class _Lines:
         except OSError as error:
             raise DataError(f"{self.path} cannot be read: {error.strerror}") from error
 
-    def _filled(self, stream: IO[str]) -> Iterator[tuple[int, str]]:
-        """See `_read`."""
+    def _filled(self, stream: IO[str], most: int) -> Iterator[tuple[int, str]]:
+        """Lines of a stream as `_read` gives them; `most` is how many characters it may have."""
         empty: list[tuple[int, str]] = []
-        begun = False
+        begun, barren, size = False, 0, 0
         for number in count(1):
             if not (line := stream.readline(LONGEST_LINE)):
                 return
+            size, barren = size + len(line), barren + 1
+            if size > most or barren > MOST_BARREN:
+                what = f"more than {MOST_BARREN} lines in a row have no data"
+                if size > most:
+                    what = f"it becomes more than {most / 2**20:.0f} MiB: unpack it with gunzip if you trust it"
+                raise DataError(f"{self.path} line {number}: {what}")
             self.ended = line.endswith("\n")
             if len(line) >= LONGEST_LINE and not self.ended:
                 raise DataError(f"{self.path} line {number} has more than {LONGEST_LINE} characters: no CSV")
@@ -105,7 +115,7 @@ class _Lines:
             if line.strip():
                 yield from empty
                 yield number, line.replace(",", ".") if self._comma else line
-                empty, begun = [], True
+                empty, begun, barren = [], True, 0
             elif begun and len(empty) < MOST_EMPTY:
                 empty.append((number, line))
 

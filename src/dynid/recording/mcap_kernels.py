@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MESSAGE = 0x05  # its opcode
+FOOTER, SCHEMA, CHANNEL, CHUNK = 0x02, 0x03, 0x04, 0x06  # opcodes of records that Python reads
 HEADER, MESSAGE_HEADER = 9, 22  # bytes: opcode and length; channel, sequence, log and publish time
 
 
@@ -19,34 +20,45 @@ def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
 
 @numba.njit(cache=True)
 def _end(data: NDArray[np.uint8], position: int) -> int:
-    """Where the whole message that begins at a position ends; -1 where none begins."""
-    if position + HEADER + MESSAGE_HEADER > len(data) or data[position] != MESSAGE:
+    """Return where the whole record at a position ends; -1 if there is none, or one that Python reads."""
+    if position + HEADER > len(data):
+        return -1
+    kind = data[position]
+    if kind == FOOTER or kind == SCHEMA or kind == CHANNEL or kind == CHUNK:
         return -1
     length = _number(data, position + 1, 8)
     start = position + HEADER
-    return start + length if MESSAGE_HEADER <= length <= len(data) - start else -1
+    least = MESSAGE_HEADER if kind == MESSAGE else 0
+    return start + length if least <= length <= len(data) - start else -1
 
 
 @numba.njit(cache=True)
-def message_run(data: NDArray[np.uint8], position: int) -> NDArray[np.int64]:
-    """Messages (N, 4) that follow each other from a position on: channel, log time [ns], start and end of the payload.
+def message_run(data: NDArray[np.uint8], position: int) -> tuple[NDArray[np.int64], int]:
+    """Return the messages (N, 4) from a position on, and where the run ends.
 
-    The run ends before whatever is no whole message.
+    A message is channel, log time [ns], start and end of its payload. Records of indexes, statistics and the like are
+    passed over. The run ends before a record that Python reads, or that is not whole.
     """
-    count, at = 0, position
+    count, last = 0, position
     while True:
-        end = _end(data, at)
+        end = _end(data, last)
         if end < 0:
             break
-        count, at = count + 1, end
-    found, at = np.empty((count, 4), dtype=np.int64), position
-    for k in range(count):
-        start = at + HEADER
-        found[k, 0] = _number(data, start, 2)
-        found[k, 1] = _number(data, start + 6, 8)
-        found[k, 2] = start + MESSAGE_HEADER
-        found[k, 3] = at = _end(data, at)
-    return found
+        if data[last] == MESSAGE:
+            count += 1
+        last = end
+    found, at, k = np.empty((count, 4), dtype=np.int64), position, 0
+    while k < count:
+        end = _end(data, at)
+        if data[at] == MESSAGE:
+            start = at + HEADER
+            found[k, 0] = _number(data, start, 2)
+            found[k, 1] = _number(data, start + 6, 8)
+            found[k, 2] = start + MESSAGE_HEADER
+            found[k, 3] = end
+            k += 1
+        at = end
+    return found, last
 
 
 @numba.njit(cache=True)

@@ -1,6 +1,6 @@
 """Reads MCAP files front to back, whole or cut off: a killed recorder leaves no index, and maybe a cut last record.
 
-What records hold, and how chunks are compressed, is read by the mcap library. The walk from record to record is our
+What records hold is read by the mcap library. The walk from record to record is our
 own: the library's makes an object of each message and of each entry of every index, and takes ten times as long.
 Record format: https://mcap.dev/spec
 """
@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 
-import lz4.frame  # type: ignore[import-untyped]
 import numpy as np
-import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.records import Channel, Chunk, Schema
-from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 from numpy.typing import NDArray
 
 from dynid.errors import DataError
+from dynid.recording.bag_budget import BagBudget, BagBudgetError
 from dynid.recording.bag_metadata import Topic, topic_of
 from dynid.recording.mcap_kernels import message_run
 from dynid.recording.raw_messages import Block
+from dynid.recording.unpack import unpacked_chunk
 
-MOST_CHUNK_BYTES, MOST_RATIO = 64 * 2**20, 1000
+MOST_RECORDS, CHANNEL_RECORDS = 500_000, 50  # of some 10 us each; a channel's quality of service takes as long as 50
+_BESIDE_MESSAGE = 80  # bytes of a message's place, time and size while topics are put together
 _RECORD = Struct("<BQ")
 
 
@@ -34,41 +34,79 @@ class McapContent:
     """All whole records of an MCAP file.
 
     Attributes:
+        budget: counts what they take.
         topics: by channel id.
         blocks: messages per channel id, in file order.
         complete: the file ends with a footer.
         lost_bytes: length of the cut record at the end.
+        described: the record that described each channel last, by channel id.
+        types: message types by schema id.
+        records: how many records were read one by one; a channel that is described anew counts as fifty.
     """
 
+    budget: BagBudget
     topics: dict[int, Topic] = field(default_factory=dict)
     blocks: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     complete: bool = False
     lost_bytes: int = 0
+    described: dict[int, bytes] = field(default_factory=dict)
+    types: dict[int, str] = field(default_factory=dict)
+    records: int = 0
+
+    def count(self, records: int) -> None:
+        """Count records that take time, however small they are.
+
+        Raises:
+            DataError: they are more than `MOST_RECORDS`.
+        """
+        self.records += records
+        if self.records > MOST_RECORDS:
+            raise DataError(
+                f"it holds more than {MOST_RECORDS} chunks and schemas, or more than {MOST_RECORDS // CHANNEL_RECORDS} "
+                "channels"
+            )
 
 
-def read_mcap(path: Path) -> McapContent:
+def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
     """Read a file; everything up to the first record that is cut off.
 
+    Args:
+        budget: of the bag that the file belongs to; None: the file is the bag.
+
     Raises:
-        DataError: not an MCAP file, or damaged in a way that a kill does not explain.
+        DataError: not an MCAP file, damaged in a way that a kill does not explain, or larger than the budget.
     """
-    data = path.read_bytes()  # not mapped: of a mapped file that somebody cuts shorter, a reader dies by SIGBUS
+    budget = budget or BagBudget(path, [path])
+    budget.take(path.stat().st_size)
+    # not mapped: of a mapped file that somebody cuts shorter, a reader dies by SIGBUS
+    return mcap_content(path, path.read_bytes(), budget)
+
+
+def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
+    """Read the bytes of a file; the budget counts chunks and messages.
+
+    Raises:
+        DataError: see `read_mcap`.
+    """
     if not data.startswith(MCAP0_MAGIC):
         raise DataError(f"{path} is not an MCAP file: it does not start with MCAP's magic bytes")
-    content = McapContent()
+    content = McapContent(budget)
     try:
-        end = _walk(data, len(MCAP0_MAGIC), content, {}, top=True)
+        end = _walk(data, len(MCAP0_MAGIC), content, top=True)
+    except BagBudgetError:
+        raise
     except Exception as error:  # whatever the library and its decompressors raise
         raise DataError(f"{path} is damaged: {error}; none of its records was used") from error
     content.lost_bytes = len(data) - end
     return content
 
 
-def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str], *, top: bool) -> int:
+def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top: bool) -> int:
     """Take the records of a file or chunk; returns where the last whole one ends."""
     raw, view = np.frombuffer(data, dtype=np.uint8), memoryview(data)
     while True:
         position = _take_messages(raw, position, content)
+        content.count(1)
         if position + _RECORD.size > len(data):
             break
         kind, length = _RECORD.unpack_from(data, position)
@@ -80,14 +118,12 @@ def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str
             raise DataError(f"a message record of {length} bytes is shorter than its header")
         if kind == Opcode.CHUNK and top:
             chunk = Chunk.read(_stream(view[start:end]))
-            _refuse_bomb(chunk)
-            stream, size = get_chunk_data_stream(chunk, validate_crc=True)
-            _walk(stream.read(size), 0, content, types, top=False)
+            _walk(unpacked_chunk(chunk, content.budget), 0, content, top=False)
         elif kind == Opcode.SCHEMA:
             schema = Schema.read(_stream(view[start:end]))
-            types[schema.id] = schema.name
+            content.types[schema.id] = schema.name
         elif kind == Opcode.CHANNEL:
-            _add_topic(Channel.read(_stream(view[start:end])), content, types)
+            _add_topic(view[start:end], content)
         elif kind == Opcode.FOOTER and top:
             content.complete = data[end:] == MCAP0_MAGIC
             return len(data) if content.complete else end
@@ -98,27 +134,19 @@ def _walk(data: bytes, position: int, content: McapContent, types: dict[int, str
 
 
 def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) -> int:
-    """Take the messages from a position on; returns where the last of them ends."""
-    found = message_run(raw, position)
+    """Take the messages from a position on; returns where their run ends."""
+    found, position = message_run(raw, position)
     if not len(found):
         return position
+    content.budget.take(int((found[:, 3] - found[:, 2]).sum()) + _BESIDE_MESSAGE * len(found))
     if found[:, 1].min() < 0:
         raise DataError("the log time of a message is beyond 63 bits")
-    for channel in np.unique(found[:, 0]).tolist():
-        own = found[found[:, 0] == channel]
-        content.blocks[channel].append(Block(raw, own[:, 1], own[:, 2], own[:, 3]))
-    return int(found[-1, 3])
-
-
-def _refuse_bomb(chunk: Chunk) -> None:
-    """Raise DataError where a chunk says, or its frame does, that it becomes larger than chunks are."""
-    size = chunk.uncompressed_size
-    if chunk.compression == "zstd":
-        size = max(size, zstandard.frame_content_size(chunk.data))
-    elif chunk.compression == "lz4":
-        size = max(size, int(lz4.frame.get_frame_info(chunk.data)["content_size"]))
-    if size > min(MOST_CHUNK_BYTES, MOST_RATIO * len(chunk.data) + 2**20):
-        raise DataError(f"a chunk of {len(chunk.data)} bytes becomes {size} bytes, expected at most {MOST_CHUNK_BYTES}")
+    channels = found[:, 0].astype(np.uint16)  # sorted by radix
+    order = np.argsort(channels, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(channels[order])) + 1):
+        own = found[rows]
+        content.blocks[int(own[0, 0])].append(Block(raw, own[:, 1], own[:, 2], own[:, 3]))
+    return position
 
 
 class _Record:
@@ -137,8 +165,16 @@ def _stream(record: memoryview) -> ReadDataStream:
     return ReadDataStream(_Record(record))  # type: ignore[arg-type]  # of a stream, only `read` is used
 
 
-def _add_topic(channel: Channel, content: McapContent, types: dict[int, str]) -> None:
+def _add_topic(record: memoryview, content: McapContent) -> None:
+    """Take a channel; most files describe each of them several times, by the same bytes."""
+    identifier = int.from_bytes(record[:2], "little")
+    described = bytes(record)
+    if content.described.get(identifier) == described:
+        return
+    content.described[identifier] = described
+    content.count(CHANNEL_RECORDS)
+    channel = Channel.read(_stream(record))
     if channel.message_encoding != "cdr":
         raise DataError(f"topic '{channel.topic}' is encoded as '{channel.message_encoding}', expected 'cdr'")
     qos = channel.metadata.get("offered_qos_profiles", "")
-    content.topics[channel.id] = topic_of(channel.topic, types.get(channel.schema_id, ""), qos)
+    content.topics[channel.id] = topic_of(channel.topic, content.types.get(channel.schema_id, ""), qos)

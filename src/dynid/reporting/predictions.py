@@ -1,7 +1,6 @@
 """Measured torques beside those that a model predicts, motion by motion: what a report shows, kept with the result."""
 
 import io
-import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from dynid.model.identified import Model
 from dynid.model.model_file import ModelFile
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv
-from dynid.resources import write_whole
+from dynid.resources import stored_arrays, write_whole
 from dynid.robot import Robot
 
 FILE_NAME = "predictions.npz"
@@ -48,11 +47,11 @@ def load_predictions(folder: Path) -> tuple[Motion, ...]:
     if not path.is_file():
         return ()
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with stored_arrays(path) as stored:
             count = sum(key.endswith("_names") for key in stored.files)
             return tuple(_stored_motion(stored, k) for k in range(count))
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is damaged ({error}); remove it, and name the motions to predict instead") from error
+    except DataError as error:
+        raise DataError(f"{error}; remove it, and name the motions to predict instead") from error
 
 
 def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:

@@ -1,7 +1,6 @@
 """A result folder as a report sees it: the model, a campaign's summary and tables, and predicted motions."""
 
 import csv
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from dynid.documents import read_json
 from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.prediction import Motion, pooled_errors, relative_errors
 from dynid.model.model_file import ModelFile, load_model
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
+from dynid.resources import guarded
 from dynid.robot import Robot, load_robot
 from dynid.verdict import Check
 
@@ -140,12 +141,12 @@ def open_result(
 def _summary(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise DataError(f"{path} is not valid JSON ({error}); run the campaign again") from error
+    content = read_json(path, DataError)
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds no JSON object; run the campaign again")
+    return content
 
 
 def _rows(path: Path) -> list[Row]:
-    with path.open(encoding="utf-8", newline="") as stream:
+    with guarded(path, "CSV table"), path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))

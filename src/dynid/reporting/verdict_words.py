@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dynid.documents import read_yaml
 from dynid.identification.data.sources import simulated_sentence
 from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
-from dynid.resources import read_yaml
 from dynid.verdict import Check
 
 CLOSE = 0.8  # a check that uses more of its limit than this is named

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from dynid.errors import DataError, InputNotFoundError
-from dynid.resources import write_whole
+from dynid.resources import stored_arrays, write_whole
 from dynid.robot import FloatArray, read_only
 
 BELIEF_FILE = "belief.npz"
+MOST_BYTES = 4 * 2**20  # the covariance of 700 parameters; an arm has some 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +58,8 @@ class Belief:
                 "version and an estimator that gives deviations, such as ols or wls"
             )
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with stored_arrays(path, MOST_BYTES) as stored:
                 names = tuple(map(str, stored["names"]))
                 return cls(names, read_only(stored["values"]), read_only(stored["covariance"]))
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"{path} cannot be read ({error}): identify again") from error
+        except DataError as error:
+            raise DataError(f"{error}: identify again") from error

@@ -7,14 +7,14 @@ name says so. A LeRobot data set is a folder with `meta/info.json`; its rows are
 Reading its parquet files takes pyarrow, which `pip install dynid[lerobot]` brings along.
 """
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dynid.documents import read_json
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification.data.repeated_rows import Rows, without_repeats
 from dynid.parallel import Map
@@ -23,8 +23,12 @@ from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
 from dynid.recording.foreign_bag import POSITION_UNITS, STATES, Units, refuse_impossible, says_goal, topic_log
 from dynid.recording.log import Log, LogFacts, log_digest
+from dynid.recording.parquet_columns import read_columns
+from dynid.resources import guarded
 from dynid.robot import Robot
 
+MOST_EPISODES = 10_000  # of a file
+EPISODE = "episode_index"
 STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
 
 
@@ -71,22 +75,26 @@ def find_logs(
     """
     if not folder.exists():
         raise InputNotFoundError(f"no such folder or file: {folder}")
-    found = list(spread(examined, _look(folder, robot, units, mapping)))
+    found = list(spread(examined, _look(folder, robot, units, mapping, set())))
     if not found:
         raise DataError(f"{folder} holds no bag, no CSV file and no LeRobot data set")
     return found
 
 
-def _look(path: Path, robot: Robot, units: Units, mapping: CsvMapping | None) -> Iterator[FoundLog]:
+def _look(
+    path: Path, robot: Robot, units: Units, mapping: CsvMapping | None, seen: set[tuple[int, int]]
+) -> Iterator[FoundLog]:
+    """Logs at a path or below it; `seen` are device and inode of folders, to which links may lead back."""
     if (path / "meta" / "info.json").is_file():
         yield from _lerobot(path, robot, units)
     elif path.suffix in (".mcap", ".db3") or (path / "metadata.yaml").is_file():
         yield from _bag(path, robot, units)
     elif path.is_file() and is_csv(path):
         yield _csv(path, robot, mapping)
-    elif path.is_dir():
+    elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
+        seen.add(key)
         for one in sorted(path.iterdir()):
-            yield from _look(one, robot, units, mapping)
+            yield from _look(one, robot, units, mapping, seen)
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,7 @@ def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
         yield _unusable(str(path), "LeRobot", DataError(f"{path} has no parquet file below data"))
     for file in files:
         try:
-            episodes = np.unique(_columns(file, ["episode_index"])["episode_index"]).tolist()
+            episodes = _episodes(file)
         except DynidError as error:
             yield _unusable(str(file), "LeRobot", error)
             continue
@@ -185,19 +193,18 @@ def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
             yield FoundLog(name, "LeRobot", _Episode(path, file, int(episode), robot, units))
 
 
-def _columns(file: Path, wanted: Sequence[str], episode: int | None = None) -> dict[str, Any]:
-    """Columns of a parquet file as arrays, (N,) or (N, k); those that it does not have are left out."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise ConfigurationError("LeRobot data sets take pyarrow: pip install 'dynid[lerobot]'") from error
-    try:
-        there = set(parquet.read_schema(file).names)
-        filters = None if episode is None else [("episode_index", "=", episode)]
-        table = parquet.read_table(file, columns=[one for one in wanted if one in there], filters=filters)
-    except (ArrowException, OSError) as error:
-        raise DataError(f"{file} is no parquet file that can be read: {error}") from error
-    return {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in table.column_names}
+def _episodes(file: Path) -> list[int]:
+    """Return the episodes of a file, ascending.
+
+    Raises:
+        DataError: it cannot be read, or has no episodes or more than `MOST_EPISODES`.
+    """
+    found = np.unique(read_columns(file, [EPISODE], None).get(EPISODE, np.zeros(0)))
+    if not len(found) or found.ndim != 1 or not (np.abs(found) < 2**53).all() or (found % 1.0).any():
+        raise DataError(f"{file} has no column {EPISODE} of whole numbers")
+    if len(found) > MOST_EPISODES:
+        raise DataError(f"{file} has {len(found)} episodes, expected at most {MOST_EPISODES}: split it")
+    return [int(one) for one in found]
 
 
 @dataclass(frozen=True)
@@ -211,11 +218,16 @@ class _Episode:
     units: Units
 
     def __call__(self) -> Log:
-        robot, name = self.robot, f"{self.path.name} episode {self.episode}"
-        found = _columns(self.file, [STATE, ACTION, *TORQUES, "timestamp", "episode_index"], self.episode)
-        info = json.loads((self.path / "meta" / "info.json").read_text(encoding="utf-8"))
-        if STATE not in found:
-            raise DataError(f"{name} has no column {STATE}")
+        name = f"{self.path.name} episode {self.episode}"
+        with guarded(name, "LeRobot episode"):
+            return self._read(name)
+
+    def _read(self, name: str) -> Log:
+        robot = self.robot
+        found = read_columns(self.file, [STATE, ACTION, *TORQUES, "timestamp", EPISODE], (EPISODE, self.episode))
+        info = read_json(self.path / "meta" / "info.json", DataError)
+        if STATE not in found or found[STATE].ndim != 2:
+            raise DataError(f"{name} has no column {STATE} of lists")
         order = _order(info, robot, found[STATE].shape[1], name)
         time = found.get("timestamp", np.arange(len(found[STATE])) / float(info.get("fps") or 30.0))
         scale = POSITION_UNITS[self.units.position]

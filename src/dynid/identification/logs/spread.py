@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from dynid.identification.logs.identify import Task
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import AHEAD, Map, cores, in_order, process_map
 from dynid.recording.log import Log, log_digest
-from dynid.resources import make_folder, write_whole
+from dynid.resources import make_folder, stored_arrays, write_whole
 from dynid.robot import FloatArray
 
 LOCAL = "local"
@@ -150,7 +149,7 @@ def _write(file: Path, R: FloatArray, rows: FloatArray) -> None:
 
 def _read(task: Task, file: Path) -> Reduced:
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        with stored_arrays(file) as arrays:
             return task.group, arrays["R"], arrays["rows"]
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    except DataError as error:
         raise DataError(f"{file} is no piece of work that can be read ({error}); remove it") from error

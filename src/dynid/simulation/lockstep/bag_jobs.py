@@ -12,7 +12,7 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import UnknownNameError
 from dynid.export.mjcf import default_stops
 from dynid.parallel import in_processes
-from dynid.resources import refuse_existing
+from dynid.resources import move_to_output
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -88,8 +88,7 @@ def make_bag(job: BagJob) -> BagMade:
     with tempfile.TemporaryDirectory(dir=job.folder.parent, prefix=f".{job.folder.name}.") as work:
         made = Path(work) / job.folder.name
         write_bag(run, robot, controller, made, profile=FROM_FILE if is_file_name(job.trajectory) else job.profile)
-        refuse_existing(job.folder)
-        made.rename(job.folder)
+        move_to_output(made, job.folder)
     return BagMade(float(run.stamps_ns[-1]) / 1e9, time.perf_counter() - begin, time.process_time() - processor_begin)
 
 

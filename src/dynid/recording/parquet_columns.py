@@ -1,0 +1,104 @@
+"""Numbers of a parquet file by column, with a limit: run lengths and compression make any number of rows from nothing.
+
+Reading takes pyarrow, which `pip install dynid[lerobot]` brings along.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, DataError, cut
+from dynid.resources import guarded
+from dynid.robot import FloatArray
+
+MOST_NUMBERS = 20_000_000  # of a column of a row group, and of what is read at once: 13 h of 14 joints at 30 Hz
+_ROWS = 8192  # read at once
+
+
+def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | None = None) -> dict[str, FloatArray]:
+    """Return columns as arrays (N,) or (N, k), NaN for missing numbers; columns that the file lacks are left out.
+
+    Args:
+        file: the parquet file.
+        wanted: names of columns.
+        only: name of a column and the value in it of the rows that are read; None: all rows.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+        DataError: the file is damaged or has more than `MOST_NUMBERS`; a column has no numbers or uneven rows.
+    """
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise ConfigurationError("LeRobot data sets take pyarrow: pip install 'dynid[lerobot]'") from error
+    with guarded(file, "parquet file"), file.open("rb") as stream:
+        parquet = ParquetFile(stream)
+        names = [name for name in wanted if name in parquet.schema_arrow.names]
+        if only is not None and only[0] not in names:
+            raise DataError(f"{file} has no column {only[0]}")
+        groups = [k for k in range(parquet.num_row_groups) if _may_hold(parquet, k, only)]
+        parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+        total = 0
+        for batch in _batches(file, parquet, groups, names):
+            arrays = {name: _numbers(file, name, batch.column(name)) for name in names}
+            if only is not None:
+                keep = arrays[only[0]] == only[1]
+                arrays = {name: values[keep] for name, values in arrays.items()}
+            total += sum(values.size for values in arrays.values())
+            _refuse_many(file, total)
+            for name, values in arrays.items():
+                parts[name].append(values)
+        return {name: _joined(file, name, part) for name, part in parts.items()}
+
+
+def _may_hold(parquet: Any, group: int, only: tuple[str, float] | None) -> bool:
+    """Whether a row group's statistics leave room for rows of a value."""
+    if only is None:
+        return True
+    rows = parquet.metadata.row_group(group)
+    for column in (rows.column(k) for k in range(rows.num_columns)):
+        if column.path_in_schema == only[0] and column.is_stats_set and column.statistics.has_min_max:
+            return bool(column.statistics.min <= only[1] <= column.statistics.max)
+    return True
+
+
+def _batches(file: Path, parquet: Any, groups: Sequence[int], names: Sequence[str]) -> Iterator[Any]:
+    for group in groups:
+        rows = parquet.metadata.row_group(group)
+        for column in (rows.column(k) for k in range(rows.num_columns)):
+            if column.path_in_schema.partition(".")[0] in names:
+                _refuse_many(file, column.num_values)
+    yield from parquet.iter_batches(_ROWS, row_groups=list(groups), columns=list(names)) if groups else ()
+
+
+def _refuse_many(file: Path, count: int) -> None:
+    if count > MOST_NUMBERS:
+        raise DataError(f"{file} has more than {MOST_NUMBERS} numbers in one row group or episode: split it")
+
+
+def _numbers(file: Path, name: str, column: Any) -> FloatArray:
+    """Values (N,) of a column of numbers, or (N, k) of lists of one length."""
+    from pyarrow import types
+
+    kind, shape = column.type, [len(column)]
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        flat = column.flatten()
+        width = len(flat) // max(len(column), 1)
+        lengths = () if types.is_fixed_size_list(kind) else column.value_lengths().to_pylist()
+        if width * len(column) != len(flat) or any(one != width for one in lengths):
+            raise DataError(f"{file}: column {cut(name)} has lists of different lengths")
+        column, kind, shape = flat, kind.value_type, [len(column), width]
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        raise DataError(f"{file}: column {cut(name)} holds {cut(str(kind))}, expected numbers or lists of them")
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64).reshape(shape)
+
+
+def _joined(file: Path, name: str, parts: list[FloatArray]) -> FloatArray:
+    if not parts:
+        return np.zeros(0)
+    if len({part.shape[1:] for part in parts if len(part)}) > 1:
+        raise DataError(f"{file}: column {cut(name)} has lists of different lengths")
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return np.concatenate(filled)

@@ -1,0 +1,65 @@
+"""A disk that loses its power: of what a process wrote, only what fsync brought to the disk is kept."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+Listing = dict[str, int]  # inodes by name
+
+
+class Disk:
+    """What is on the disk below a folder: contents and listings as they were at the last fsync of each."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._contents: dict[int, bytes] = {}
+        self._listings: dict[int, Listing] = {}
+        self._kept: list[int] = []  # open descriptors, so that no inode is used again
+        self.synced: list[str] = []
+        for path in (root, *root.rglob("*")):  # what is there before is on the disk
+            descriptor = os.open(path, os.O_RDONLY)
+            self._note(descriptor)
+            os.close(descriptor)
+
+    def _note(self, descriptor: int) -> None:
+        inode = os.fstat(descriptor).st_ino
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        self.synced.append(path.name)
+        if path.is_dir():
+            self._listings[inode] = {one.name: one.lstat().st_ino for one in path.iterdir()}
+        else:
+            self._contents[inode] = path.read_bytes()
+        self._kept.append(os.open(path, os.O_RDONLY))
+
+    @contextmanager
+    def watched(self, monkeypatch: pytest.MonkeyPatch) -> Iterator["Disk"]:
+        """Notice every fsync in the block."""
+        real = os.fsync
+
+        def fsync(descriptor: int) -> None:
+            real(descriptor)
+            self._note(descriptor)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fsync)
+            yield self
+
+    def after_power_loss(self, to: Path) -> Path:
+        """Write what the disk holds to a new folder."""
+        self._restore(self.root.stat().st_ino, to)
+        for descriptor in self._kept:
+            os.close(descriptor)
+        return to
+
+    def _restore(self, folder: int, to: Path) -> None:
+        to.mkdir()
+        for name, inode in self._listings.get(folder, {}).items():
+            if inode in self._listings:
+                self._restore(inode, to / name)
+            elif inode in self._contents:
+                (to / name).write_bytes(self._contents[inode])
+            else:
+                (to / name).touch()  # a name without what was in it

@@ -1,0 +1,252 @@
+"""Files that are made to do harm are refused in one sentence, and a good file of the same kind is accepted."""
+
+import gzip
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynid.errors import ConfigurationError, DataError, DynidError
+from dynid.identification.feasibility.belief import Belief
+from dynid.identification.logs.readers import find_logs
+from dynid.model import meshes
+from dynid.model.chain import read_urdf_text
+from dynid.model.link_limits import shape_boxes
+from dynid.model.meshes import tree_with_meshes
+from dynid.model.robot_draft import draft_robot
+from dynid.model.urdf_tree import read_tree
+from dynid.recording import csv_table
+from dynid.recording.csv_table import read_table
+from dynid.recording.foreign_bag import Units
+from dynid.reporting.predictions import load_predictions, save_predictions
+from dynid.reporting.result_folder import _rows
+from dynid.robot import load_robot
+
+INERTIA = '<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>'
+
+
+def chain(count: int, kind: str = "revolute", more: str = "") -> str:
+    """A URDF of a chain of so many joints; `more` is within its last link."""
+    links = [f'<link name="l{k}"><inertial><mass value="1"/>{INERTIA}</inertial></link>' for k in range(count)]
+    joints = [
+        f'<joint name="j{k}" type="{kind}"><parent link="l{k - 1}"/><child link="l{k}"/><axis xyz="0 0 1"/>'
+        '<origin xyz="0 0 0.1"/><limit lower="-1" upper="1" effort="9" velocity="1"/></joint>'
+        for k in range(1, count + 1)
+    ]
+    return f'<robot name="r">{"".join(links)}<link name="l{count}">{more}</link>{"".join(joints)}</robot>'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (chain(1, more="<a>" * 99 + "</a>" * 99), "100 levels deep"),
+        (chain(1, more="<a>" * 300_000), "100 levels deep"),
+        (chain(1, more="<a/>" * 100_000), "at most 100000 elements"),
+        (chain(1000, "fixed"), "has 1001 links, expected at most 1000"),
+        (chain(65), "the chain has 65 joints, expected at most 64"),
+        ("<robot>" + " " * 5_000_000, "at most 4194304 bytes"),
+        ('<!DOCTYPE r [<!ENTITY a "aa">]>' + chain(1), "DOCTYPE"),
+    ],
+    ids=["deep", "deep and cut", "wide", "links", "joints", "large", "entity"],
+)
+def test_urdf_beyond_any_robot_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "x.urdf"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=words):
+        draft_robot("x", path)
+
+
+def test_urdf_of_a_large_robot_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.urdf"
+    path.write_text(chain(999, "fixed", more="<a>" * 90 + "</a>" * 90 + "<visual/>" * 5000))
+    assert len(read_tree(read_urdf_text(path)).links) == 1000
+
+
+def stl(triangles: int, claimed: int | None = None) -> bytes:
+    rows = np.zeros((triangles, 50), np.uint8)
+    rows[:, :48] = np.random.default_rng(0).standard_normal((triangles, 12)).astype("<f4").view(np.uint8)
+    return bytes(80) + (triangles if claimed is None else claimed).to_bytes(4, "little") + rows.tobytes()
+
+
+MESHES: dict[str, bytes] = {
+    "claims.stl": stl(10, 2**32 - 1),
+    "empty.stl": b"",
+    "text.stl": b"solid x\nfacet normal 0 0 1\nouter loop\nvertex 0 0 nan\n",
+    "index.obj": b"v 0 0 0\nv 1 0 0\nf 1 2 2000000000\n",
+    "count.ply": b"ply\nformat ascii 1.0\nelement vertex 4000000000\nproperty float x\nend_header\n0\n",
+    "deep.dae": b"<COLLADA>" + b"<node>" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", MESHES)
+def test_mesh_that_claims_more_than_it_has_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x.urdf"
+    for mesh, content in (("good.stl", stl(10)), (name, MESHES[name])):
+        (tmp_path / mesh).write_bytes(content)
+        path.write_text(chain(1, more=f'<collision><geometry><mesh filename="{mesh}"/></geometry></collision>'))
+        (box,) = shape_boxes(path, ["j1"])
+        assert isinstance(box, str) == (mesh == name)
+
+
+def test_mesh_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meshes, "LARGEST", 1000)
+    path = tmp_path / "x.urdf"
+    path.write_text(chain(1, more='<collision><geometry><mesh filename="a.stl"/></geometry></collision>'))
+    (tmp_path / "a.stl").write_bytes(stl(10))
+    assert len(tree_with_meshes(path).links) == 2
+    (tmp_path / "a.stl").write_bytes(stl(100))
+    with pytest.raises(ConfigurationError, match=r"a\.stl has 0\.0 MiB, expected at most 0: simplify it"):
+        tree_with_meshes(path)
+    (said,) = shape_boxes(path, ["j1"])
+    assert "simplify it" in str(said)
+
+
+ROBOT = load_robot("planar_3r")
+
+
+def data_set(folder: Path, rows: dict[str, Any], info: str = '{"fps": 30}') -> str:
+    """What is wrong with a LeRobot data set of these columns; '' if nothing."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (folder / "meta").mkdir(parents=True)
+    (folder / "data").mkdir()
+    (folder / "meta" / "info.json").write_text(info)
+    parquet.write_table(pyarrow.table(rows), folder / "data" / "x.parquet", compression="zstd")
+    return find_logs(folder, ROBOT, Units())[0].problem
+
+
+def columns(**changes: Any) -> dict[str, Any]:
+    time = np.arange(60) / 30.0
+    state = (0.3 * np.sin(time[:, None] * [1.0, 2.0, 3.0])).tolist()
+    return {"timestamp": time, "observation.state": state, "episode_index": [0] * 60} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"observation.state": ["x"] * 60}, "holds string, expected numbers"),
+        ({"observation.state": [[[1.0]]] * 60}, "expected numbers or lists"),
+        ({"observation.state": [[1.0]] + [[1.0, 2.0]] * 59}, "lists of different lengths"),
+        ({"observation.state": [1.0] * 60}, "no column observation.state of lists"),
+        ({"episode_index": ["a"] * 60}, "holds string"),
+        ({"episode_index": [np.nan] * 60}, "no column episode_index of whole numbers"),
+        ({"episode_index": list(range(60))}, "needs at least 20"),
+    ],
+    ids=["text", "nested", "uneven", "no lists", "named", "not a number", "short"],
+)
+def test_parquet_file_of_other_columns_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    problem = data_set(tmp_path / "x", columns(**changes))
+    assert words in problem and "\n" not in problem
+    assert data_set(tmp_path / "good", columns()) == ""
+
+
+def test_parquet_file_of_too_many_rows_is_refused(tmp_path: Path) -> None:
+    """Run lengths make 21 million rows of some kilobytes."""
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = {"episode_index": np.zeros(21_000_000, np.int8), "timestamp": pyarrow.array(np.zeros(21_000_000, np.int8))}
+    assert "more than 20000000 numbers" in data_set(tmp_path / "x", rows)
+    assert (tmp_path / "x" / "data" / "x.parquet").stat().st_size < 200_000
+    episodes = {"episode_index": np.arange(10_001), "timestamp": np.zeros(10_001)}
+    assert "has 10001 episodes, expected at most 10000" in data_set(tmp_path / "y", episodes)
+
+
+INFOS = ["[" * 100_000, "[]", '{"features": []}', '{"features": {"observation.state": 5}}', "5"]
+
+
+@pytest.mark.parametrize("info", INFOS, ids=["nested", "list", "list within", "number within", "number"])
+def test_info_of_another_kind_is_refused(tmp_path: Path, info: str) -> None:
+    problem = data_set(tmp_path / "x", columns(), info)
+    assert problem and "\n" not in problem
+
+
+def test_folder_of_links_to_itself_is_walked_once(tmp_path: Path) -> None:
+    for name in "abcdef":
+        (tmp_path / name).symlink_to(tmp_path)
+    with pytest.raises(DataError, match="holds no bag"):
+        find_logs(tmp_path, ROBOT, Units())
+
+
+def archive(path: Path, text: bytes) -> Path:
+    path.write_bytes(gzip.compress(text))
+    return path
+
+
+def test_archive_that_becomes_huge_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_table, "BASE_BYTES", 1000)
+    random = "".join(f"{x:.6f},1\n" for x in np.random.default_rng(0).standard_normal(2000))
+    assert len(read_table(archive(tmp_path / "good.csv.gz", random.encode()), [1]).values) == 2000
+    with pytest.raises(DataError, match="unpack it with gunzip"):
+        read_table(archive(tmp_path / "x.csv.gz", b"1,1\n" * 100_000), [1])
+    (tmp_path / "x.csv").write_bytes(b"1,1\n" * 100_000)
+    assert len(read_table(tmp_path / "x.csv", [1]).values) == 100_000
+
+
+@pytest.mark.parametrize("line", [b"\n", b"#\n"])
+def test_lines_without_data_do_not_go_on_for_ever(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_table, "MOST_BARREN", 1000)
+    (tmp_path / "good.csv").write_bytes(line * 900 + b"1,2\n" + line * 900 + b"1,2\n" + line * 900)
+    assert len(read_table(tmp_path / "good.csv", [1]).values) in (2, 902)
+    (tmp_path / "x.csv").write_bytes(b"1,2\n" + line * 1001)
+    with pytest.raises(DataError, match="more than 1000 lines in a row have no data"):
+        read_table(tmp_path / "x.csv", [1])
+
+
+def npz(path: Path, members: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    return path
+
+
+def header(shape: tuple[int, ...], descr: str = "<f8") -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header((10**12,)) + bytes(80),
+        header((10**30,)) + bytes(80),
+        header((-1,)),
+        b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535,
+        b"no array",
+        header((1,), "|O") + b"cos\nsystem\n.",
+        header((5_000_000,), "|S1") + bytes(5_000_000),
+    ],
+    ids=["terabytes", "beyond numbers", "negative", "nested header", "no array", "pickle", "bomb"],
+)
+@pytest.mark.parametrize("load", [Belief.load, load_predictions])
+def test_arrays_that_claim_too_much_are_refused(tmp_path: Path, load: Callable[[Path], Any], content: bytes) -> None:
+    for name in ("belief.npz", "predictions.npz"):
+        npz(tmp_path / name, {"names.npy": content, "0_names.npy": content})
+    with pytest.raises(DataError) as caught:
+        load(tmp_path)
+    assert "\n" not in str(caught.value)
+    (tmp_path / "belief.npz").write_bytes(b"PK\3\4 no archive")
+    (tmp_path / "predictions.npz").write_bytes(b"PK\3\4 no archive")
+    with pytest.raises(DataError, match="File is not a zip file"):
+        load(tmp_path)
+
+
+def test_good_arrays_are_read(tmp_path: Path) -> None:
+    Belief(("a",), np.ones(1), np.ones((1, 1))).save(tmp_path)
+    assert Belief.load(tmp_path).names == ("a",)
+    save_predictions(tmp_path, ())
+    assert load_predictions(tmp_path) == ()
+
+
+def test_table_of_a_campaign_with_an_endless_field_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,2\n")
+    assert _rows(path) == [{"a": "1", "b": "2"}]
+    for content in (b'a\n"' + b"x" * 300_000, b"a\n\xff\n"):
+        path.write_bytes(content)
+        with pytest.raises(DynidError, match=r"x\.csv is not a valid CSV table"):
+            _rows(path)
