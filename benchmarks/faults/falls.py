@@ -32,12 +32,14 @@ from dynid.simulation.servo.trace import ArmTrace, TracedArm
 CAUSES = ("disable", "fault", "estop", "SIGTERM", "lost executor")
 MOUNTS = {"upright": (0.0, 0.0, -9.80665), "wall": (9.80665, 0.0, 0.0), "inverted": (0.0, 0.0, 9.80665)}
 FRICTIONS = ("M6", "viscous")
+CYCLES_S, FAST_EVERY = (0.002, 0.001), 7  # a usual adapter's rate, and the highest one
 HEAVIEST_KG = 0.5
 NEAR_RAD, EDGE_RAD, SCAN_RAD = np.deg2rad([10.0, 4.0, 2.0])
 HELD_S = 0.7  # from torque on to the stop
 SETTLED_S = 5.0  # how long the arm is watched after torque went off
 LONGEST_S, MOST_RAD, FASTEST_M_S = 30.0, float(np.deg2rad(3.0)), 0.7
 LOOKED_EVERY_S, SLOWEST_M_S = 0.002, 1e-3
+NEARLY_NOTHING_A = 1e-9
 GIVEN_UP_S = 45.0  # end of a run whose torque never went off
 
 
@@ -53,6 +55,7 @@ class Fall:
         friction: of the simulated arm's gears.
         balanced: whether the posture was drawn near a balance.
         seed: of everything random in the run.
+        cycle_s: cycle of the driver [s].
     """
 
     q_deg: tuple[float, ...]
@@ -62,6 +65,7 @@ class Fall:
     friction: str = "M6"
     balanced: bool = True
     seed: int = 0
+    cycle_s: float = CYCLES_S[0]
 
     @property
     def text(self) -> str:
@@ -116,6 +120,13 @@ class FallRow:
     unrested: int
     findings: tuple[str, ...] = ()
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """All but the cause, as text for a table."""
+        off = (f"{self.median_off_s:.1f}", f"{self.longest_off_s:.1f}")
+        worst = (f"{self.moved_deg:.2f}", f"{self.tool_m_s:.2f}")
+        return (str(self.runs), str(self.violations), *off, *worst, str(self.unrested))
+
     def as_dict(self) -> dict[str, object]:
         """The figures alone."""
         return {name: value for name, value in asdict(self).items() if name != "findings"}
@@ -139,7 +150,8 @@ def draw(robot: Robot, index: int, seed: int = 0) -> Fall:
     balanced = index % 3 == 0
     q = _near_balance(robot, mount, payload, random) if balanced else _anywhere(robot, random)
     angles = tuple(float(round(angle, 2)) for angle in np.rad2deg(q))
-    return Fall(angles, payload, mount, cause, FRICTIONS[int(random.random() < 0.3)], balanced, index)
+    friction, cycle_s = FRICTIONS[int(random.random() < 0.3)], CYCLES_S[int(index % FAST_EVERY == 0)]
+    return Fall(angles, payload, mount, cause, friction, balanced, index, cycle_s)
 
 
 def _anywhere(robot: Robot, random: np.random.Generator) -> FloatArray:
@@ -185,7 +197,7 @@ class FallRun:
     """
 
     def __init__(self, robot: Robot, fall: Fall, settings: SafetySettings | None = None) -> None:
-        self._robot, self._fall = mounted(robot), fall
+        self._robot, self._fall = mounted(robot).at_cycle(fall.cycle_s), fall
         self._posture = Posture(self._robot, fall.mount)
         standard = holding(self._robot, fall.payload_kg) if fall.payload_kg else None
         q0 = np.deg2rad(fall.q_deg)
@@ -250,6 +262,8 @@ class FallRun:
             self._loop.request(GuardEvent.ENABLE)
             self._stop_s = np.inf
             self._clock.after(now_s + HELD_S, self._happen)
+        if self._arm.plant.held and self._guard.state is GuardState.ENABLED:
+            self._arm.plant.set_currents(np.full(self._robot.size, NEARLY_NOTHING_A))  # the stand goes
         if self._guard.state is GuardState.ENABLED and self._fall.cause == "lost executor" and now_s < self._stop_s:
             self._command(sample)
 
@@ -275,9 +289,7 @@ class FallRun:
                 self._loop.stop()
             case "fault":
                 servo = self._robot.servo_ids[self._fall.seed % self._robot.size]
-                alert = ServoError(
-                    kind="hardware_error", at_s=self._chain.time_s, servo=servo, error="input voltage"
-                )
+                alert = ServoError(kind="hardware_error", at_s=self._chain.time_s, servo=servo, error="input voltage")
                 self._line.faults = FaultInjector(FaultScript(seed=self._fall.seed, faults=(alert,)), self._chain)
                 self._line.faults.advance()
 

@@ -52,9 +52,7 @@ class SafetyGuard:
         stop_text: why the guard itself began the last stop, empty if it did not; until the next enable.
     """
 
-    def __init__(
-        self, robot: Robot, settings: SafetySettings | None = None, mount: str | None = None
-    ) -> None:
+    def __init__(self, robot: Robot, settings: SafetySettings | None = None, mount: str | None = None) -> None:
         self.settings = settings or load_safety(robot)
         self.state = GuardState.DISABLED
         self.fault_text = self.stop_text = ""
@@ -297,13 +295,7 @@ class SafetyGuard:
         return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)
 
     def _limit(
-        self,
-        drive: FloatArray,
-        braking: float,
-        commanded: float,
-        q: FloatArray,
-        dq: FloatArray,
-        reasons: list[Reason],
+        self, drive: FloatArray, braking: float, commanded: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
     ) -> FloatArray:
         """What may flow of a drive current, (n,) [A], with the brake that its share and the limits ask for.
 

@@ -23,7 +23,7 @@ LONGEST_LEAN_S = 1.5  # then a joint that moves goes on by itself
 
 
 class Phase(Enum):
-    """What a stop does: brake and hold, follow the arm down, lean joints out of balances, look at it without current."""
+    """What a stop does: brake and hold, follow the arm down, lean joints out of balances, or wait without current."""
 
     HOLD = "hold"
     LOWER = "lower"
@@ -35,8 +35,8 @@ class StopSequence:
     """The order of a stop; bounded in time.
 
     The arm is held until it stands, then followed down until nothing holds it. Joints that carry their links above
-    their axis may stand there in balance, so a small current leans them to either side: one that moves is followed down.
-    At last the arm is left without any current and damping. Only if it stays where it is for `lower_dwell_s` may torque
+    their axis may stand there in balance, so a small current leans them to either side; one that moves is followed
+    down. At last the arm is left without any current and damping. Only if it stays where it is for `lower_dwell_s` may torque
     go off; otherwise it is caught, and followed down again.
 
     Args:

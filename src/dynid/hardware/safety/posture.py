@@ -160,11 +160,17 @@ class Posture:
         """Move to joint positions q, (n,) [rad]."""
         n = self._count
         place_chain(
-            q[:n], self._turns, self._steps, self._local, self._slides, self._tool, self._axes, self._origins, self._ends
+            q[:n],
+            self._turns,
+            self._steps,
+            self._local,
+            self._slides,
+            self._tool,
+            self._axes,
+            self._origins,
+            self._ends,
         )
-        balance_of(
-            self._axes, self._origins, self._ends, self._slides, self._up, self.height[:n], self.slope[:n]
-        )
+        balance_of(self._axes, self._origins, self._ends, self._slides, self._up, self.height[:n], self.slope[:n])
 
     def pace(self, rates: FloatArray, fastest_m_s: float, slow_m_s: float, near_m: float) -> float:
         """Return the factor for joint velocities (n,) [rad/s] that keeps all links within their speeds; see `pace_of`."""
