@@ -1,6 +1,7 @@
 """The order of a stop: what has to be seen before torque may go off."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -91,9 +92,7 @@ def test_an_arm_that_sags_while_nothing_holds_it_is_caught_and_does_not_count_as
 
     phases = run(hanging, HANGING, sags)
     assert not hanging.rested and CYCLE_S * len(phases) == pytest.approx(settings.longest_stop_s, abs=0.002)
-    caught = sum(
-        before is Phase.LOOK and after is Phase.LOWER for before, after in zip(phases, phases[1:], strict=False)
-    )
+    caught = sum(before is Phase.LOOK and after is Phase.LOWER for before, after in pairwise(phases))
     assert caught >= 5
 
 

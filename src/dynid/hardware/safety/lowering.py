@@ -36,8 +36,8 @@ class StopSequence:
 
     The arm is held until it stands, then followed down until nothing holds it. Joints that carry their links above
     their axis may stand there in balance, so a small current leans them to either side; one that moves is followed
-    down. At last the arm is left without any current and damping. Only if it stays where it is for `lower_dwell_s` may torque
-    go off; otherwise it is caught, and followed down again.
+    down. At last the arm is left without any current and damping. Only if it stays where it is for `lower_dwell_s` may
+    torque go off; otherwise it is caught, and followed down again.
 
     Args:
         settings: times and thresholds.

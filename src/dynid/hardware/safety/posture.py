@@ -159,32 +159,13 @@ class Posture:
     def place(self, q: FloatArray) -> None:
         """Move to joint positions q, (n,) [rad]."""
         n = self._count
-        place_chain(
-            q[:n],
-            self._turns,
-            self._steps,
-            self._local,
-            self._slides,
-            self._tool,
-            self._axes,
-            self._origins,
-            self._ends,
-        )
-        balance_of(self._axes, self._origins, self._ends, self._slides, self._up, self.height[:n], self.slope[:n])
+        fixed = (self._turns, self._steps, self._local, self._slides, self._tool)
+        place_chain(q[:n], *fixed, self._axes, self._origins, self._ends)
+        links = (self._axes, self._origins, self._ends, self._slides)
+        balance_of(*links, self._up, self.height[:n], self.slope[:n])
 
     def pace(self, rates: FloatArray, fastest_m_s: float, slow_m_s: float, near_m: float) -> float:
-        """Return the factor for joint velocities (n,) [rad/s] that keeps all links within their speeds; see `pace_of`."""
-        return float(
-            pace_of(
-                rates[: self._count],
-                self._axes,
-                self._origins,
-                self._ends,
-                self._slides,
-                self._up,
-                fastest_m_s,
-                slow_m_s,
-                self._table,
-                near_m,
-            )
-        )
+        """Return the factor that keeps joint velocities (n,) [rad/s] within the links' speeds; see `pace_of`."""
+        links = (self._axes, self._origins, self._ends, self._slides)
+        limits = (fastest_m_s, slow_m_s, self._table, near_m)
+        return float(pace_of(rates[: self._count], *links, self._up, *limits))

@@ -106,7 +106,7 @@ class SafetySettings(Strict):
     lean_s: Positive = 0.4
     lower_dwell_s: Positive = 1.0
     stop_time_s: Positive = 4.0
-    longest_stop_s: Positive = 25.0
+    longest_stop_s: Positive = 28.0
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
