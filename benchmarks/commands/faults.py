@@ -74,7 +74,8 @@ def faults(
             _print(table, seconds)
         if fallen:
             _print_falls(fallen, seconds)
-    raise typer.Exit(1 if any(row.violations for row in (*table, *fallen)) else 0)
+    violations = [row.violations for row in table] + [row.violations for row in fallen]
+    raise typer.Exit(1 if any(violations) else 0)
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -21,7 +21,7 @@ GIVING_A_S = 0.6  # of the load that a joint is held with, see `Relief`
 RESTS_WITHIN_RAD = 0.02  # a joint that stands so near to where it is held has nothing to learn
 FADED = 3.0  # time constants within `lower_s` in which the current of an unseen joint fades
 YIELD_1_S = 100.0  # rate at which the spring of a joint that is lowered relaxes, up to the joint's allowed speed
-SLOW_DAMPING = 0.2  # share of the damping against the allowed speed; what is faster is damped in full
+SLOW_DAMPING = 0.1  # share of the damping against the allowed speed; what is faster is damped in full
 
 
 class DriveEstimate:

@@ -112,7 +112,7 @@ def pace_of(
                 velocity += rates[j] * axes[j]
             else:
                 velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
-        speed, allowed = np.sqrt(velocity @ velocity), fastest
+        speed, allowed = float(np.sqrt(velocity @ velocity)), fastest
         above = ends[k] @ up - table
         if velocity @ up < 0.0 and above > -BELOW_M and above < near:  # never true without a table
             allowed = slow + (fastest - slow) * max(0.0, above) / near
@@ -154,7 +154,7 @@ class Posture:
     @property
     def tool(self) -> FloatArray:
         """Where the tool is in the base, (3,) [m]."""
-        return self._ends[-1].copy()
+        return np.array(self._ends[-1])
 
     def place(self, q: FloatArray) -> None:
         """Move to joint positions q, (n,) [rad]."""
