@@ -25,7 +25,7 @@ def generate_launch_description() -> LaunchDescription:
         executable="adaptive_client",
         name="adaptive",
         parameters=[settings],
-        sigterm_timeout="75",  # interrupted, it waits until the arm is at rest
+        sigterm_timeout="105",  # interrupted, it waits until the arm is at rest
         **shared.NODE,
     )
     return LaunchDescription(

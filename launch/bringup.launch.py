@@ -38,8 +38,8 @@ TRUE = ("true", "1")
 SWITCHES = ("write_eeprom", "take_over", "reboot_servos", "allow_real_port", "disable_cpu_idle", "zero_is_no_command")
 # Time to bring the arm to rest; on a busy host it is held, and the node itself gives up after a minute. The simulated
 # arm must still answer meanwhile.
-HARDWARE_PATIENCE = {"sigterm_timeout": "65", "sigkill_timeout": "10"}
-ARM_PATIENCE = {"sigterm_timeout": "80"}
+HARDWARE_PATIENCE = {"sigterm_timeout": "100", "sigkill_timeout": "10"}
+ARM_PATIENCE = {"sigterm_timeout": "115"}
 
 
 def arguments() -> list[DeclareLaunchArgument]:

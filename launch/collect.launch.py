@@ -22,7 +22,7 @@ def generate_launch_description() -> LaunchDescription:
         executable="collect_client",
         name="collect",
         parameters=[{name: shared.text(name) for name in ("trajectory", "profile", "output")}],
-        sigterm_timeout="75",  # interrupted, it waits until the arm is at rest
+        sigterm_timeout="105",  # interrupted, it waits until the arm is at rest
         **shared.NODE,
     )
     return LaunchDescription(

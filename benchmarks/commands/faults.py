@@ -13,18 +13,23 @@ from dynid.commands.terminal import print_json, progress_bar, stdout
 from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
+    from benchmarks.faults.falls import FallRow, Landing
     from benchmarks.faults.table_run import FaultRow, Outcome
 
-LOCKSTEP_RUNS, PROCESS_RUNS = 100, 20
-QUICK_RUNS = 3
+LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS = 100, 20, 500
+QUICK_RUNS, QUICK_FALLS = 3, 15
+FALLS = "falls"
 
 
 def faults(
     robot: RobotOption = DEFAULT_ROBOT,
     runs: Annotated[int, typer.Option(min=0, help="Runs of each fault in lock-step.")] = LOCKSTEP_RUNS,
     process_runs: Annotated[int, typer.Option(min=0, help="Runs of each process fault in real time.")] = PROCESS_RUNS,
-    quick: Annotated[bool, typer.Option("--quick", help="Run each fault three times.")] = False,
-    fault: Annotated[list[str] | None, typer.Option(help="Run only this fault; repeatable.")] = None,
+    falls: Annotated[int, typer.Option(min=0, help="Stops of the table 'falls', from drawn postures.")] = FALL_RUNS,
+    quick: Annotated[bool, typer.Option("--quick", help="Run each fault three times, and 15 falls.")] = False,
+    fault: Annotated[
+        list[str] | None, typer.Option(help="Run only this fault, or only the table 'falls'; repeatable.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first run; each further run adds one.")] = 0,
     cores: Annotated[
         int | None, typer.Option(min=1, help="Number of processes for the lock-step runs; default: one per core.")
@@ -34,15 +39,20 @@ def faults(
 ) -> None:
     """Inject every fault at random moments of a motion; exit code 1 if a requirement was violated.
 
+    The table "falls" stops the arm in drawn postures, many of them near a balance, and judges how it is lowered.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
+    from benchmarks.faults.falls import fall_rows
     from benchmarks.faults.table import fault_document
     from benchmarks.faults.table_run import rows
     from dynid.resources import refuse_existing, write_whole
 
     if out is not None:
         refuse_existing(out)
-    lockstep, processes = _chosen(tuple(fault or ()))
+    names = tuple(fault or ())
+    fall_runs = (min(falls, QUICK_FALLS) if quick else falls) if not names or FALLS in names else 0
+    others = tuple(name for name in names if name != FALLS)
+    lockstep, processes = _chosen(others) if others or not names else ((), ())
     lockstep_runs = min(runs, QUICK_RUNS) if quick else runs
     real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
     outcomes: list[Outcome] = []
@@ -51,16 +61,21 @@ def faults(
         outcomes += _in_lockstep(robot, lockstep_runs, lockstep, seed, cores)
     if processes and real_runs:
         outcomes += _against_processes(robot, real_runs, processes, seed)
+    fallen = fall_rows(_in_postures(robot, fall_runs, seed, cores)) if fall_runs else []
     table = rows(outcomes)
     seconds = time.monotonic() - began
     if out is not None:
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
-        write_whole(out, fault_document(table, what, seconds))
+        write_whole(out, fault_document(table, fallen, what, seconds))
     if as_json:
-        print_json([row.as_dict() for row in table])
+        print_json([row.as_dict() for row in table] + [row.as_dict() for row in fallen])
     else:
-        _print(table, seconds)
-    raise typer.Exit(1 if any(row.violations for row in table) else 0)
+        if table:
+            _print(table, seconds)
+        if fallen:
+            _print_falls(fallen, seconds)
+    violations = [row.violations for row in table] + [row.violations for row in fallen]
+    raise typer.Exit(1 if any(violations) else 0)
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -85,6 +100,17 @@ def _in_lockstep(robot: str, runs: int, names: tuple[str, ...], seed: int, cores
             outcomes += found
             advance(f"in lock-step, seed {found[0].seed}")
     return outcomes
+
+
+def _in_postures(robot: str, runs: int, seed: int, cores: int | None) -> "list[Landing]":
+    from benchmarks.faults.falls import landings
+
+    found: list[Landing] = []
+    with progress_bar(FALLS, runs) as advance:
+        for one in landings(robot, runs, seed, cores):
+            found.append(one)
+            advance(f"{FALLS}, {one.fall.cause}, {one.fall.mount}")
+    return found
 
 
 def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int) -> "list[Outcome]":
@@ -113,6 +139,19 @@ def _print(table: "Sequence[FaultRow]", seconds: float) -> None:
     for row in table:
         for finding in row.findings:
             console.print(f"{row.fault}, {finding}", soft_wrap=True, highlight=False)
+    console.print(f"{sum(row.runs for row in table)} runs in {seconds:.0f} s")
+
+
+def _print_falls(table: "Sequence[FallRow]", seconds: float) -> None:
+    columns = ("stopped by", "runs", "violations", "torque off [s]", "latest [s]", "moved after [deg]", "tool [m/s]")
+    shown = Table(*columns, "no rest found", title="dynid benchmark faults: falls")
+    for row in table:
+        shown.add_row(row.cause, *row.figures)
+    console = stdout()
+    console.print(shown)
+    for row in table:
+        for finding in row.findings:
+            console.print(f"{row.cause}, {finding}", soft_wrap=True, highlight=False)
     console.print(f"{sum(row.runs for row in table)} runs in {seconds:.0f} s")
 
 

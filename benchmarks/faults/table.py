@@ -3,6 +3,9 @@
 import platform
 from collections.abc import Sequence
 
+import numpy as np
+
+from benchmarks.faults.falls import FASTEST_M_S, LONGEST_S, MOST_RAD, SETTLED_S, FallRow
 from benchmarks.faults.judge import (
     AFTER_WATCHDOG_S,
     DAMPING_BEGINS_S,
@@ -64,6 +67,19 @@ The requirements are measured at the arm, not in the driver:
 
 `stop` is the longest time from the fault to standstill, or to zero current where zero current is required.
 """
+FALLS = """
+## Falls
+
+The arm is held in a drawn posture, with up to 0.5 kg in its hand, upright, on a wall or upside down, and then stopped.
+In every third posture a joint is within 10 deg of a balance; gears have the friction of the simulated arm, or Coulomb
+and viscous friction alone. The production driver runs at 500 Hz, every seventh time at 1 kHz; the fault is a servo's
+voltage alert. Required: torque goes off within {longest:g} s, no joint moves by more than {most:g} deg in the
+{settled:g} s after that, and no link's end is ever faster than {fastest:g} m/s. *Unrested* counts stops that ended by
+`longest_stop_s`. `dynid benchmark faults --fault falls --falls N` runs this table alone.
+
+| stopped by | runs | violations | off, median [s] | latest [s] | moved after [deg] | fastest [m/s] | unrested |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+"""
 SCRIPTS = """
 ## Where nobody answers
 
@@ -116,11 +132,12 @@ random: {probability: 0.01}  # per reply
 Also: """
 
 
-def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
+def fault_document(rows: Sequence[FaultRow], falls: Sequence[FallRow], what: str, seconds: float) -> str:
     """The document: requirements, runs, the table, and some of the violations if there are any.
 
     Args:
         rows: the table.
+        falls: the table of stops in drawn postures; empty to leave it out.
         what: what was run, in words.
         seconds: how long it took [s].
     """
@@ -145,8 +162,16 @@ def fault_document(rows: Sequence[FaultRow], what: str, seconds: float) -> str:
         stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
         text += f"| {row.fault} | {row.expectation} | {row.runs} | {row.violations} | {stop} |\n"
     findings = [(row.fault, finding) for row in rows for finding in row.findings]
+    findings += [(row.cause, finding) for row in falls for finding in row.findings]
     if findings:
         text += "\n## Examples of violations\n\n"
         text += "".join(f"- {fault}, {finding}\n" for fault, finding in findings)
+    text += fall_section(falls) if falls else ""
     text += SCRIPTS + ", ".join(f"`{kind}`" for kind in (*LINE_FAULTS, *START_FAULTS)) + ".\n"
     return text
+
+
+def fall_section(falls: Sequence[FallRow]) -> str:
+    """The section about stops in drawn postures."""
+    limits = {"longest": LONGEST_S, "most": np.rad2deg(MOST_RAD), "settled": SETTLED_S, "fastest": FASTEST_M_S}
+    return FALLS.format(**limits) + "".join(f"| {row.cause} | {' | '.join(row.figures)} |\n" for row in falls)

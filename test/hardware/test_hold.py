@@ -9,7 +9,7 @@ from dynid.errors import ConfigurationError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
-from dynid.hardware.safety.hold import Hold, StopSequence
+from dynid.hardware.safety.hold import Hold
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import Robot
 from dynid.simulation.plant.arm import ArmPlant
@@ -60,15 +60,57 @@ def test_what_the_spring_alone_carries_is_a_load_too(hold: Hold, robot: Robot, m
     """Torque that goes off drops it all the same."""
     caps, off = robot.current_limits, 0.01 * (np.arange(8) == 1)  # nothing is learned so near
     hold.drive(middle, STILL, None, caps)
-    assert hold.unloaded(caps)
+    assert not hold.held.any()
     held = hold.drive(middle - off, STILL, None, caps)
-    assert not hold.load.any() and held[1] > load_safety(robot).unloaded_fraction * caps[1]
-    assert not hold.unloaded(caps)
+    assert not hold.load.any() and held[1] > 0.02 * caps[1]
     np.testing.assert_array_equal(hold.held, held)
-    hold.drive(middle - off, STILL, None, caps, strength=0.5)
-    assert not hold.unloaded(caps)  # while it is lowered, what it carried counts
-    hold.drive(middle, STILL, None, caps)
-    assert hold.unloaded(caps)
+
+
+def unlimited(_: np.ndarray) -> float:
+    return 1.0
+
+
+def test_what_held_a_joint_fades_where_it_stands_and_follows_where_it_sinks(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
+    caps, load = robot.current_limits, 0.3 * robot.current_limits
+    for _ in range(1000):
+        hold.track(load, STILL)
+    hold.begin(STILL)
+    held = hold.drive(middle, STILL, None, caps)
+    hold.begin_lowering()
+    first = hold.lower(middle, STILL, None, caps, STILL, CYCLE_S, unlimited)
+    assert (first > 0.9 * held).all()  # no step
+    sunk, sinks = middle.copy(), np.where(np.arange(8) == 1, -1.0, 0.0)
+    for _ in range(500):
+        sunk = sunk + CYCLE_S * sinks
+        carried = hold.lower(sunk, sinks, None, caps, STILL, CYCLE_S, unlimited)
+    assert carried[1] > 0.5 * held[1]  # faster than the arm is lowered: held back
+    assert np.delete(carried, 1) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_lean_pushes_a_standing_joint_with_its_current_alone(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    lean = 0.1 * robot.current_limits * (np.arange(8) == 3)
+    hold.begin(STILL)
+    hold.drive(middle, STILL, None, robot.current_limits)
+    hold.begin_lowering()
+    for _ in range(1000):
+        current = hold.lower(middle, STILL, None, robot.current_limits, lean, CYCLE_S, unlimited)
+    assert current == pytest.approx(lean, abs=1e-6)
+
+
+def test_a_joint_that_is_not_read_while_lowered_is_let_go_slowly(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    for _ in range(1000):
+        hold.track(0.3 * robot.current_limits, STILL)
+    hold.begin(STILL)
+    before = hold.drive(middle, STILL, None, robot.current_limits)
+    hold.begin_lowering()
+    unseen = np.arange(8) > 0
+    currents = [
+        hold.lower(middle, STILL, unseen, robot.current_limits, STILL, CYCLE_S, unlimited)[0] for _ in range(2000)
+    ]
+    assert currents[0] == pytest.approx(before[0], rel=0.01) and (np.diff(currents) < 0.0).all()
+    assert currents[500] > 0.1 * before[0] and currents[-1] < 0.01 * before[0]
 
 
 def test_a_joint_that_stands_where_it_is_held_is_not_pushed_until_it_breaks_loose(
@@ -123,37 +165,7 @@ def test_a_joint_that_is_not_read_keeps_its_load(hold: Hold, robot: Robot, middl
     current = hold.drive(middle, STILL, valid, robot.current_limits)
     assert current[0] == pytest.approx(0.5 * robot.current_limits[0], rel=1e-3)
     assert hold.drive(middle + 1.0, STILL, valid, robot.current_limits)[0] == current[0]
-    assert not hold.unloaded(robot.current_limits)
-
-
-def test_a_stop_holds_then_lets_down_then_ends() -> None:
-    settings = SafetySettings(hold_s=0.5, lower_s=0.2, stop_dwell_s=0.1, lower_dwell_s=0.1)
-    stop = StopSequence(settings)
-    stop.begin(settings.hold_s)
-    strengths = []
-    while not stop.done:
-        stop.advance(still=True, unloaded=False, step_s=CYCLE_S)
-        strengths.append(stop.strength)
-    assert strengths[:499] == [1.0] * 499 and strengths[-1] == 0.0 and len(strengths) == pytest.approx(800, abs=2)
-    assert np.diff(strengths[500:695]) == pytest.approx(-CYCLE_S / 0.2) and stop.cushion <= 0.0 and stop.rested
-    stop.begin(0.0)
-    for _ in range(100):
-        assert not stop.done
-        stop.advance(still=True, unloaded=True, step_s=CYCLE_S)
-    assert stop.done
-
-
-def test_an_arm_that_never_comes_to_rest_is_let_down_in_time() -> None:
-    settings = SafetySettings(hold_s=0.5, lower_s=0.2, lower_from_s=0.8, stop_time_s=1.0, longest_stop_s=3.0)
-    for seen, cycles in ((False, 1000), (True, 3000)):
-        stop = StopSequence(settings)
-        stop.begin(0.5)
-        strengths = []
-        while not stop.done:
-            stop.advance(still=False, unloaded=True, step_s=CYCLE_S, seen=seen)
-            strengths.append(stop.strength)
-        assert len(strengths) == cycles and strengths[798] == 1.0 and strengths[-1] == pytest.approx(0.0, abs=0.02)
-        assert not stop.rested and stop.cushion == 1.0
+    assert hold.held[0] == current[0]
 
 
 # -- with the simulated arm ----------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ LONGEST_CYCLE_S = 0.0011
 SILENT_S = 3.0  # of both arms: their drivers have stopped them long before; a simulated arm waits 2 s for a commander
 STALE_STATE_S = 0.2
 HELD_S = 0.8  # by their drivers, before they are coupled: by then it shows what carries them
-ANSWER_S = 40.0  # an arm is lowered before its torque is off
+ANSWER_S = 60.0  # an arm is lowered before its torque is off
 MODEL_HINT = "give the path of an accepted model.yaml as parameter {}"
 
 

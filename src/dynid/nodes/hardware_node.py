@@ -225,7 +225,7 @@ class HardwareNode(ManagedNode):
     def _start_loop(self, arm: DynamixelArm) -> None:
         self._loop = ControlLoop(
             arm,
-            SafetyGuard(arm.robot, self._safety(arm.robot)),
+            SafetyGuard(arm.robot, self._safety(arm.robot), str(self.get_parameter("mount").value)),
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,

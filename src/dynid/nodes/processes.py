@@ -14,7 +14,7 @@ from dynid.errors import NodeError
 from dynid.nodes.entry import ENDING
 from dynid.parent import PARENT_VARIABLE
 
-GRACE_S = 20.0  # the hardware node lowers the arm first; in held time that takes longer
+GRACE_S = 32.0  # the hardware node lowers the arm first; in held time that takes longer
 LAST_LINES = 5
 Handler = Callable[[int, FrameType | None], object] | int
 

@@ -26,7 +26,7 @@ from dynid.robot import load_robot
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
-ENABLE_TIMEOUT_S = 40.0  # an arm is lowered before its torque goes off
+ENABLE_TIMEOUT_S = 60.0  # an arm is lowered before its torque goes off
 # A client knows its server before the server knows the client, and no event announces it; an answer sent meanwhile is
 # lost (the middleware waits a tenth of a second for the reader of an answer, then drops it). So a harmless question
 # is asked first, as often as it takes.

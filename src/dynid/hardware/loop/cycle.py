@@ -26,7 +26,7 @@ from dynid.robot import FloatArray
 LONGEST_CATCH_UP_S = 0.5
 LONGEST_CATCH_UP_STOPPING_S = 0.02  # a stop counts its time in cycles
 YOUNG_COLLECTION_EVERY = 100
-STOP_TIMEOUT_S = 20.0  # longer than the longest stop of an arm that is let down until it rests
+STOP_TIMEOUT_S = 32.0  # longer than the longest stop of an arm that is lowered until it comes to rest
 
 
 class ControlLoop:

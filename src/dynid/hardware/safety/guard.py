@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
-from dynid.hardware.safety.hold import TAKEN_BACK, Hold, StopSequence
+from dynid.hardware.safety.hold import Hold
+from dynid.hardware.safety.lowering import Phase, StopSequence
 from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
+from dynid.hardware.safety.posture import Posture
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot, read_only
-
-CREPT_RAD = 0.0035  # what falls begins slowly: a joint that went farther did not rest
-DAMPING_BACK_1_S = 10.0  # how fast the damping returns to a joint that is let down too fast
 
 __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
 
@@ -39,12 +38,13 @@ class GuardResult:
 class SafetyGuard:
     """Decides, cycle by cycle, which currents may flow.
 
-    Without a good command, and in a stop, the arm is braked and then held where it came to rest; a stop then lets it
-    down and is bounded in time.
+    Without a good command, and in a stop, the arm is braked and then held where it came to rest; a stop then lowers it
+    until it stays where it is without current, and is bounded in time.
 
     Args:
         robot: joint, velocity, current and torque limits, torque constants, cycle time.
         settings: thresholds; None are the robot's own, see `load_safety`.
+        mount: how the arm is mounted, a name of robot.yaml; None is the default one.
 
     Attributes:
         state: see `GuardState`; changed by `handle` and `fault` only.
@@ -53,7 +53,7 @@ class SafetyGuard:
         stop_text: why the guard itself began the last stop, empty if it did not; until the next enable.
     """
 
-    def __init__(self, robot: Robot, settings: SafetySettings | None = None) -> None:
+    def __init__(self, robot: Robot, settings: SafetySettings | None = None, mount: str | None = None) -> None:
         self.settings = settings or load_safety(robot)
         self.state = GuardState.DISABLED
         self.fault_text = self.stop_text = ""
@@ -75,8 +75,8 @@ class SafetyGuard:
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
         self._share = 0.0  # how far the command has taken over from the hold
-        self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings)
-        self._damping_share, self._rests_at = np.ones(self._size), np.full(self._size, np.inf)
+        self._posture = Posture(robot, mount, self.settings.table_height_m)
+        self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings, self._posture)
         self._holding, self._hold_s = False, self.settings.hold_s
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
@@ -90,7 +90,7 @@ class SafetyGuard:
 
     @property
     def strength(self) -> float:
-        """How much of what holds the arm remains, 1 to 0; less than 1 only in a stop."""
+        """Share of the voltage with which unseen servos hold their joints, 1 to 0; less than 1 only in a stop."""
         return 1.0 if self._stop.done else self._stop.strength
 
     def unseen_are_held(self) -> None:
@@ -216,15 +216,21 @@ class SafetyGuard:
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
             drive, braking = self._follow(command_tau, reasons)
+            commanded = 1.0 - braking
         else:
             reasons.append(self._halt_reason(refusal))
-            strength = self._advance_stop(q, known_dq, valid, step_s)
             if not self._holding:
                 self._holding = True
                 self._hold.begin(dq)  # as it was read: nothing has braked a joint that is not seen
-            drive = self._brake_and_hold(q, known_dq, valid, strength, step_s)
-            braking = 1.0
-        current = self._limit(drive, braking, q, known_dq, reasons)
+            self._share *= self._fade
+            phase = Phase.HOLD if self.state is GuardState.ENABLED else self._advance_stop(q, known_dq, valid, step_s)
+            if phase is Phase.LOOK:  # no current at all, and no damping: as after torque off
+                self._last = self._none
+                self._hold.track(self._none, dq, valid)
+                return GuardResult(self._none, tuple(reasons))
+            drive = self._carry(phase, q, known_dq, valid, step_s)
+            braking, commanded = float(phase is Phase.HOLD), 0.0
+        current = self._limit(drive, braking, commanded, q, known_dq, reasons)
         self._hold.track(current, dq, valid)
         current.flags.writeable = False
         return GuardResult(current, tuple(reasons))
@@ -245,7 +251,6 @@ class SafetyGuard:
     def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
         """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
         self._holding = False
-        self._damping_share[:] = 1.0
         self._share = min(1.0, self._share + self._ramp_step)
         drive = tau / self._torque_constants
         if self._share < 1.0:
@@ -254,13 +259,6 @@ class SafetyGuard:
             drive = self._share * cut + (1.0 - self._share) * self._hold.held
         return drive, 1.0 - self._share
 
-    def _brake_and_hold(
-        self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, strength: float, step_s: float
-    ) -> FloatArray:
-        """The current that holds, (n,) [A]: an arm let go at once would drop."""
-        self._share *= self._fade
-        return self._hold.drive(q, dq, valid, self._caps, strength, step_s, self._stop.cushion)
-
     def _halt_reason(self, refusal: Reason | None) -> Reason:
         if self.state is GuardState.ENABLED:
             return refusal or Reason.NO_COMMAND
@@ -268,35 +266,42 @@ class SafetyGuard:
             return Reason.FAULT
         return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
 
-    def _advance_stop(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> float:
-        """How much of the holding current remains: all, but in a stop."""
-        stop, speed = self._stop, np.abs(dq)
-        seen = valid is None or bool(valid.all())
-        if self.state is GuardState.ENABLED or not seen or stop.strength > 0.0:
-            self._damping_share[:] = 1.0
-        else:  # slow joints rest, or lean on nothing but their damping: it is taken back to see which
-            change = np.where(speed < self.settings.lower_rad_s, -TAKEN_BACK / self.settings.lower_s, DAMPING_BACK_1_S)
-            self._damping_share = np.clip(self._damping_share + step_s * change, 0.0, 1.0)
-        if self.state is GuardState.ENABLED:
-            return 1.0
-        still = seen and bool((speed < self.settings.stop_velocity_rad_s).all())
-        if np.abs(q - self._rests_at).max() > CREPT_RAD:
-            self._rests_at, still = q.copy(), still and stop.strength > 0.0
-        free = stop.strength > 0.0 or not self._damping_share.any()
-        leaning = bool(self._hold.soft_limit_spring(q).any())
-        stop.advance(still and free, self._hold.unloaded(self._caps), step_s, seen=seen, leaning=leaning)
-        if stop.done and seen and not stop.rested:
-            fastest = int(np.argmax(speed))
+    def _advance_stop(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> Phase:
+        """Advance the stop by one cycle, and return what it does now."""
+        stop, before = self._stop, self._stop.phase
+        stop.advance(q, dq, self._hold.held / self._full_caps, step_s, valid)
+        if before in (Phase.HOLD, Phase.LOOK) and stop.phase is Phase.LOWER:
+            self._hold.begin_lowering(free=before is Phase.LOOK)
+        if stop.done and not stop.rested and (valid is None or valid.any()):
+            fastest = int(np.argmax(np.abs(dq)))
             self.stop_text = (
                 f"torque went off after {self.settings.longest_stop_s:g} s while "
-                f"{self._robot.joint_names[fastest]} still moved at {speed[fastest]:.2f} rad/s"
+                f"{self._robot.joint_names[fastest]} still moved at {abs(dq[fastest]):.2f} rad/s"
             )
-        return stop.strength
+        return stop.phase
+
+    def _carry(
+        self, phase: Phase, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float
+    ) -> FloatArray:
+        """The current, (n,) [A], that holds the arm without its damping, or with which it is followed down."""
+        if phase is Phase.HOLD:
+            return self._hold.drive(q, dq, valid, self._caps, step_s)
+        self._posture.place(q)
+        lean = self.settings.lean_fraction * self._stop.sides * self._caps
+        return self._hold.lower(q, dq, valid, self._caps, lean, step_s, self._within)
+
+    def _within(self, rates: FloatArray) -> float:
+        """The factor that keeps joint velocities, (n,) [rad/s], within the speed of an arm that is lowered."""
+        settings = self.settings
+        return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)
 
     def _limit(
-        self, drive: FloatArray, braking: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
+        self, drive: FloatArray, braking: float, commanded: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
     ) -> FloatArray:
-        """What may flow of a drive current, (n,) [A], with the brake that its share and the limits ask for."""
+        """What may flow of a drive current, (n,) [A], with the brake that its share and the limits ask for.
+
+        By the share that is `commanded` a spring keeps joints out of their soft zones; a stop lays them onto stops.
+        """
         speed = np.abs(dq)
         braked: NDArray[np.bool_] | None = None
         reach = q + dq * speed * self._stopping_distance  # where it would come to rest
@@ -305,7 +310,7 @@ class SafetyGuard:
         if np.count_nonzero(low | high):  # no current that leads outwards, and braking of motion that does
             inside = (q >= self._soft_lower) & (q <= self._soft_upper)
             reasons.append(Reason.APPROACH_SPEED if inside.all() else Reason.JOINT_LIMIT)
-            spring = (1.0 - braking) * self._hold.soft_limit_spring(q)  # against gravity
+            spring = commanded * self._hold.soft_limit_spring(q)  # against gravity
             drive = np.where(low, np.maximum(drive, spring), drive)
             drive = np.where(high, np.minimum(drive, spring), drive)
             braked = (low & (dq < 0.0)) | (high & (dq > 0.0))
@@ -316,9 +321,9 @@ class SafetyGuard:
             braked = fast if braked is None else braked | fast
         # The brake comes after all limits: it only opposes motion, so no limit may take it away.
         if braked is not None:
-            drive = drive - np.where(braked, 1.0, braking * self._damping_share) * self._brake(dq)
+            drive = drive - np.where(braked, 1.0, braking) * self._brake(dq)
         elif braking:
-            drive = drive - braking * self._damping_share * self._brake(dq)
+            drive = drive - braking * self._brake(dq)
         return self._cap(drive, reasons)
 
     def _brake(self, dq: FloatArray) -> FloatArray:

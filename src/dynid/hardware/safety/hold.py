@@ -1,4 +1,6 @@
-"""Braking and holding without a model of the arm, and the order of a stop: pure decisions, once per control cycle."""
+"""Braking, holding and lowering without a model of the arm: pure decisions, once per control cycle."""
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +11,17 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, Robot
 
 LONGEST_STEP_CYCLES = 5  # a longer cycle counts as one of so many
-ROUNDING_S = 1e-9  # of times that are sums of cycles
 TRACKED_EVERY = 4  # means over a hundred cycles do not need every one
 SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
 ENOUGH_WEIGHT = 0.9  # after some two averaging times
 DOUBT = 2.0  # times the current that accelerates a joint: of 0, 1, 2, 3 the least energy where nobody answers
-TAKEN_BACK = 2.0  # per `lower_s`: damping and cushion of an arm that is let down go so fast
 CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
 STANDING_RAD_S = 0.02  # below the first step of a servo's velocity register
 GIVING_A_S = 0.6  # of the load that a joint is held with, see `Relief`
 RESTS_WITHIN_RAD = 0.02  # a joint that stands so near to where it is held has nothing to learn
+FADED = 3.0  # time constants within `lower_s` in which the current of an unseen joint fades
+YIELD_1_S = 100.0  # rate at which the spring of a joint that is lowered relaxes, up to the joint's allowed speed
+SLOW_DAMPING = 0.1  # share of the damping against the allowed speed; what is faster is damped in full
 
 
 class DriveEstimate:
@@ -94,12 +97,12 @@ class Hold:
             self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.joint_constants
         self._stiffness = settings.hold_stiffness_1_s * self.damping
         self._learning = settings.hold_integral_1_s * self._stiffness
-        self._creep = CREEP_RAD_S * self._cycle_s
+        self._creep, self._pace = CREEP_RAD_S, settings.lower_rad_s
         self._drive = DriveEstimate(robot, settings)
         self.load, self._doubt, self.held = np.zeros((3, robot.size))
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
-        self._all_captured = False
+        self._followed = np.zeros(robot.size, dtype=np.bool_)  # whose spring ends at the reference, not where it held
         self._age_s = 0.0
         self._relief = Relief.of(robot, GIVING_A_S)
 
@@ -114,7 +117,7 @@ class Hold:
         if known is not None:
             self.load[:], self._doubt[:] = known
         self._captured[:] = False
-        self._all_captured, self._age_s = False, 0.0
+        self._age_s = 0.0
         if self._relief is not None:
             self._relief.reset()
 
@@ -128,9 +131,7 @@ class Hold:
         dq: FloatArray,
         valid: NDArray[np.bool_] | None,
         caps: FloatArray,
-        strength: float = 1.0,
         step_s: float | None = None,
-        cushion: float = 1.0,
     ) -> FloatArray:
         """The holding current of this cycle, (n,) [A], damping not included.
 
@@ -140,13 +141,11 @@ class Hold:
             valid: which of them are of this cycle; None is all. The others keep their load. Nobody sees what comes of
                 it, and too much of it drives a joint faster than it would fall: what is in doubt is left out.
             caps: current limits [A].
-            strength: 1 holds; below, the held load is lowered, 0 leaves only what keeps a joint off its limit.
             step_s: time since the cycle before [s]; None is the planned one.
-            cushion: how much of that is left.
         """
-        step_s = self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
+        step_s = self._bounded(step_s)
         self._age_s += step_s
-        if not self._all_captured:
+        if not self._captured.all():
             self._capture(q, dq, valid)
         stretch = self._reference - q
         held = self._captured if valid is None else self._captured & valid
@@ -154,20 +153,69 @@ class Hold:
         stretch = np.where(held, np.minimum(np.maximum(stretch, -slip), slip), 0.0)
         np.copyto(self._reference, q + stretch, where=held)
         inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
-        self._reference += np.minimum(np.maximum(inside, -self._creep), self._creep)
-        if strength >= 1.0:
-            # Friction carries a part of what is missing at a joint that stands: to learn on would break it loose, to
-            # stick again on the other side, and so on.
-            learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
-            if self._relief is not None and (valid is None or valid.all()):
-                self.load += self._relief.step(step_s, q, self.held)
-                learning &= ~self._relief.gives
-            self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
-            np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
-            self.held[:] = self._sure(valid) + self._stiffness * stretch
-            return self.held.copy()
-        held_now = self._sure(valid) + self._stiffness * stretch
-        return strength * held_now + cushion * (1.0 - strength) * self.soft_limit_spring(q)
+        creep = self._creep * self._cycle_s
+        self._reference += np.minimum(np.maximum(inside, -creep), creep)
+        # Friction carries a part of what is missing at a joint that stands: to learn on would break it loose, to
+        # stick again on the other side, and so on.
+        learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
+        if self._relief is not None and (valid is None or valid.all()):
+            self.load += self._relief.step(step_s, q, self.held)
+            learning &= ~self._relief.gives
+        self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
+        np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
+        self.held[:] = self._sure(valid) + self._stiffness * stretch
+        return self.held.copy()
+
+    def lower(
+        self,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        caps: FloatArray,
+        lean: FloatArray,
+        step_s: float | None,
+        within: Callable[[FloatArray], float],
+    ) -> FloatArray:
+        """The current of this cycle, (n,) [A], with which the arm is followed down, damping included.
+
+        What held a joint becomes the stretch of its spring. The spring's end then yields towards the joint, and towards
+        where the joint is leaned, at most at an allowed speed. So a joint that falls faster is held back, and the
+        current of a joint that stands fades to nothing, or to its lean.
+
+        Args:
+            q: joint angles [rad].
+            dq: joint velocities [rad/s].
+            valid: which of them are of this cycle; None is all. The current of the others fades within `lower_s`.
+            caps: current limits [A].
+            lean: currents that push joints [A]; 0 pushes none.
+            step_s: time since the cycle before [s]; None is the planned one.
+            within: returns the factor that brings joint velocities (n,) [rad/s] within the speed of the links.
+        """
+        step_s = self._bounded(step_s)
+        seen = np.ones_like(self._captured) if valid is None else valid
+        most = caps / self._stiffness
+        stretch = np.where(seen & self._followed, self._reference - q, self.held / self._stiffness)
+        stretch = np.minimum(np.maximum(stretch, -most), most)
+        way = lean / self._stiffness - stretch
+        pace = np.where(((q < self._lower) & (way < 0.0)) | ((q > self._upper) & (way > 0.0)), self._creep, self._pace)
+        rate = np.minimum(np.maximum(min(YIELD_1_S, 1.0 / step_s) * way, -pace), pace)
+        stretch += step_s * within(rate) * rate
+        np.copyto(self._reference, q + stretch, where=seen)
+        self._followed = seen.copy()
+        faded = self.held * np.exp(-FADED * step_s / self._settings.lower_s)
+        self.held[:] = np.where(seen, self._stiffness * stretch, faded)
+        allowed = within(dq) * np.minimum(np.maximum(dq, -pace), pace)
+        return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(seen, allowed, 0.0))
+
+    def begin_lowering(self, *, free: bool = False) -> None:
+        """From now on follow the arm down from what it was held with in this moment; a `free` arm was not held."""
+        self._followed[:] = False
+        if free:
+            self.held[:] = 0.0
+
+    def _bounded(self, step_s: float | None) -> float:
+        """A step of time that is not longer than a few cycles [s]."""
+        return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
     def _sure(self, valid: NDArray[np.bool_] | None) -> FloatArray:
         """The load, (n,) [A], less what is in doubt of it at joints that are neither seen nor at rest yet."""
@@ -180,11 +228,6 @@ class Hold:
         """The current that leads a joint out of its soft zone, (n,) [A]; 0 where it is not in it."""
         return self._stiffness * (np.minimum(np.maximum(q, self._lower), self._upper) - q)
 
-    def unloaded(self, caps: FloatArray) -> bool:
-        """Whether nothing is held that letting go would drop: neither by what is learned nor by the spring."""
-        most = np.maximum(np.abs(self.load), np.abs(self.held))
-        return bool(self._all_captured and (most <= self._settings.unloaded_fraction * caps).all())
-
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Hold the joints that are slow enough now."""
         now = ~self._captured
@@ -194,61 +237,3 @@ class Hold:
             now &= valid
         np.copyto(self._reference, q, where=now)
         self._captured |= now
-        self._all_captured = bool(self._captured.all())
-
-
-class StopSequence:
-    """The order of a stop: brake and hold, let the arm down until it rests, done; bounded in time.
-
-    Attributes:
-        done: whether torque may go off.
-        rested: whether the arm was at rest then, as far as it was seen.
-        strength: how much of the holding current remains, 1 to 0.
-        cushion: of the current that keeps joints off their stops, 1 to 0: at last they are laid onto them, since
-            without torque they would fall there.
-    """
-
-    def __init__(self, settings: SafetySettings) -> None:
-        self._settings = settings
-        self.done, self.rested, self.strength, self.cushion = True, True, 1.0, 1.0
-        self._elapsed_s = self._still_s = self._hold_s = 0.0
-        self._unseen_s = settings.stop_time_s
-
-    def begin(self, hold_s: float) -> None:
-        """Start; the arm is held for at least `hold_s` [s]."""
-        self.done, self.rested, self.strength, self.cushion, self._hold_s = False, False, 1.0, 1.0, hold_s
-        self._elapsed_s = self._still_s = 0.0
-        self._unseen_s = self._settings.stop_time_s
-
-    def unseen_are_held(self) -> None:
-        """Joints that are not read are lowered slowly, too: there is no hurry."""
-        self._unseen_s = self._settings.longest_stop_s
-
-    def end(self) -> None:
-        """There is nothing to stop any more."""
-        self.done = True
-
-    def advance(self, still: bool, unloaded: bool, step_s: float, *, seen: bool = True, leaning: bool = True) -> None:
-        """One cycle.
-
-        Args:
-            still: whether all joints stand still.
-            unloaded: whether nothing is left to lower.
-            step_s: time since the last cycle [s].
-            seen: whether all joints are read.
-            leaning: whether a joint leans on the cushion.
-        """
-        settings = self._settings
-        self._elapsed_s += step_s
-        self._still_s = self._still_s + step_s if still else 0.0
-        dwell_s = settings.stop_dwell_s if self.strength > 0.0 else settings.lower_dwell_s
-        dwelt = self._still_s >= dwell_s - ROUNDING_S
-        late = self._elapsed_s >= settings.lower_from_s
-        if self.strength > 0.0 and (self.strength < 1.0 or late or (dwelt and self._elapsed_s >= self._hold_s)):
-            self.strength = max(0.0, self.strength - step_s / settings.lower_s)
-        elif self.strength <= 0.0 and (dwelt or self.cushion < 1.0):
-            self.cushion = max(0.0, self.cushion - TAKEN_BACK * step_s / settings.lower_s)
-        let_down = self.strength <= 0.0 and (self.cushion <= 0.0 or not leaning)
-        self.rested = dwelt and (unloaded or let_down)
-        longest_s = settings.longest_stop_s if seen else self._unseen_s
-        self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S

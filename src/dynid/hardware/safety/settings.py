@@ -44,17 +44,21 @@ class SafetySettings(Strict):
             inertia: with `blind_brake_s` it drove joints the other way (CRANE-X7, docs/faults.md).
         blind_travel_s: at its last velocity, a joint that is not read any more goes on for about so long.
         hold_s: a stop that nobody asked for holds for so long before it lets the arm down.
-        lower_s: time in which the holding current fades to nothing; the damping stays.
+        lower_s: time in which the current fades that holds a joint that is not read.
         stop_velocity_rad_s: below this velocity a joint stands still.
         stop_dwell_s: how long all joints must stand still for a stop to go on.
         lower_from_s: from this time of a stop on the arm is lowered, whatever the joints do.
-        lower_rad_s: an arm without holding current is lowered about so fast: the damping of slower joints is taken
-            back, until they rest without any.
-        lower_dwell_s: the same before torque goes off an arm that was lowered.
-        stop_time_s: after this time a stop is complete where a joint is not read.
-        longest_stop_s: the same where all are: an arm is lowered until it rests, and one that never does loses its
-            torque then.
-        unloaded_fraction: an arm held by less than this part of its current limits need not be lowered.
+        lower_rad_s: largest velocity at which a joint is lowered.
+        lower_tool_m_s: largest speed of the tool, and of the links' ends, at which the arm is lowered.
+        table_height_m: height of a table over the base link's origin, upwards; None if there is none. A link that is
+            deeper than 5 cm below it shows that it is not there.
+        table_tool_m_s: the speed above at the table, in place of `lower_tool_m_s`.
+        table_near_m: from this height over the table on the speed falls to that.
+        lean_fraction: current, as a part of its limit, that pushes a joint out of a balance before torque goes off.
+        lean_s: how long all joints must stand still under it.
+        lower_dwell_s: how long the arm must stay where it is, without any current, before torque goes off.
+        stop_time_s: after this time a stop is complete where no joint is read.
+        longest_stop_s: the same where joints are read: an arm that never comes to rest loses its torque then.
         enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
         derate_from_deg_c: servo temperature from which the current limit falls, in a straight line.
         derate_to_deg_c: temperature at which it has fallen to `derated_fraction`.
@@ -94,10 +98,15 @@ class SafetySettings(Strict):
     stop_dwell_s: Positive = 0.1
     lower_from_s: Positive = 2.5
     lower_rad_s: Positive = 0.6
-    lower_dwell_s: Positive = 0.5
+    lower_tool_m_s: Positive = 0.25
+    table_height_m: float | None = None
+    table_tool_m_s: Positive = 0.1
+    table_near_m: Positive = 0.1
+    lean_fraction: float = Field(default=0.1, ge=0.0, le=0.3)
+    lean_s: Positive = 0.4
+    lower_dwell_s: Positive = 1.0
     stop_time_s: Positive = 4.0
-    longest_stop_s: Positive = 15.0
-    unloaded_fraction: NonNegative = 0.02
+    longest_stop_s: Positive = 28.0
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0

@@ -1,0 +1,171 @@
+"""Where an arm's links are and how fast they move, from its URDF and the direction of gravity: no masses needed.
+
+The guard lowers an arm by it: which joints carry something above their axis, and so stand in balance at best, and how
+fast the tool and the elbows move. All arrays are (n,) in the order of the axes; a decoupled axis, such as a hand's,
+carries nothing here.
+"""
+
+import numba
+import numpy as np
+
+from dynid.model.chain import SerialChain
+from dynid.robot import FloatArray, Robot
+
+BELOW_M = 0.05  # a point this far below the stated table shows that the table is not there
+
+
+@numba.njit(cache=True)
+def place_chain(
+    q: FloatArray,
+    turns: FloatArray,
+    steps: FloatArray,
+    local_axes: FloatArray,
+    slides: FloatArray,
+    tool: FloatArray,
+    axes: FloatArray,
+    origins: FloatArray,
+    ends: FloatArray,
+) -> None:
+    """Write the joints' axes and origins and the links' far ends in the base, (n, 3) each, at joint positions q (n,).
+
+    Args:
+        turns: orientation of each joint frame in the one before it at zero, (n, 3, 3).
+        steps: its origin there, (n, 3) [m].
+        local_axes: joint axes in their own frames, (n, 3).
+        slides: 1 for a prismatic joint, (n,).
+        tool: far end of the last link in its frame, (3,) [m].
+    """
+    n = q.shape[0]
+    rotation, position = np.eye(3), np.zeros(3)
+    for j in range(n):
+        position = position + rotation @ steps[j]
+        rotation = rotation @ turns[j]
+        axis = rotation @ local_axes[j]
+        axes[j], origins[j] = axis, position
+        if j > 0:
+            ends[j - 1] = position
+        if slides[j] > 0.0:
+            position = position + axis * q[j]
+            if j > 0:
+                ends[j - 1] = position
+        else:
+            x, y, z = local_axes[j]
+            cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+            turn = np.eye(3) + np.sin(q[j]) * cross + (1.0 - np.cos(q[j])) * (cross @ cross)
+            rotation = rotation @ turn
+    ends[n - 1] = position + rotation @ tool
+
+
+@numba.njit(cache=True)
+def balance_of(
+    axes: FloatArray,
+    origins: FloatArray,
+    ends: FloatArray,
+    slides: FloatArray,
+    up: FloatArray,
+    height: FloatArray,
+    slope: FloatArray,
+) -> None:
+    """Write how high above its axis each joint carries its links, and how that rises with the joint, (n,) [m].
+
+    The links count alike, each at its middle. A joint whose height is positive turns its links away from where they are
+    once they lean; its slope is the first derivative of the mean height, its height the negative second one.
+    """
+    n = axes.shape[0]
+    for j in range(n):
+        height[j] = slope[j] = 0.0
+        if slides[j] > 0.0:
+            slope[j] = axes[j] @ up
+            continue
+        for k in range(j, n):
+            arm = 0.5 * (origins[k] + ends[k]) - origins[j]
+            height[j] += (arm - axes[j] * (axes[j] @ arm)) @ up / (n - j)
+            slope[j] += np.cross(axes[j], arm) @ up / (n - j)
+
+
+@numba.njit(cache=True)
+def pace_of(
+    rates: FloatArray,
+    axes: FloatArray,
+    origins: FloatArray,
+    ends: FloatArray,
+    slides: FloatArray,
+    up: FloatArray,
+    fastest: float,
+    slow: float,
+    table: float,
+    near: float,
+) -> float:
+    """Return by which factor, at most 1, joint velocities (n,) [rad/s] keep every link's end within its speed.
+
+    Args:
+        fastest: allowed speed [m/s].
+        slow: allowed speed of an end that moves down at the table [m/s].
+        table: height of the table [m]; not a number if it is unknown.
+        near: from this height above the table on the allowed speed falls to `slow` [m].
+    """
+    factor = 1.0
+    for k in range(ends.shape[0]):
+        velocity = np.zeros(3)
+        for j in range(k + 1):
+            if slides[j] > 0.0:
+                velocity += rates[j] * axes[j]
+            else:
+                velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
+        speed, allowed = float(np.sqrt(velocity @ velocity)), fastest
+        above = ends[k] @ up - table
+        if velocity @ up < 0.0 and above > -BELOW_M and above < near:  # never true without a table
+            allowed = slow + (fastest - slow) * max(0.0, above) / near
+        if speed * factor > allowed:
+            factor = allowed / speed
+    return factor
+
+
+class Posture:
+    """Kinematics of one arm under gravity, at the joint positions that `place` was called with last.
+
+    Args:
+        robot: its URDF and tool.
+        mount: a mount of robot.yaml; None is the default one.
+        table_m: height of the table over the base link's origin, against gravity [m]; None if it is not known.
+
+    Attributes:
+        height: of the links above their joint's axis [m]; see `balance_of`.
+        slope: how that height changes with the joint [m/rad].
+    """
+
+    def __init__(self, robot: Robot, mount: str | None = None, table_m: float | None = None) -> None:
+        chain = SerialChain.from_robot(robot)
+        zero, n = np.array(chain.joint_placements), chain.size
+        before = np.concatenate([np.eye(4)[None], zero[:-1]])
+        steps = np.linalg.solve(before, zero)
+        self._turns, self._steps = (np.ascontiguousarray(one) for one in (steps[:, :3, :3], steps[:, :3, 3]))
+        self._local = np.ascontiguousarray(np.einsum("jba,jb->ja", zero[:, :3, :3], chain.axes))
+        self._slides, self._tool = np.array(chain.prismatic, dtype=np.float64), np.array(robot.file.tool_m)
+        gravity = np.array(robot.gravity(mount))
+        self._up = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
+        self._table = np.nan if table_m is None else table_m
+        self._axes, self._origins, self._ends = np.zeros((3, n, 3))
+        self._count = n
+        self.height, self.slope = np.zeros((2, robot.size))
+        self.place(np.zeros(robot.size))  # compiled now, not in a control cycle
+        self.pace(np.zeros(robot.size), 1.0, 1.0, 1.0)
+
+    @property
+    def tool(self) -> FloatArray:
+        """Where the tool is in the base, (3,) [m]."""
+        return np.array(self._ends[-1])
+
+    def place(self, q: FloatArray) -> None:
+        """Move to joint positions q, (n,) [rad]."""
+        n = self._count
+        fixed = (self._turns, self._steps, self._local, self._slides, self._tool)
+        place_chain(q[:n], *fixed, self._axes, self._origins, self._ends)
+        links = (self._axes, self._origins, self._ends, self._slides)
+        balance_of(*links, self._up, self.height[:n], self.slope[:n])
+
+    def pace(self, rates: FloatArray, fastest_m_s: float, slow_m_s: float, near_m: float) -> float:
+        """Return the factor that keeps joint velocities (n,) [rad/s] within the links' speeds; see `pace_of`."""
+        links = (self._axes, self._origins, self._ends, self._slides)
+        limits = (fastest_m_s, slow_m_s, self._table, near_m)
+        return float(pace_of(rates[: self._count], *links, self._up, *limits))
