@@ -106,6 +106,9 @@ faults:
   - {kind: reboot, at_s: 3.5, servo: 5}
   - {kind: cable_cut, at_s: 3.8, servo: 6, powered: true}  # behind servo 6; without servo: before all
   - {kind: unplugged, at_s: 4.0, for_s: 1.0}
+  - {kind: register, at_s: 5.0, servo: 3, register_name: bus watchdog, value: 0}  # whatever the servo's rules say
+  - {kind: unread, at_s: 5.0, servo: 4, register_name: present temperature}  # is no longer answered
+  - {kind: missed_write, servo: 5, register_name: bus watchdog, writes: 1}  # group writes; without writes: all
 random: {probability: 0.01}  # per reply
 ```
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
+from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.judge import ArmJudge
 from benchmarks.faults.lockstep import (
     FALL_WINDOW_S,
@@ -37,7 +38,8 @@ REFERENCES = (UNDISTURBED, FREE_FALL, WITHOUT_POWER)
 MOST_FINDINGS = 3
 LONGEST_FINDING = 400
 CUT = "cable_cut"
-EVERY_CASE: tuple[FaultCase | StartCase, ...] = (*LOCKSTEP_CASES, *START_CASES)
+AnyCase = FaultCase | StartCase | DriverCase
+EVERY_CASE: tuple[AnyCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *DRIVER_CASES)
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def case_names() -> tuple[str, ...]:
     return tuple(case.name for case in EVERY_CASE)
 
 
-def chosen_cases(names: Sequence[str]) -> tuple[FaultCase | StartCase, ...]:
+def chosen_cases(names: Sequence[str]) -> tuple[AnyCase, ...]:
     """The cases of these names; all without any.
 
     Raises:
@@ -110,7 +112,11 @@ def run_seed(job: SeedJob) -> list[Outcome]:
     cases = chosen_cases(job.names)
     outcomes = run_lockstep(robot, [case for case in cases if isinstance(case, FaultCase)], job.seed)
     starts = [case for case in cases if isinstance(case, StartCase)]
-    return outcomes + [start_outcome(robot, case, job.seed) for case in starts]
+    outcomes += [start_outcome(robot, case, job.seed) for case in starts]
+    alone = [case for case in cases if isinstance(case, DriverCase)]
+    return outcomes + [
+        Outcome(case.name, job.seed, tuple(case.check(robot, job.seed)), 0.0, case.expectation) for case in alone
+    ]
 
 
 def run_lockstep(
@@ -180,7 +186,8 @@ def outcome(
             free = disturbed.axes if case.expectation != "arm stops" else ()
             seen = judge.until_contact(trace, free)
             dropped = falls[0] if case.expectation == "reached joints stop" else None
-            found += judge.late_damping(seen, fault_s, free, dropped) + judge.unstopped(seen, fault_s, free)
+            noticed_s = fault_s + disturbed.noticed_s
+            found += judge.late_damping(seen, noticed_s, free, dropped) + judge.unstopped(seen, noticed_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
         case "servo without current" | "arm without current":
@@ -214,7 +221,7 @@ def _must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed:
 
 def start_outcome(robot: Robot, case: StartCase, seed: int) -> Outcome:
     """Judge a start that must be refused: with words that name the cause, without torque or current."""
-    run = run_start(robot, case.make(np.random.default_rng([seed, 0]), robot), seed)
+    run = run_start(robot, case.make(np.random.default_rng([seed, 0]), robot), seed, enables=case.enables)
     found = []
     if run.refused is None:
         found.append("the driver started anyway")

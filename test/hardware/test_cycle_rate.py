@@ -62,7 +62,7 @@ def test_slow_data_come_with_the_states(ticking: DynamixelArm) -> None:
     ticking.begin_slow_polls()
     ticking.slow.temperature_deg_c[:] = np.nan
     temperatures = 0
-    for _ in range(3 * ticking.robot.size + 1):  # a reply is taken up one turn later
+    for _ in range(3 * ticking.robot.size + 2):  # a reply is taken up one turn later
         temperatures += ticking.slow_poll()
         assert ticking.read().complete
     assert temperatures == ticking.robot.size and np.isfinite(ticking.slow.temperature_deg_c).all()

@@ -36,6 +36,7 @@ from dynid.hardware.loop.diagnostics import (
 from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
 from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
+from dynid.hardware.safety.load_history import LoadHistory, history_file
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
@@ -100,6 +101,8 @@ class HardwareNode(ManagedNode):
         self._paused_clock: PausedClock | None = None
         self._loop: ControlLoop | None = None
         self._rate: CycleRate | None = None
+        self._history: LoadHistory | None = None
+        self._history_port = self._history_told = ""
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
         self._encode_state = JointStateEncoder(self.robot.joint_names)
         self._encode_applied = JointStateEncoder(self.robot.joint_names, fields=("effort",))
@@ -161,6 +164,7 @@ class HardwareNode(ManagedNode):
         (log.warning if self._rate.too_fast else log.info)(f"cycle rate {self._rate}")
         for line in arm.changed:
             self.get_logger().info(f"servo set up: {line}")
+        self._take_up_history(arm, port)
         self._settings.publish(String(data=driver_settings(arm.robot, string(self, "mount"), port).model_dump_json()))
         return TransitionCallbackReturn.SUCCESS
 
@@ -204,10 +208,26 @@ class HardwareNode(ManagedNode):
         self._paused_clock = open_paused_clock(Path(path), port, cycle_s) if path else None
         return self._paused_clock or SYSTEM_CLOCK
 
+    def _take_up_history(self, arm: DynamixelArm, port: str) -> None:
+        """Know how loaded the servos were when a guard watched them last; a simulated arm begins anew each time."""
+        if self._history is None or self._history_port != port:
+            self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))
+            self._history_port = port
+        self._tell_history()
+
+    def _tell_history(self) -> None:
+        problem = "" if self._history is None else self._history.problem
+        if problem and problem != self._history_told:
+            self.get_logger().warning(problem)
+        self._history_told = problem
+
     def _start_loop(self, arm: DynamixelArm) -> None:
+        guard = SafetyGuard(arm.robot, self._safety(arm.robot))
+        assert self._history is not None
+        guard.restore_load(self._history.now())
         self._loop = ControlLoop(
             arm,
-            SafetyGuard(arm.robot, self._safety(arm.robot)),
+            guard,
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
@@ -258,6 +278,8 @@ class HardwareNode(ManagedNode):
 
     def _on_end(self, error: BaseException | None) -> None:
         loop = self._loop
+        if loop is not None and self._history is not None:
+            self._history.keep(loop.guard.load)
         if loop is not None and loop.torque_off_unconfirmed is not None:
             self.get_logger().fatal(f"{error}; {FOUND_AGAIN}")
         elif error is not None:
@@ -370,6 +392,9 @@ class HardwareNode(ManagedNode):
             if self._reports % DETAILS_EVERY == 0:
                 statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard)]
             self._reports += 1
+            if loop.running and self._history is not None:  # also for a driver that is killed
+                self._history.keep(loop.guard.load)
+                self._tell_history()
             self._reported = statuses[0].message
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), statuses))
 
