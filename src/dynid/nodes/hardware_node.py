@@ -39,7 +39,7 @@ from dynid.hardware.safety.guard import GuardState, SafetyGuard
 from dynid.hardware.safety.load_history import LoadHistory, history_file
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.hardware.startup.bring_up import StartOptions
-from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
+from dynid.nodes.arm_interlocks import OneCommander
 from dynid.nodes.common import (
     LATCHED,
     STREAM,
@@ -52,6 +52,7 @@ from dynid.nodes.common import (
     serve_trigger,
     string,
 )
+from dynid.nodes.emergency_stop import EmergencyStop
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
 from dynid.robot import FloatArray, Robot, load_robot
@@ -352,9 +353,10 @@ class HardwareNode(ManagedNode):
 
     def _clear_fault(self) -> str:
         loop = self._active_loop()
-        if self._emergency.refusal:
-            raise SafetyError(f"cannot clear a fault: {self._emergency.refusal}")
+        if refusal := self._emergency.clear_refusal:
+            raise SafetyError(f"cannot clear a fault: {refusal}")
         loop.clear_fault()
+        self._emergency.forget_absent()
         return "no fault"
 
     def _reboot(self) -> str:
