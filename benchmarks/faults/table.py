@@ -56,6 +56,9 @@ The requirements are measured at the arm, not in the driver:
 - *Without current*: the affected servos carry no current later than {watchdog} ms after their bus watchdog's time (100
   ms).
 - *Start refused*: with a message that names the cause, and without torque.
+- A setting that changes in motion, and what the servos report of themselves, is read a piece at a time: the arm must
+  stop as above, counted from 0.65 s after the change.
+- *Current lowered, then arm stops*: at the ages of `safety.yaml` (here 0.8 and 1.6 s), within 0.2 s.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
 
