@@ -102,6 +102,7 @@ class HardwareNode(ManagedNode):
         self._paused_clock: PausedClock | None = None
         self._loop: ControlLoop | None = None
         self._rate: CycleRate | None = None
+        self._times_off = 0  # in all loops so far: who commands the arm must notice that another one began
         self._history: LoadHistory | None = None
         self._history_port = self._history_told = ""
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
@@ -234,6 +235,7 @@ class HardwareNode(ManagedNode):
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
             disable_cpu_idle=bool(self.get_parameter("disable_cpu_idle").value),
             aligned=True,
+            times_off=self._times_off,
         )
         self._loop.start()
         if self._emergency.pressed:
@@ -280,6 +282,7 @@ class HardwareNode(ManagedNode):
     def _on_end(self, error: BaseException | None) -> None:
         loop = self._loop
         if loop is not None and self._history is not None:
+            self._times_off = loop.times_off + 1
             self._history.keep(loop.guard.load)
         if loop is not None and loop.torque_off_unconfirmed is not None:
             self.get_logger().fatal(f"{error}; {FOUND_AGAIN}")
