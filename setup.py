@@ -12,6 +12,8 @@ def share_files() -> list[tuple[str, list[str]]]:
         for folder in sorted({path.parent for path in Path(top).rglob("*") if path.is_file()}):
             files = sorted(str(path) for path in folder.iterdir() if path.is_file())
             pairs.append((f"share/dynid/{folder.as_posix()}", files))
+    # launch files load these without importing dynid, which may be installed for another Python
+    pairs.append(("share/dynid/launch", ["src/dynid/nodes/middleware.py", "src/dynid/nodes/localhost_udp.xml"]))
     return pairs
 
 

@@ -31,6 +31,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
             DeclareLaunchArgument("scene", default_value="", description="Free space as YAML; empty: the robot's."),
             DeclareLaunchArgument("longest_s", default_value="0.0", description="Motion at most [s]; 0: as usual."),
             DeclareLaunchArgument("after", default_value="", description="model.yaml of the arm before a change."),

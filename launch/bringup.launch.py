@@ -205,5 +205,10 @@ def start(context: LaunchContext) -> list[Action]:
 def generate_launch_description() -> LaunchDescription:
     """Everything above."""
     return LaunchDescription(
-        [OpaqueFunction(function=refuse_unknown_arguments), *arguments(), OpaqueFunction(function=start)]
+        [
+            OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
+            *arguments(),
+            OpaqueFunction(function=start),
+        ]
     )

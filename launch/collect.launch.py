@@ -28,6 +28,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
             DeclareLaunchArgument("trajectory", description="Motion to execute; `dynid trajectories` lists them."),
             *shared.recorded(client, trajectory=LaunchConfiguration("trajectory")),
         ]

@@ -70,6 +70,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
             DeclareLaunchArgument("trajectory", default_value="", description="Motion for executor/execute."),
             DeclareLaunchArgument(
                 "profile",

@@ -7,10 +7,16 @@ Needs the packages ros_gz_sim, ros_gz_bridge and gz_ros2_control. Torques of the
 import os
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction, RegisterEventHandler
+from launch.actions import (
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+    SetEnvironmentVariable,
+)
 from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch.substitutions import EnvironmentVariable, LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
@@ -41,6 +47,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
             DeclareLaunchArgument(
                 "gz_args", default_value="-r -v 2 empty.sdf", description="Arguments of gz sim; add -s for no window."
             ),
@@ -53,6 +60,9 @@ def generate_launch_description() -> LaunchDescription:
                 ),
             ),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of the arm's nodes."),
+            SetEnvironmentVariable(
+                "GZ_IP", EnvironmentVariable("GZ_IP", default_value="127.0.0.1")
+            ),  # Gazebo's own topics
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(simulator),
                 launch_arguments={"gz_args": LaunchConfiguration("gz_args"), "on_exit_shutdown": "true"}.items(),

@@ -38,6 +38,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
             DeclareLaunchArgument(
                 "robot", default_value="crane_x7", description="Robot name, or a folder with a robot.yaml."
             ),

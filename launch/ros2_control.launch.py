@@ -159,5 +159,11 @@ def hardware() -> IncludeLaunchDescription:
 def generate_launch_description() -> LaunchDescription:
     """Everything above."""
     return LaunchDescription(
-        [OpaqueFunction(function=refuse_unknown_arguments), *arguments(), hardware(), OpaqueFunction(function=nodes)]
+        [
+            OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
+            *arguments(),
+            hardware(),
+            OpaqueFunction(function=nodes),
+        ]
     )

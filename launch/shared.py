@@ -3,6 +3,7 @@
 import os
 import sys
 
+import rclpy
 from launch import LaunchContext
 from launch.action import Action
 from launch.actions import (
@@ -11,10 +12,11 @@ from launch.actions import (
     IncludeLaunchDescription,
     OpaqueFunction,
     RegisterEventHandler,
+    SetEnvironmentVariable,
 )
 from launch.event_handlers import OnProcessExit, OnProcessStart
 from launch.events import Shutdown, matches_action
-from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.launch_description_sources import PythonLaunchDescriptionSource, load_python_launch_file_as_module
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.event_handlers import OnStateTransition
@@ -30,6 +32,24 @@ NODE = {  # what all nodes of this package have
     "additional_env": END_WITH_LAUNCH,
     "output": "screen",
 }
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Installed beside this file; in a checkout, the package's own. This Python need not be the one that dynid is in.
+MIDDLEWARE = [
+    os.path.join(HERE, *parts) for parts in (("middleware.py",), ("..", "src", "dynid", "nodes", "middleware.py"))
+]
+
+
+def set_middleware(context: LaunchContext) -> list[Action]:
+    """Have every process that is started from here on, of whatever package, listen on this machine only.
+
+    A user's own choice stays, as for dynid's nodes. It also holds for the node in launch's own process.
+    """
+    middleware = load_python_launch_file_as_module(next(path for path in MIDDLEWARE if os.path.isfile(path)))
+    rmw = rclpy.get_rmw_implementation_identifier()
+    found = middleware.middleware_defaults(context.environment, rmw)
+    return [SetEnvironmentVariable(name, value) for name, value in found.items()]
 
 
 def change(node: LifecycleNode, transition: int) -> EmitEvent:

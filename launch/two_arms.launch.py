@@ -39,6 +39,7 @@ def generate_launch_description() -> LaunchDescription:
     return LaunchDescription(
         [
             OpaqueFunction(function=refuse_unknown_arguments),
+            OpaqueFunction(function=shared.set_middleware),
             DeclareLaunchArgument("robot", default_value="crane_x7", description="What both arms are: name or folder."),
             DeclareLaunchArgument("mount", default_value="", description="How both are mounted; empty: the default."),
             DeclareLaunchArgument(

@@ -3,20 +3,26 @@
 import ast
 import configparser
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.hostile.sockets import listens_on
+from child import Child
 
 from dynid.hardware.bus.clock import LONGEST_FACTOR
 from dynid.hardware.loop.cycle import STOP_TIMEOUT_S
 from dynid.nodes import entry
+from dynid.nodes.middleware import PROFILE_FILES, middleware_defaults
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "launch").glob("*.launch.py"))
 NAMES = [path.name for path in FILES]
-ALLOWED_IMPORTS = {"launch", "launch_ros", "lifecycle_msgs", "os", "signal", "tempfile", "uuid", "sys"}
+ALLOWED_IMPORTS = {"launch", "launch_ros", "lifecycle_msgs", "os", "rclpy", "signal", "tempfile", "uuid", "sys"}
 # executables of other packages, which only an installed ROS can check
 FOREIGN = {
     "controller_manager": {"ros2_control_node", "spawner"},
@@ -223,6 +229,77 @@ def test_an_argument_that_there_is_not_is_named(path: Path, monkeypatch: pytest.
 def test_every_launch_file_looks_at_its_arguments_first() -> None:
     first = re.compile(r"return LaunchDescription\(\s*\[\s*OpaqueFunction\(function=refuse_unknown_arguments\)")
     assert [path.name for path in FILES if not first.search(path.read_text("utf-8"))] == []
+
+
+def test_every_launch_file_confines_its_processes_before_any_starts() -> None:
+    second = re.compile(
+        r"OpaqueFunction\(function=refuse_unknown_arguments\),\s*OpaqueFunction\(function=shared\.set_middleware\),"
+    )
+    assert [path.name for path in FILES if not second.search(path.read_text("utf-8"))] == []
+
+
+PLAIN_NODE = """
+import sys, rclpy
+rclpy.init()
+node = rclpy.create_node("plain")
+print("up", flush=True)
+sys.stdin.read()
+"""
+MIDDLEWARE = ("ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_LOCALHOST_ONLY", "FASTDDS_BUILTIN_TRANSPORTS", *PROFILE_FILES)
+
+
+def plain_node_listens_on(environment: dict[str, str]) -> set[str]:
+    """Where a node of nobody's package listens in an environment."""
+    command = [sys.executable, "-c", PLAIN_NODE]
+    with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        assert child.stdout is not None and child.stdout.readline() == "up\n"
+        return listens_on(child.pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="sockets are read from Linux's /proc")
+def test_a_plain_node_in_the_launched_environment_listens_on_loopback_only() -> None:
+    rclpy = pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+    clean = {name: value for name, value in os.environ.items() if name not in MIDDLEWARE}
+    assert plain_node_listens_on(clean) - {"127.0.0.1"}, "without the profile it listens on the network"
+    found = middleware_defaults(clean, rclpy.get_rmw_implementation_identifier())
+    assert plain_node_listens_on(clean | found) == {"127.0.0.1"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="sockets are read from Linux's /proc")
+def test_a_plain_node_that_a_real_launch_starts_listens_on_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    sources = pytest.importorskip("launch.launch_description_sources")
+    monkeypatch.setattr("sys.argv", ["ros2"])
+    environments: dict[str, dict[str, str]] = {}
+    for path in FILES:
+        for name in MIDDLEWARE:
+            monkeypatch.setenv(name, "")  # so that what launch sets is undone
+            monkeypatch.delenv(name)
+        context = launch.LaunchContext()
+        source = sources.PythonLaunchDescriptionSource(str(path))
+        for action in source.get_launch_description(context).entities[1].execute(context):
+            action.execute(context)
+        environments[path.name] = dict(context.environment)
+    assert len({tuple(sorted(one.items())) for one in environments.values()}) == 1
+    assert plain_node_listens_on(environments[NAMES[0]]) == {"127.0.0.1"}
+
+
+def test_a_users_choice_is_kept_by_the_launch_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = pytest.importorskip("launch")
+    pytest.importorskip("launch_ros")
+    sources = pytest.importorskip("launch.launch_description_sources")
+    for name in MIDDLEWARE:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    context = launch.LaunchContext()
+    path = ROOT / "launch" / "bringup.launch.py"
+    description = sources.PythonLaunchDescriptionSource(str(path)).get_launch_description(context)
+    for action in description.entities[1].execute(context):
+        action.execute(context)
+    assert context.environment["ROS_AUTOMATIC_DISCOVERY_RANGE"] == "SUBNET"
+    assert not any(name in context.environment for name in PROFILE_FILES)
 
 
 def described_control(launch: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from benchmarks.faults.lockstep import FALL_WINDOW_S, MOTION_WINDOW_S, STOP_WINDOW_S, Disturbed
 from benchmarks.faults.motion import Disturbance, JointCommand
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.control_table import Register
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.faults.line import LineFaultKind
 from dynid.simulation.faults.script import (
@@ -16,7 +18,9 @@ from dynid.simulation.faults.script import (
     Fault,
     HardwareError,
     LineFault,
+    MissedWrite,
     OtherBaudRate,
+    OtherValue,
     SameId,
     ServoError,
     ServoReboot,
@@ -35,6 +39,7 @@ Expectation = Literal[
 ]
 SERVO_WINDOW_S = 0.4  # the watchdog's time and more
 REBOOT_WINDOW_S = 0.7  # slow values come round once in half a second
+NOTICED_S = 0.65  # a round of slow values, and the cycles of the fault's own
 SUSPENDED_S = 0.5
 LASTING_S = 60.0  # longer than any run
 LONGEST_CHAIN = 8  # servos; in a shorter chain some of the cuts are at the same place
@@ -60,11 +65,15 @@ class FaultCase:
 
 @dataclass(frozen=True)
 class StartCase:
-    """A row of the table in which the driver must refuse to start; `named` is what its words must match."""
+    """A row of the table in which the driver must refuse to start, or to switch torque on if it `enables`.
+
+    `named` is what its words must match.
+    """
 
     name: str
     named: str
     make: Callable[[Random, Robot], tuple[Fault, ...]]
+    enables: bool = False
 
 
 def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: Robot) -> Disturbed:
@@ -213,6 +222,22 @@ def _same_id(random: Random, robot: Robot) -> tuple[Fault, ...]:
     return (SameId(kind="same_id", servo=None if random.integers(2) else first, of=other),)
 
 
+def _changed(register: Register, value: int, random: Random, robot: Robot) -> Disturbed:
+    """A setting of one servo changes while it drives."""
+    servo = int(random.choice(robot.servo_ids))
+
+    def faults(at_s: float) -> tuple[Fault, ...]:
+        return (OtherValue(kind="register", at_s=at_s, servo=servo, register_name=register.name, value=value),)
+
+    return Disturbed(faults=faults, noticed_s=NOTICED_S, window_s=NOTICED_S + STOP_WINDOW_S)
+
+
+def _not_armed(random: Random, robot: Robot) -> tuple[Fault, ...]:
+    """One servo misses every group write that arms its bus watchdog."""
+    servo = int(random.choice(robot.servo_ids))
+    return (MissedWrite(kind="missed_write", servo=servo, register_name=table.BUS_WATCHDOG.name),)
+
+
 LOCKSTEP_CASES: tuple[FaultCase, ...] = (
     _brief("missing reply of one servo", "missing_reply", one=True),
     _brief("missing reply of all servos", "missing_reply"),
@@ -240,8 +265,13 @@ LOCKSTEP_CASES: tuple[FaultCase, ...] = (
     FaultCase("host suspended for 500 ms", "arm without current", "watchdog|suspended|stood still", _suspend),
     FaultCase("clock stepped", "motion continues", "", _clock_step),
     *(_cable_cut(reached) for reached in range(LONGEST_CHAIN)),
+    FaultCase(
+        "bus watchdog switched off in motion", "arm stops", "bus watchdog 0", partial(_changed, table.BUS_WATCHDOG, 0)
+    ),
+    FaultCase("goal PWM lowered in motion", "arm stops", "goal PWM", partial(_changed, table.GOAL_PWM, 600)),
 )
 START_CASES: tuple[StartCase, ...] = (
     StartCase("baud mismatch at start", "baud rate|missing servo", _wrong_baud),
     StartCase("two servos with one id", r"same id|one id|two servos|missing", _same_id),
+    StartCase("bus watchdog of one servo not armed", "bus watchdog 0 instead of", _not_armed, enables=True),
 )

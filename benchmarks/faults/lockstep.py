@@ -50,6 +50,7 @@ class Disturbed:
         axes: whose servos are hit, where it is not all of them.
         unpowered: whether those servos lose their power, too.
         locked: joints that stand still from then on, whatever happens: for a comparison.
+        noticed_s: how late the driver may notice the fault [s]: of what it reads only now and then.
         driver_gone_s: for how long the fault keeps the driver from running [s].
         window_s: how long the arm is watched from then on [s].
         reopen_s: how long after the fault opening the port again is tried [s]; None does not.
@@ -61,6 +62,7 @@ class Disturbed:
     axes: tuple[int, ...] = ()
     unpowered: bool = False
     locked: tuple[int, ...] = ()
+    noticed_s: float = 0.0
     driver_gone_s: float = 0.0
     window_s: float = STOP_WINDOW_S
     reopen_s: float | None = None
@@ -308,8 +310,8 @@ class StartRun:
     max_abs_current_a: float
 
 
-def run_start(robot: Robot, faults: tuple[Fault, ...], seed: int) -> StartRun:
-    """Open the port of servos that are not as they should be."""
+def run_start(robot: Robot, faults: tuple[Fault, ...], seed: int, *, enables: bool = False) -> StartRun:
+    """Open the port of servos that are not as they should be, and switch their torque on if it `enables`."""
     clock = SimulatedClock(seed)
     chain = ServoChain(robot, TracedArm(ArmPlant(robot, seed=seed)))
     line = SimulatedLine(chain, clock, FaultInjector(FaultScript(seed=seed, faults=faults), chain), seed=seed)
@@ -317,6 +319,8 @@ def run_start(robot: Robot, faults: tuple[Fault, ...], seed: int) -> StartRun:
     refused = None
     try:
         driver.open()
+        if enables:
+            driver.enable()
         driver.close()
     except BusError as error:
         refused = str(error)

@@ -62,6 +62,9 @@ The requirements are measured at the arm, not in the driver:
   without consent not a byte is sent, nor an EEPROM written.
 - *Joint obeys*: behind a gear, negative too, angles are read as they are, and a joint that is driven outwards with all
   that the guard passes stays within its limits.
+- A setting that changes in motion, and what the servos report of themselves, is read a piece at a time: the arm must
+  stop as above, counted from 0.65 s after the change.
+- *Current lowered, then arm stops*: at the ages of `safety.yaml` (here 0.8 and 1.6 s), within 0.2 s.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
 
@@ -126,6 +129,9 @@ faults:
   - {kind: cable_cut, at_s: 3.8, servo: 6, powered: true}  # behind servo 6; without servo: before all
   - {kind: unplugged, at_s: 4.0, for_s: 1.0}
   - {kind: stall, request: 40, for_s: 0.5}  # the simulated arm's process stands still before its 40th instruction
+  - {kind: register, at_s: 5.0, servo: 3, register_name: bus watchdog, value: 0}  # whatever the servo's rules say
+  - {kind: unread, at_s: 5.0, servo: 4, register_name: present temperature}  # is no longer answered
+  - {kind: missed_write, servo: 5, register_name: bus watchdog, writes: 1}  # group writes; without writes: all
 random: {probability: 0.01}  # per reply
 ```
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
+from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.judge import ArmJudge
 from benchmarks.faults.lockstep import (
     FALL_WINDOW_S,
@@ -19,7 +20,7 @@ from benchmarks.faults.lockstep import (
     run_start,
 )
 from benchmarks.faults.motion import random_piece
-from benchmarks.faults.trials import TRIAL_CASES, TrialCase
+from benchmarks.faults.trials import TRIAL_CASES
 from dynid.errors import UnknownNameError
 from dynid.hardware.loop.diagnostics import LINE
 from dynid.hardware.safety.guard import SafetyGuard
@@ -38,7 +39,8 @@ REFERENCES = (UNDISTURBED, FREE_FALL, WITHOUT_POWER)
 MOST_FINDINGS = 3
 LONGEST_FINDING = 400
 CUT = "cable_cut"
-EVERY_CASE: tuple[FaultCase | StartCase | TrialCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *TRIAL_CASES)
+AnyCase = FaultCase | StartCase | DriverCase
+EVERY_CASE: tuple[AnyCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *TRIAL_CASES, *DRIVER_CASES)
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def case_names() -> tuple[str, ...]:
     return tuple(case.name for case in EVERY_CASE)
 
 
-def chosen_cases(names: Sequence[str]) -> tuple[FaultCase | StartCase | TrialCase, ...]:
+def chosen_cases(names: Sequence[str]) -> tuple[AnyCase, ...]:
     """The cases of these names; all without any.
 
     Raises:
@@ -112,9 +114,9 @@ def run_seed(job: SeedJob) -> list[Outcome]:
     outcomes = run_lockstep(robot, [case for case in cases if isinstance(case, FaultCase)], job.seed)
     starts = [case for case in cases if isinstance(case, StartCase)]
     outcomes += [start_outcome(robot, case, job.seed) for case in starts]
-    trials = [case for case in cases if isinstance(case, TrialCase)]
+    alone = [case for case in cases if isinstance(case, DriverCase)]
     return outcomes + [
-        Outcome(case.name, job.seed, tuple(case.run(robot, job.seed)), 0.0, case.expectation) for case in trials
+        Outcome(case.name, job.seed, tuple(case.check(robot, job.seed)), 0.0, case.expectation) for case in alone
     ]
 
 
@@ -185,7 +187,8 @@ def outcome(
             free = disturbed.axes if case.expectation != "arm stops" else ()
             seen = judge.until_contact(trace, free)
             dropped = falls[0] if case.expectation == "reached joints stop" else None
-            found += judge.late_damping(seen, fault_s, free, dropped) + judge.unstopped(seen, fault_s, free)
+            noticed_s = fault_s + disturbed.noticed_s
+            found += judge.late_damping(seen, noticed_s, free, dropped) + judge.unstopped(seen, noticed_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
         case "servo without current" | "arm without current":
@@ -219,7 +222,7 @@ def _must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed:
 
 def start_outcome(robot: Robot, case: StartCase, seed: int) -> Outcome:
     """Judge a start that must be refused: with words that name the cause, without torque or current."""
-    run = run_start(robot, case.make(np.random.default_rng([seed, 0]), robot), seed)
+    run = run_start(robot, case.make(np.random.default_rng([seed, 0]), robot), seed, enables=case.enables)
     found = []
     if run.refused is None:
         found.append("the driver started anyway")

@@ -1,11 +1,10 @@
 """What nobody has allowed: starts behind a relay, and robot files that ask for more than they may, or for a gear."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks.faults.driver_cases import DriverCase
 from benchmarks.faults.servo_lockstep import SimulatedClock, SimulatedLine, SimulatedPort
 from dynid.errors import BusError, ConfigurationError, SafetyError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
@@ -22,21 +21,6 @@ PUSH_CYCLES = 400
 RATIOS = (-3.0, -2.0, -0.5, 0.5, 1.5, 2.0, 3.0)
 FEWEST_DEG = 3.0  # so far the driven joint must move
 MOTOR_DEG, JOINT_DEG = 170.0, 80.0  # limits on each side of the middle: a motor's encoder knows one turn
-
-
-@dataclass(frozen=True)
-class TrialCase:
-    """A row of the table that is judged by what it does itself.
-
-    Attributes:
-        name: of the fault.
-        expectation: required outcome.
-        run: tries it with a robot and a seed; what was not as it must be, in words.
-    """
-
-    name: str
-    expectation: str
-    run: Callable[[Robot, int], list[str]]
 
 
 class Relay(SimulatedLine):
@@ -172,8 +156,8 @@ def _push_outwards(driver: DynamixelArm, line: SimulatedLine, plant: ArmPlant, a
 
 
 TRIAL_CASES = (
-    TrialCase("relay to an arm, real port not allowed", "start refused", relay_without_consent),
-    TrialCase("relay to an arm, writing the EEPROM not allowed", "start refused", relay_without_eeprom),
-    TrialCase("limit of robot.yaml beyond the URDF's", "start refused", wide_limits),
-    TrialCase("gear ratio, negative too, driven to a limit", "joint obeys", gear),
+    DriverCase("relay to an arm, real port not allowed", "start refused", relay_without_consent),
+    DriverCase("relay to an arm, writing the EEPROM not allowed", "start refused", relay_without_eeprom),
+    DriverCase("limit of robot.yaml beyond the URDF's", "start refused", wide_limits),
+    DriverCase("gear ratio, negative too, driven to a limit", "joint obeys", gear),
 )

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.children import child_environment
-from benchmarks.hostile.peers import KINDS
+from benchmarks.hostile.peers import BROKE, KINDS
+from benchmarks.hostile.sockets import reachable
 from benchmarks.traces import load_trace
 from dynid.control.control_model import ControlModel
 from dynid.errors import DynidError, NodeError
@@ -48,11 +49,13 @@ class Attacked:
     deaths: tuple[str, ...]
     bag: str
     stopped: str
+    broke: str = ""
+    reachable: tuple[str, ...] = ()
 
     @property
     def found(self) -> str:
         """What is not in order; '' if nothing."""
-        return "; ".join(text for text in (*self.deaths, self.motion, self.bag) if text)
+        return "; ".join(text for text in (*self.deaths, self.motion, self.bag, self.broke, *self.reachable) if text)
 
     def __str__(self) -> str:
         return f"{self.kind}, seed {self.seed}: {self.found}"
@@ -65,6 +68,8 @@ def figures(runs: list[Attacked]) -> dict[str, Any]:
         "uncommanded_motion": sum(bool(run.motion) for run in runs),
         "node_deaths": sum(len(run.deaths) for run in runs),
         "bags_unreadable": sum(bool(run.bag) for run in runs),
+        "interlocks_broken": sum(bool(run.broke) for run in runs),
+        "nodes_on_the_network": sum(len(run.reachable) for run in runs),
         "arms_stopped": sum(bool(run.stopped) for run in runs),
         "findings": [str(run) for run in runs if run.found],
     }
@@ -103,23 +108,27 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         assert chain.options.paused_clock and chain._clock is not None
         page = ClockPage(chain._clock)
         begin_s = 1e-9 * page.monotonic_ns()
-        laws = {law}
+        laws, broke = {law}, ""
         for held in (False, True):
             if held:
                 _try(call, "executor/hold")
-            _be_attacked(call, kind, seed, name)
+            broke = _be_attacked(call, kind, seed, name) or broke
             laws |= _law(call)
         stopped = _stopped(call)
         deaths = tuple(f"{one.name} ended: {one.last_error()}" for one in chain._group.processes if not one.running)
+        heard = tuple(
+            f"{one.name} listens on {', '.join(sorted(reachable(one.pid)))}"
+            for one in chain._group.processes
+            if one.running and reachable(one.pid)
+        )
         end_s = 1e-9 * page.monotonic_ns()
         page.close()
         if not deaths:
             _try(call, "recorder/stop")
     trace = load_trace(folder / "trace.npz").between(begin_s, end_s)
     held_within = max(LAWS.get(one, 0.0) for one in laws)  # a peer may choose another law, as everybody may
-    return Attacked(
-        kind, seed, uncommanded(robot, trace, stopped, held_within), deaths, unreadable(folder / "bag"), stopped
-    )
+    motion, bag = uncommanded(robot, trace, stopped, held_within), unreadable(folder / "bag")
+    return Attacked(kind, seed, motion, deaths, bag, stopped, broke, heard)
 
 
 def nominal_model(robot: Robot) -> ControlModel:
@@ -173,10 +182,11 @@ def _law(call: Supervisor) -> set[str]:
         return set()
 
 
-def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> None:
+def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> str:
+    """Run a hostile peer; returns what it achieved and should not have, '' if nothing."""
     command = [sys.executable, "-m", "benchmarks.hostile.peers", kind, str(seed), str(ATTACK_S), robot]
     environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
-    process = subprocess.Popen(command, env=environment)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     watch, call._watch = call._watch, lambda: None  # deaths are counted, not raised
     try:
         call.wait(lambda: process.poll() is not None, PEER_TIMEOUT_S, "the end of a hostile peer")
@@ -186,8 +196,12 @@ def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> None:
         call._watch = watch
         process.kill()
         process.wait()
+        said = process.stdout.read() if process.stdout is not None else ""
+    if process.returncode == BROKE:
+        return said.strip()
     if process.returncode not in (0, -9):
         raise NodeError(f"the hostile peer {kind} ended with code {process.returncode}")
+    return ""
 
 
 def _stopped(call: Supervisor) -> str:

@@ -16,7 +16,8 @@ from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.hardware.loop.diagnostics import driver_settings
@@ -28,6 +29,8 @@ from dynid.recording.messages import JointStateEncoder, ReferenceEncoder, encode
 from dynid.robot import Robot, load_robot
 
 PERIOD_S = 0.01
+PRESSED_S = 1.0
+BROKE = 5  # exit code of a peer that achieved what it should not have
 NODES = ("hardware", "executor", "recorder")
 Step = Callable[[], None]
 
@@ -38,6 +41,7 @@ class Peer:
     def __init__(self, kind: str, seed: int, node: Node, robot: Robot) -> None:
         self.kind, self.node, self.robot = kind, node, robot
         self.rng = random.Random(f"{kind} {seed}")
+        self.broke = ""  # what it achieved and should not have, in words
         self.step: Step = getattr(self, f"_{kind}")()
 
     def _publisher(self, kind: Any, topic: str, *, latched: bool = False) -> Any:
@@ -147,6 +151,32 @@ class Peer:
 
         return step
 
+    def _releases(self) -> Step:
+        """A window that releases the emergency stop which a button keeps pressed, and switches torque on."""
+        button = self._publisher(Bool, "estop", latched=True)
+        button.publish(Bool(data=True))
+        window = self._publisher(Bool, "estop")
+        clear = self.node.create_client(Trigger, "hardware/clear_fault")
+        enable = self.node.create_client(SetBool, "hardware/enable")
+
+        def note(future: Any) -> None:
+            if future.result().success:
+                self.broke = "an emergency stop that is pressed was released by another publisher's false"
+
+        def ask() -> None:
+            for client, request in ((clear, Trigger.Request()), (enable, SetBool.Request(data=True))):
+                if client.service_is_ready():
+                    client.call_async(request).add_done_callback(note)
+
+        begin_s, calls = time.monotonic(), self._seldom(ask, 0.5)
+
+        def step() -> None:
+            window.publish(Bool(data=False))
+            if time.monotonic() - begin_s > PRESSED_S:  # before, the driver may not know of the button
+                calls()
+
+        return step
+
     def _random(self) -> Step:
         """Two kinds at once."""
         steps = [getattr(self, f"_{kind}")() for kind in self.rng.sample(KINDS[:-1], 2)]
@@ -175,6 +205,7 @@ KINDS = (
     "experiments",
     "bytes",
     "parameters",
+    "releases",
     "random",
 )
 
@@ -189,6 +220,9 @@ def main(kind: str, seed: int, seconds: float, robot: str) -> None:
             peer.step()
             due_s = time.monotonic() + PERIOD_S
             call.wait(lambda due_s=due_s: time.monotonic() >= due_s, 10.0, "the next step")  # type: ignore[misc]
+    if peer.broke:
+        print(peer.broke)
+        sys.exit(BROKE)
 
 
 if __name__ == "__main__":

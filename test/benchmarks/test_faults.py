@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 from benchmarks.faults.cases import LOCKSTEP_CASES, FaultCase, StartCase
+from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.judge import STANDS_S, ArmJudge, Published
 from benchmarks.faults.lockstep import Disturbed
 from benchmarks.faults.table import fault_document
@@ -18,7 +19,9 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.export.mjcf import default_stops
+from dynid.hardware.arm.arming import Arming
 from dynid.hardware.arm.unseen_hold import UnseenHold
+from dynid.hardware.bus.slow_state import SlowState
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.settings import load_safety
@@ -310,6 +313,45 @@ def test_a_driver_that_looks_for_each_servo_behind_a_cut_is_found(
     assert "gained speed" in " ".join(one.violations)
 
 
+def named(name: str, kind: Any) -> Any:
+    (case,) = chosen_cases([name])
+    assert isinstance(case, kind)
+    return case
+
+
+@pytest.mark.parametrize("case", DRIVER_CASES, ids=[case.name for case in DRIVER_CASES])
+def test_what_the_driver_must_do_without_a_motion(robot: Robot, case: DriverCase) -> None:
+    assert case.check(robot, 3) == []
+
+
+def test_a_driver_that_does_not_mind_old_slow_data_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SlowState, "age_s", lambda slow, _: np.zeros(len(slow.voltage_v)))
+    text = "; ".join(named("temperature never read", DriverCase).check(robot, 3))
+    assert "was not lowered within" in text and "no fault at" in text and "did not name it" in text
+    assert "not refused by name" in named("temperature never read, torque off", DriverCase).check(robot, 3)[0]
+
+
+def test_a_driver_that_forgets_the_load_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SafetyGuard, "restore_load", lambda guard, load: None)
+    found = named("driver stopped or restarted near overload", DriverCase).check(robot, 3)
+    assert [text.split(" the load")[0] for text in found] == ["after deactivate", "after a restart"]
+
+
+def test_a_driver_that_does_not_read_back_what_it_arms_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = named("bus watchdog of one servo not armed", StartCase)
+    assert start_outcome(robot, case, 0).violations == ()
+    monkeypatch.setattr(Arming, "_read_back", lambda arming: [])
+    assert "started anyway" in start_outcome(robot, case, 0).violations[0]
+
+
+@pytest.mark.slow
+def test_settings_that_change_in_motion_stop_the_arm(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["bus watchdog switched off in motion", "goal PWM lowered in motion"]
+    assert [(one.fault, one.violations) for one in lockstep(robot, names, 1)] == [(name, ()) for name in names]
+    monkeypatch.setattr(SlowState, "different", lambda slow: np.zeros(slow.armed.shape, dtype=np.bool_))
+    assert all("did not name it" in " ".join(one.violations) for one in lockstep(robot, names, 1))
+
+
 def test_more_energy_than_in_free_fall_is_found(robot: Robot, judge: ArmJudge) -> None:
     falling = trace(robot, lambda t: np.clip(t, 0.0, 1.0))
     for most, found in ((0.9, 0), (1.0, 0), (1.2, 1)):
@@ -389,4 +431,4 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
 def test_the_script_in_the_document_is_one() -> None:
     text = fault_document([FaultRow("overload", 1, 0, 1.0)], [], "one", 1.0)
     script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
-    assert len(script.faults) == 6 and script.random is not None
+    assert len(script.faults) == 9 and script.random is not None

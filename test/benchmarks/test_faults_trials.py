@@ -1,12 +1,12 @@
 """The rows of the fault table about consent and robot files: they hold, and each finds the driver that fails it."""
 
 import pytest
+from benchmarks.faults.driver_cases import DriverCase
 from benchmarks.faults.servo_lockstep import SimulatedPort
 from benchmarks.faults.table_run import SeedJob as Job
 from benchmarks.faults.table_run import case_names, run_seed
 from benchmarks.faults.trials import (
     TRIAL_CASES,
-    TrialCase,
     _RelayedPort,
     gear,
     relay_without_consent,
@@ -20,8 +20,8 @@ from dynid.robot import Robot
 
 
 @pytest.mark.parametrize("case", TRIAL_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(robot: Robot, case: TrialCase) -> None:
-    assert [text for seed in range(2) for text in case.run(robot, seed)] == []
+def test_the_rows_hold(robot: Robot, case: DriverCase) -> None:
+    assert [text for seed in range(2) for text in case.check(robot, seed)] == []
 
 
 def test_the_rows_are_part_of_the_table() -> None:

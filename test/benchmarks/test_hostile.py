@@ -19,6 +19,7 @@ from benchmarks.hostile.interrupts import Demo, Ended, children, figures, interr
 from benchmarks.hostile.launch_interrupts import LaunchFile, interrupted_launches
 from benchmarks.hostile.launched import FILES
 from benchmarks.hostile.peers import KINDS, Peer
+from std_msgs.msg import Bool
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import NodeError
@@ -225,10 +226,15 @@ def test_each_finding_of_an_attack_counts() -> None:
         attack.Attacked("settings", 1, "it moved", (), "", ""),
         attack.Attacked("bytes", 2, "", ("executor ended: x", "recorder ended: y"), "", ""),
         attack.Attacked("texts", 3, "", (), "no such bag", ""),
+        attack.Attacked("releases", 4, "", (), "", "", "it was released"),
+        attack.Attacked("states", 5, "", (), "", "", "", ("executor listens on 0.0.0.0",)),
     ]
     found = attack.figures(runs)
     counts = ("runs", "uncommanded_motion", "node_deaths", "bags_unreadable", "arms_stopped")
-    assert [found[key] for key in counts] == [4, 1, 2, 1, 1]
+    assert [found[key] for key in counts] == [6, 1, 2, 1, 1]
+    assert (found["interlocks_broken"], found["nodes_on_the_network"]) == (1, 1)
+    assert found["findings"][-2] == "releases, seed 4: it was released"
+    assert found["findings"][-1] == "states, seed 5: executor listens on 0.0.0.0"
     assert found["findings"][1] == "bytes, seed 2: executor ended: x; recorder ended: y"
 
 
@@ -242,7 +248,9 @@ def test_every_kind_of_peer_sends_something(ros_domain: None) -> None:
         listening.node.create_subscription(
             JointTrajectory, "joint_trajectory", lambda _: heard.append("joint_trajectory"), 10, raw=True
         )
+        listening.node.create_subscription(Bool, "estop", lambda _: heard.append("estop"), STREAM, raw=True)
         topics = {"settings": "hardware_settings", "states": "joint_states", "cut_commands": "joint_commands"}
+        topics["releases"] = "estop"
         topics |= {"commands": "joint_commands", "trajectories": "joint_trajectory", "reports": "diagnostics"}
         topics |= {"cut_states": "joint_states", "experiments": "experiment", "texts": "", "bytes": "", "random": ""}
         for kind in set(KINDS) - {"parameters"}:

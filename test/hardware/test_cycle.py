@@ -636,6 +636,16 @@ def test_a_warm_servo_gets_less_current_and_a_hot_one_is_a_fault(
     assert "78 deg C reached at servo 2 (" in loop.guard.fault_text
 
 
+@pytest.mark.parametrize(("register", "value"), [(table.BUS_WATCHDOG, 0), (table.GOAL_PWM, 100)])
+def test_a_setting_that_changes_under_torque_is_a_fault(
+    loop: ControlLoop, watcher: Watcher, bus: EmulatedServoBus, register: table.Register, value: int
+) -> None:
+    loop.enable()
+    bus.chain.servos[3].set(register, value)
+    watcher.wait(lambda *_: loop.guard.state is GuardState.FAULT)
+    assert f"has {register.name} {value} instead of" in loop.guard.fault_text
+
+
 def test_meter_tells_percentiles_of_the_whole_run() -> None:
     meter = CycleMeter(1_000_000)
     for k in range(10_000):

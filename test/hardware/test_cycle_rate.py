@@ -66,7 +66,7 @@ def test_slow_data_come_with_the_states(ticking: DynamixelArm) -> None:
         return ticking.counters.timeouts, ticking.counters.stale, ticking.bus.parser.skipped_bytes
 
     before, temperatures = lost(), 0  # a busy host may have lost some while the rate was measured
-    for _ in range(3 * ticking.robot.size + 1):  # a reply is taken up one turn later
+    for _ in range(3 * ticking.robot.size + 2):  # a reply is taken up one turn later
         temperatures += ticking.slow_poll()
         assert ticking.read().complete
     assert temperatures == ticking.robot.size and np.isfinite(ticking.slow.temperature_deg_c).all()

@@ -12,7 +12,8 @@ from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import Clock
 from dynid.hardware.bus.protocol import Instruction, Packet
-from dynid.hardware.loop.diagnostics import OK, OLD_S, WARN, servo_status
+from dynid.hardware.bus.slow_state import ARMED
+from dynid.hardware.loop.diagnostics import OK, WARN, servo_status
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.robot import Robot
@@ -139,6 +140,52 @@ def test_enable_arms_the_watchdog_and_starts_without_current(arm: DynamixelArm, 
     assert {s.get(table.BUS_WATCHDOG) for s in bus.chain.servos.values()} == {0}
 
 
+def missed(bus: EmulatedServoBus, register: table.Register, writes: int) -> None:
+    bus.chain.missed_writes[5, register.address] = writes
+
+
+def test_a_lost_arming_is_written_again(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    missed(bus, table.BUS_WATCHDOG, 2)
+    arm.enable()
+    assert bus.chain.servos[5].get(table.BUS_WATCHDOG) == 5 and all(bus.chain.summary()["torque_enabled"])
+    assert arm.bus.retries == 1 and (arm.slow.wanted == arm.slow.armed).all()
+
+
+def test_a_servo_that_is_not_armed_keeps_all_torque_off(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+    missed(bus, table.BUS_WATCHDOG, 99)
+    with pytest.raises(BusError, match=r"torque stays off: servo 5 \(.*\) has bus watchdog 0 instead of 5: configure"):
+        arm.enable()
+    assert not any(bus.chain.summary()["torque_was_enabled"])
+
+
+@pytest.mark.parametrize(
+    ("register", "value"),
+    [
+        (table.DRIVE_MODE, 1),
+        (table.OPERATING_MODE, table.POSITION_MODE),
+        (table.SECONDARY_ID, 3),
+        (table.PWM_LIMIT, 600),
+        (table.CURRENT_LIMIT, 100),
+        (table.GOAL_PWM, 100),
+    ],
+)
+def test_a_setting_that_changed_since_the_start_refuses_torque(
+    arm: DynamixelArm, bus: EmulatedServoBus, register: table.Register, value: int
+) -> None:
+    bus.chain.servos[4].set(register, value)
+    with pytest.raises(BusError, match=rf"servo 4 \(.*\) has {register.name} {value} instead of"):
+        arm.enable()
+    assert not any(bus.chain.summary()["torque_was_enabled"])
+
+
+def test_all_settings_come_round_with_the_slow_data(arm: DynamixelArm) -> None:
+    for _ in range(16 * 25):  # in each round one block of one servo
+        arm.slow_poll()
+    expected = [0, 0, 255, 885, 0, 885]
+    assert np.delete(arm.slow.armed, ARMED.index(table.CURRENT_LIMIT), axis=1).tolist() == [expected] * 8
+    assert (arm.slow.armed[:, ARMED.index(table.CURRENT_LIMIT)] > 1000).all()
+
+
 def test_one_lost_confirmation_is_asked_again(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
     replies: list[list[bytes]] = []
 
@@ -148,7 +195,7 @@ def test_one_lost_confirmation_is_asked_again(arm: DynamixelArm, bus: EmulatedSe
 
     bus.line_fault = lose_first
     arm.enable()
-    assert len(replies) == 2 and all(bus.chain.summary()["torque_enabled"])
+    assert len(replies) == len(ARMED) + 3 and all(bus.chain.summary()["torque_enabled"])
 
 
 def test_torque_that_does_not_come_on_is_named_and_all_go_off(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
@@ -220,7 +267,7 @@ def test_slow_poll_goes_round_all_servos(arm: DynamixelArm, bus: EmulatedServoBu
     assert np.isnan(arm.slow.voltage_v).all()
     bus.chain.servos[9].set(table.PRESENT_TEMPERATURE, 61)
     bus.chain.servos[3].set(table.BUS_WATCHDOG, -1)
-    for _ in range(24):
+    for _ in range(25):  # a round
         arm.slow_poll()
     assert arm.slow.voltage_v == pytest.approx(np.full(8, 12.0))
     assert arm.slow.temperature_deg_c[-1] == 61 and arm.slow.watchdog.tolist() == [0, -1, 0, 0, 0, 0, 0, 0]
@@ -239,20 +286,21 @@ class AdjustableClock(Clock):
 def test_slow_data_that_are_not_answered_any_more_are_told(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
     arm.bus.clock = clock = AdjustableClock()
     guard, joint = SafetyGuard(arm.robot), "4 (crane_x7_upper_arm_revolute_part_twist_joint)"
+    old_s = guard.settings.slow_data_old_s
     assert servo_status(arm, guard).level == OK, "nobody has asked yet"
     servo = bus.chain.servos[4]
     for silent in (False, True):
         if silent:
             bus.chain.servos.pop(4)
-        for _ in range(24):
+        for _ in range(25):
             arm.slow_poll()
-        clock.ahead_s += 0.6 * OLD_S
+        clock.ahead_s += 0.6 * old_s
         report = servo_status(arm, guard)
         assert (report.level == WARN) is silent
     bus.chain.servos[4] = servo
-    assert report.message.endswith(f"no slow data for {OLD_S:.0f} s from servo 4")
+    assert report.message.endswith(f"no slow data for {old_s:g} s from servo 4, whose current limit falls")
     age_s = float(report.values[joint].split("; ")[-2].removesuffix(" s old"))
-    assert 1.2 * OLD_S - 0.05 <= age_s < 1.2 * OLD_S + 2.0
+    assert 1.2 * old_s - 0.05 <= age_s < 1.2 * old_s + 2.0
     clock.ahead_s += 60.0  # a loop that begins again, after a pause or a reboot
     arm.begin_slow_polls()
     assert servo_status(arm, guard).level == OK

@@ -1,11 +1,14 @@
 """The guard alone: no bus, no clock."""
 
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
-from dynid.errors import SafetyError
+from dynid.errors import ConfigurationError, SafetyError
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings, load_safety
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
 from dynid.robot import Robot
@@ -267,6 +270,34 @@ def test_the_current_limit_falls_with_warmth(guard: SafetyGuard, robot: Robot, m
     assert result.reasons == (Reason.TEMPERATURE,)
     guard.set_temperatures(np.full(8, 40.0))
     assert guard.filter(tau, 0.0, middle, STILL).current_a == pytest.approx(caps)
+
+
+def test_the_current_limit_falls_with_the_age_of_slow_data(
+    guard: SafetyGuard, robot: Robot, middle: np.ndarray
+) -> None:
+    settings, age_s = guard.settings, np.zeros(8)
+    full = guard.current_limits.copy()
+    for age, share in ((settings.slow_data_old_s, 1.0), (7.5, 0.65), (settings.slow_data_lost_s, 0.3), (99.0, 0.3)):
+        age_s[2] = age
+        guard.set_slow_ages(age_s)
+        assert guard.current_limits[2] == pytest.approx(share * full[2]) and guard.current_limits[3] == full[3]
+    guard.set_temperatures(np.full(8, 70.0))  # the lower one of both counts
+    assert guard.current_limits[2] == pytest.approx(0.3 * full[2]) and guard.current_limits[3] < full[3]
+    guard.set_slow_ages(np.zeros(8))
+    assert guard.current_limits[2] == pytest.approx(0.65 * full[2])
+
+
+def test_a_guard_that_begins_loaded_limits_the_current_at_once(robot: Robot) -> None:
+    settings = SafetySettings(overload_limits=True)
+    fresh, loaded = SafetyGuard(robot, settings), SafetyGuard(robot, settings)
+    loaded.restore_load(np.full(8, 0.95))
+    assert (loaded.current_limits < fresh.current_limits).all() and loaded.load.tolist() == [0.95] * 8
+
+
+def test_ages_out_of_order_are_refused(robot: Robot, tmp_path: Path) -> None:
+    (tmp_path / "safety.yaml").write_text("schema_version: 1\nslow_data_old_s: 10.0\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=r"slow_data_old_s 10\.0 must be less than slow_data_lost_s 10\.0"):
+        load_safety(cast(Robot, SimpleNamespace(folder=tmp_path, size=8)))
 
 
 def test_currents_change_no_faster_than_allowed(robot: Robot, middle: np.ndarray) -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynid.hardware.bus.slow_state import SlowState
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.slow_state import ARMED, UNKNOWN, SlowState
 from dynid.hardware.safety.servo_watch import FEWEST_READS, SUSPICIOUS_CYCLES, ServoWatch
 from dynid.robot import Robot
 
@@ -19,7 +20,7 @@ def only(axis: int) -> np.ndarray:
 
 @pytest.fixture
 def watch(robot: Robot) -> ServoWatch:
-    return ServoWatch(robot, 0.05, 78.0)
+    return ServoWatch(robot, 0.05, 78.0, 10.0)
 
 
 @pytest.fixture
@@ -94,6 +95,25 @@ def test_slow_data_tell_what_is_wrong(watch: ServoWatch, slow: SlowState, name: 
     assert watch.slow_fault(slow) == ""
     getattr(slow, name)[3] = value
     assert watch.slow_fault(slow).startswith(words)
+
+
+def test_a_setting_that_changed_is_a_fault_with_both_values(watch: ServoWatch, slow: SlowState) -> None:
+    slow.armed[:] = slow.wanted[:] = [0, 0, 255, 885, 1193, 5, 885]
+    slow.torque_enable[:] = 1
+    assert watch.slow_fault(slow) == ""
+    slow.armed[1, ARMED.index(table.BUS_WATCHDOG)], slow.armed[2, ARMED.index(table.OPERATING_MODE)] = 0, 3
+    text = watch.slow_fault(slow)
+    assert "servo 3 (" in text and "has bus watchdog 0 instead of 5; servo 4 (" in text
+    assert "has operating mode 3 instead of 0: a setting changed" in text
+    slow.armed[1:3] = UNKNOWN  # not read since
+    assert watch.slow_fault(slow) == ""
+
+
+def test_slow_data_that_are_too_old_are_a_fault_by_name(watch: ServoWatch) -> None:
+    age_s = np.full(8, 10.0)
+    assert watch.overdue(age_s) == ""
+    age_s[4] = 10.1
+    assert "were read for 10 s from servo 6 (" in watch.overdue(age_s)
 
 
 def test_a_servo_that_does_not_carry_its_current_is_suspected(watch: ServoWatch) -> None:

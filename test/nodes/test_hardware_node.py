@@ -25,7 +25,7 @@ from std_srvs.srv import SetBool
 
 from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP, STATE
+from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP, STATE, TIMES_OFF
 from dynid.hardware.loop.diagnostics import RATE as RATE_KEY
 from dynid.hardware.loop.paused_clock import ClockPage
 from dynid.hardware.safety.guard_states import Reason
@@ -428,6 +428,16 @@ def test_the_emergency_stop_stops_the_arm_and_must_be_released_before_it_can_be_
 
     enabled.wait(cleared, 20.0, "the fault to be cleared")
     enabled.set_enabled("hardware", True)
+
+
+def test_a_driver_that_was_deactivated_says_that_torque_was_off(enabled: Supervisor) -> None:
+    """Who held the arm would pull it back to where it was before it was lowered."""
+    enabled.wait(lambda: enabled.reported(LOOP, TIMES_OFF) == "0", 10.0, "a report")
+    enabled.transition("hardware", "deactivate")
+    enabled.reports.clear()
+    enabled.transition("hardware", "activate")
+    enabled.set_enabled("hardware", True)
+    enabled.wait(lambda: enabled.reported(LOOP, TIMES_OFF) not in ("", "0"), 10.0, "a report that torque was off")
 
 
 def test_an_emergency_stop_that_was_pressed_before_counts(client: Supervisor, node: Process) -> None:

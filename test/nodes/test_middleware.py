@@ -10,17 +10,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from benchmarks.hostile.sockets import listens_on
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.errors import UnknownNameError
-from dynid.nodes.common import (
-    LOCALHOST_PROFILE,
-    LOST_ANSWER,
-    PROFILE_FILES,
-    refuse_unknown_parameters,
-    tell_lost_answers,
-)
+from dynid.nodes.common import LOST_ANSWER, refuse_unknown_parameters, tell_lost_answers
+from dynid.nodes.middleware import LOCALHOST_PROFILE, PROFILE_FILES
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.supervisor import Supervisor
 
@@ -44,15 +40,6 @@ def chosen(environment: Mapping[str, str]) -> dict[str, str]:
 
 def threads(pid: int) -> set[str]:
     return {path.read_text().strip() for path in Path(f"/proc/{pid}/task").glob("*/comm")}
-
-
-def udp_addresses(pid: int) -> set[str]:
-    """Where a process listens, by Linux's /proc; hexadecimal there, the last number first."""
-    links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists() or link.is_symlink()]
-    own = {link.removeprefix("socket:[").rstrip("]") for link in links if link.startswith("socket:")}
-    rows = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
-    found = [row[1].split(":")[0] for row in rows if row[9] in own]
-    return {".".join(str(part) for part in reversed(bytes.fromhex(address))) for address in found}
 
 
 def test_without_a_choice_only_this_machine_is_discovered_by_a_profile_of_ours() -> None:
@@ -84,7 +71,7 @@ def test_nodes_find_each_other_without_shared_memory(
     with Supervisor(group.check) as client:
         client.transition("recorder", "configure")
         names = threads(node.pid) | threads(os.getpid())
-        addresses = udp_addresses(node.pid)
+        addresses = listens_on(node.pid)
     assert any(name.startswith("dds.udp") for name in threads(node.pid))
     assert addresses and ((addresses == {"127.0.0.1"}) == (asked == "LOCALHOST"))
     assert not any(name.startswith("dds.shm") for name in names)

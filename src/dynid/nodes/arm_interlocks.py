@@ -1,4 +1,4 @@
-"""What stops an arm from outside of its driver: the emergency stop on a topic, and a second commander."""
+"""What stops an arm from outside of its driver: a second commander or source, and torque that was switched off."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,68 +7,17 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool
 
 from dynid.errors import SafetyError
 from dynid.hardware.loop.diagnostics import ENDED, LOOP, STATE, TIMES_OFF
 from dynid.hardware.safety.guard_states import GuardState
-from dynid.nodes.common import LATCHED, NEWEST
+from dynid.nodes.common import NEWEST
 
-ESTOP_TOPIC = "estop"
 COMMAND_TOPIC = "joint_commands"
 STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
 UNKNOWN = "_UNKNOWN_"  # in what the middleware says while it does not know a node's name
-# A subscription that wants latched messages does not hear a publisher that does not latch, and one that wants reliable
-# ones none that is not: an emergency stop must be heard from all of them.
-HEARING = (
-    LATCHED,
-    *(
-        QoSProfile(
-            history=HistoryPolicy.KEEP_LAST, depth=10, reliability=reliability, durability=DurabilityPolicy.VOLATILE
-        )
-        for reliability in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
-    ),
-)
-
-
-class EmergencyStop:
-    """Listens to `estop` (std_msgs/Bool): true stops the arm whatever it does, false lets the fault be cleared.
-
-    Args:
-        node: creates the subscriptions.
-        stop: called with the fault's text whenever true arrives.
-
-    Attributes:
-        pressed: whether the last message was true.
-    """
-
-    def __init__(self, node: LifecycleNode, stop: Callable[[str], None]) -> None:
-        self.pressed = False
-        self._node, self._stop = node, stop
-        for quality in HEARING:
-            silent = SubscriptionEventCallbacks(
-                use_default_callbacks=False
-            )  # no warning that one of them hears nothing
-            node.create_subscription(Bool, ESTOP_TOPIC, self._on_message, quality, event_callbacks=silent)
-
-    def _on_message(self, message: Bool) -> None:
-        was, self.pressed = self.pressed, bool(message.data)
-        if self.pressed and not was:
-            self._stop(self.text)
-
-    @property
-    def text(self) -> str:
-        """The fault in words, with who pressed it."""
-        return f"emergency stop: true on topic {ESTOP_TOPIC} ({publishers(self._node, ESTOP_TOPIC)})"
-
-    @property
-    def refusal(self) -> str:
-        """Why torque cannot be switched on, '' if it can."""
-        if not self.pressed:
-            return ""
-        return f"the emergency stop is active (topic {ESTOP_TOPIC} is true): publish false, then clear the fault"
 
 
 class TorqueWatch:

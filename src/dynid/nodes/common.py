@@ -9,7 +9,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
 import rclpy
@@ -26,6 +25,7 @@ from std_srvs.srv import Trigger
 
 from dynid.errors import DynidError, UnknownNameError
 from dynid.nodes.entry import ENDING, end_at_once
+from dynid.nodes.middleware import middleware_defaults
 from dynid.parent import end_with_parent, expected_parent
 from dynid.rehearsal.compiling import ensure_compiled
 from dynid.rehearsal.late_work import watch_late_work
@@ -46,9 +46,6 @@ WAKE_S = 0.1
 LOST_ANSWER = "failed to send response"  # so begins the warning of rclpy
 SLIP = 0.75  # likeness from which on an unknown name is a known one mistyped
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
-PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
-TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
-LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 
 
 class ManagedNode(LifecycleNode):
@@ -127,26 +124,8 @@ def end_with_expected_parent() -> None:
 
 
 def set_middleware_defaults() -> None:
-    """What the middleware does unless the user chose otherwise.
-
-    Discovery on this machine only: an arm is not to be commanded by a neighbour. And no shared memory between
-    processes: when Fast DDS opens a port of it, it may wait for 333 ms under the lock that every publisher of the
-    process needs (Fast-DDS issue 6535), and a driver that stalls for that long has lost its arm. ROS adds shared memory
-    to localhost discovery whatever its settings are, so a profile takes the place of both.
-    """
-    asked = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "LOCALHOST"
-    profiles = {os.environ.get(name) for name in PROFILE_FILES} - {None, ""}
-    if profiles == {str(LOCALHOST_PROFILE)} and asked in ("LOCALHOST", "SYSTEM_DEFAULT"):
-        profiles, asked = set(), "LOCALHOST"  # of ours, from a parent
-    chosen = bool(profiles) or bool(os.environ.get(TRANSPORTS))
-    chosen |= os.environ.get("ROS_LOCALHOST_ONLY") == "1"  # rcl takes it for the range, whatever that says
-    if chosen or not rclpy.get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = asked
-    elif asked == "LOCALHOST":
-        os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SYSTEM_DEFAULT"  # as the profile says
-        os.environ.update(dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE)))
-    else:
-        os.environ[TRANSPORTS] = "UDPv4"
+    """Set what the middleware does in this process and its children, unless the user chose otherwise."""
+    os.environ.update(middleware_defaults(os.environ, rclpy.get_rmw_implementation_identifier()))
 
 
 class StopFlag:

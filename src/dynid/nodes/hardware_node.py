@@ -37,9 +37,10 @@ from dynid.hardware.loop.diagnostics import (
 from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
 from dynid.hardware.loop.realtime import prefer_latency
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
+from dynid.hardware.safety.load_history import LoadHistory, history_file
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.hardware.startup.bring_up import StartOptions
-from dynid.nodes.arm_interlocks import EmergencyStop, OneCommander
+from dynid.nodes.arm_interlocks import OneCommander
 from dynid.nodes.common import (
     LATCHED,
     STREAM,
@@ -53,6 +54,7 @@ from dynid.nodes.common import (
     string,
 )
 from dynid.nodes.deferred import Answer, DeferredSetBool
+from dynid.nodes.emergency_stop import EmergencyStop
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
 from dynid.robot import FloatArray, Robot, load_robot
@@ -105,6 +107,9 @@ class HardwareNode(ManagedNode):
         self._loop: ControlLoop | None = None
         self._rate: CycleRate | None = None
         self._pace: CyclePace | None = None
+        self._times_off = 0  # in all loops so far: who commands the arm must notice that another one began
+        self._history: LoadHistory | None = None
+        self._history_port = self._history_told = ""
         self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
         self._encode_state = JointStateEncoder(self.robot.joint_names)
         self._encode_applied = JointStateEncoder(self.robot.joint_names, fields=("effort",))
@@ -172,13 +177,12 @@ class HardwareNode(ManagedNode):
         if arm.bus.dialogue.late:
             self.get_logger().info(arm.bus.dialogue.lateness)
         self._pace = CyclePace(self._rate, held=self._paused_clock is not None)
+        self._take_up_history(arm, port)
         self._publish_settings(arm)
         return TransitionCallbackReturn.SUCCESS
 
     def _publish_settings(self, arm: DynamixelArm) -> None:
-        settings = driver_settings(
-            arm.robot, string(self, "mount"), string(self, "port_name"), simulated=arm.simulated
-        )
+        settings = driver_settings(arm.robot, string(self, "mount"), string(self, "port_name"), simulated=arm.simulated)
         self._settings.publish(String(data=settings.model_dump_json()))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -222,15 +226,32 @@ class HardwareNode(ManagedNode):
         self._paused_clock = open_paused_clock(Path(path), port, cycle_s) if path else None
         return self._paused_clock or SYSTEM_CLOCK
 
+    def _take_up_history(self, arm: DynamixelArm, port: str) -> None:
+        """Know how loaded the servos were when a guard watched them last; a simulated arm begins anew each time."""
+        if self._history is None or self._history_port != port:
+            self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))
+            self._history_port = port
+        self._tell_history()
+
+    def _tell_history(self) -> None:
+        problem = "" if self._history is None else self._history.problem
+        if problem and problem != self._history_told:
+            self.get_logger().warning(problem)
+        self._history_told = problem
+
     def _start_loop(self, arm: DynamixelArm) -> None:
+        guard = SafetyGuard(arm.robot, self._safety(arm.robot), string(self, "mount"))
+        assert self._history is not None
+        guard.restore_load(self._history.now())
         self._loop = ControlLoop(
             arm,
-            SafetyGuard(arm.robot, self._safety(arm.robot), str(self.get_parameter("mount").value)),
+            guard,
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
             disable_cpu_idle=bool(self.get_parameter("disable_cpu_idle").value),
             aligned=True,
+            times_off=self._times_off,
         )
         self._loop.start()
         assert self._pace is not None, "the arm is configured"
@@ -278,6 +299,9 @@ class HardwareNode(ManagedNode):
 
     def _on_end(self, error: BaseException | None) -> None:
         loop = self._loop
+        if loop is not None and self._history is not None:
+            self._times_off = loop.times_off + 1
+            self._history.keep(loop.guard.load)
         if loop is not None and loop.torque_off_unconfirmed is not None:
             self.get_logger().fatal(f"{error}; {FOUND_AGAIN}")
         elif error is not None:
@@ -390,9 +414,10 @@ class HardwareNode(ManagedNode):
 
     def _clear_fault(self) -> str:
         loop = self._active_loop()
-        if self._emergency.refusal:
-            raise SafetyError(f"cannot clear a fault: {self._emergency.refusal}")
+        if refusal := self._emergency.clear_refusal:
+            raise SafetyError(f"cannot clear a fault: {refusal}")
         loop.clear_fault()
+        self._emergency.forget_absent()
         return "no fault"
 
     def _reboot(self) -> str:
@@ -443,6 +468,9 @@ class HardwareNode(ManagedNode):
             if self._reports % DETAILS_EVERY == 0:
                 statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard)]
             self._reports += 1
+            if loop.running and self._history is not None:  # also for a driver that is killed
+                self._history.keep(loop.guard.load)
+                self._tell_history()
             self._reported = statuses[0].message
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), statuses))
 

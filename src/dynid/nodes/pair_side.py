@@ -62,8 +62,12 @@ class PairSide:
         self._enable = node.create_client(SetBool, f"{self.name}/hardware/enable")
         on_settings = (String, f"{self.name}/hardware_settings", self._on_settings, LATCHED)
         on_state = (JointState, f"{self.name}/joint_states", self._on_state, NEWEST)
-        self._sources = (OneSource(node, *on_settings, on_trouble), OneSource(node, *on_state, on_trouble, raw=True))
-        node.create_subscription(JointState, f"{self.name}/applied_commands", self._on_applied, NEWEST, raw=True)
+        on_applied = (JointState, f"{self.name}/applied_commands", self._on_applied, NEWEST)  # the observer's input
+        self._sources = (
+            OneSource(node, *on_settings, on_trouble),
+            OneSource(node, *on_state, on_trouble, raw=True),
+            OneSource(node, *on_applied, on_trouble, raw=True),
+        )
         node.create_subscription(DiagnosticArray, f"{self.name}/diagnostics", self._on_report, 10)
 
     # -- what arrives ------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import BusError, SafetyError
+from dynid.hardware.arm.arming import Arming
 from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
@@ -122,6 +123,7 @@ class DynamixelArm:
         self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
         self._slow = SlowPoll(self.bus)
         self.slow = self._slow.state
+        self._arming = Arming(self.bus, robot, self.watchdog_count, self.slow)
 
     @property
     def counters(self) -> CycleCounters:
@@ -155,20 +157,18 @@ class DynamixelArm:
             raise
 
     def enable(self) -> None:
-        """Goal current 0, watchdog armed, torque on; confirmed by every servo, or torque is off again.
+        """Goal current 0, watchdog armed and read back, torque on; confirmed by every servo, or torque is off again.
 
         Raises:
             BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either. Or
-                one that held its joint itself did not confirm current mode.
+                one that held its joint itself did not confirm current mode, or one is not armed (see `Arming.arm`).
         """
         size = self.robot.size
         self.unseen.end()
         self._torque_is_ours = True
-        self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
-        self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
-        self.bus.sync_write(table.BUS_WATCHDOG, [self.watchdog_count] * size)
-        self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
         self._slow.forget_torque()
+        self._arming.arm()
+        self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
         unconfirmed = self._unconfirmed(1)
         if unconfirmed:
             text = f"torque did not switch on at {', '.join(unconfirmed)}"
@@ -313,7 +313,7 @@ class DynamixelArm:
         self._slow.begin()
 
     def slow_poll(self) -> bool:
-        """Read one block of slow values from one servo; a full round takes 3 n calls. No answer leaves the old value.
+        """Read one block of slow values from one servo; a round takes 3 n + 1 calls. No answer leaves the old value.
 
         Returns:
             Whether it was a servo's temperature.

@@ -1,4 +1,4 @@
-"""What changes slowly in the servos (torque enable, errors, watchdog, voltage, temperature), read a piece at a time."""
+"""Slow values of the servos (torque enable, errors, settings, voltage, temperature), read a piece at a time."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,41 @@ from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.robot import FloatArray
 
 UNKNOWN = -2
-TORQUE, WATCHDOG, CLIMATE = range(3)
+TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS = range(5)
+ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks of every round; of the others, which are in EEPROM, one block in a round
+# Settings without which a servo must not drive. With a second id it obeys another servo's goals; the goal PWM limits
+# its torque.
+ARMED = (
+    table.DRIVE_MODE,
+    table.OPERATING_MODE,
+    table.SECONDARY_ID,
+    table.PWM_LIMIT,
+    table.CURRENT_LIMIT,
+    table.BUS_WATCHDOG,
+    table.GOAL_PWM,
+)
+_WATCHDOG_COLUMN = ARMED.index(table.BUS_WATCHDOG)
+
+
+def _block(first: table.Register, last: table.Register) -> tuple[int, int]:
+    """Return address and size of the registers from first to last."""
+    return first.address, last.end - first.address
+
+
 _BLOCKS = (
-    (table.TORQUE_ENABLE.address, table.HARDWARE_ERROR_STATUS.end - table.TORQUE_ENABLE.address),
-    (table.BUS_WATCHDOG.address, table.BUS_WATCHDOG.size),
-    (table.PRESENT_INPUT_VOLTAGE.address, table.PRESENT_TEMPERATURE.end - table.PRESENT_INPUT_VOLTAGE.address),
+    _block(table.TORQUE_ENABLE, table.HARDWARE_ERROR_STATUS),
+    _block(table.BUS_WATCHDOG, table.GOAL_PWM),
+    _block(table.PRESENT_INPUT_VOLTAGE, table.PRESENT_TEMPERATURE),
+    _block(table.DRIVE_MODE, table.SECONDARY_ID),
+    _block(table.PWM_LIMIT, table.CURRENT_LIMIT),
+)
+_ARMED_IN = tuple(  # by block: columns of `SlowState.armed` with their registers
+    [
+        (column, register)
+        for column, register in enumerate(ARMED)
+        if address <= register.address and register.end <= address + size
+    ]
+    for address, size in _BLOCKS
 )
 
 
@@ -23,23 +53,35 @@ _BLOCKS = (
 class SlowState:
     """The newest slow values, each (n,), joint order; NaN or `UNKNOWN` where a servo was not polled yet.
 
-    `read_ns` (n, 3) is when each block was read last, on the bus' monotonic clock [ns], or when polling began; 0 is
-    before that.
+    `armed` (n, len(ARMED)) are the settings as they were read last, and `wanted` those that were read back when the arm
+    was enabled; `UNKNOWN` before that. `read_ns` (n, 3) is when each block of a round was read last, on the bus'
+    monotonic clock [ns], or when polling began; 0 is before that.
     """
 
     voltage_v: FloatArray
     temperature_deg_c: FloatArray
     hardware_error: NDArray[np.int64]
     torque_enable: NDArray[np.int64]
-    watchdog: NDArray[np.int64]
+    armed: NDArray[np.int64]
+    wanted: NDArray[np.int64]
     read_ns: NDArray[np.int64]
 
     @classmethod
     def of(cls, size: int) -> "SlowState":
         """Nothing known of so many servos."""
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
-        never = np.zeros((size, len(_BLOCKS)), dtype=np.int64)
-        return cls(nan, nan.copy(), unknown, unknown.copy(), unknown.copy(), never)
+        settings = np.full((size, len(ARMED)), UNKNOWN, dtype=np.int64)
+        never = np.zeros((size, len(ROUND)), dtype=np.int64)
+        return cls(nan, nan.copy(), unknown, unknown.copy(), settings, settings.copy(), never)
+
+    @property
+    def watchdog(self) -> NDArray[np.int64]:
+        """Bus watchdog of each servo, (n,): a view of `armed`."""
+        return self.armed[:, _WATCHDOG_COLUMN]
+
+    def different(self) -> NDArray[np.bool_]:
+        """Return a mask (n, len(ARMED)) of the settings that are no longer what they were when the arm was enabled."""
+        return np.asarray((self.armed != self.wanted) & (self.armed != UNKNOWN) & (self.wanted != UNKNOWN))
 
     def age_s(self, now_ns: int) -> FloatArray:
         """For how long each servo has owed its oldest value at a moment [ns], (n,) [s]; 0 before polling began."""
@@ -60,7 +102,7 @@ class SlowPoll:
     def __init__(self, bus: ServoBus) -> None:
         self._bus = bus
         self.state = SlowState.of(len(bus.servo_ids))
-        self._turn = self._block = 0
+        self._turn = self._setting = self._block = 0
         self._asked: tuple[int, int, int] | None = None  # axis, block and moment of what `turn_beside` asked
 
     def begin(self) -> None:
@@ -68,7 +110,7 @@ class SlowPoll:
         self.state.read_ns[:] = self._bus.clock.monotonic_ns()
 
     def turn(self) -> tuple[bool, bool]:
-        """The next block in turn, a full round takes 3 n; whether it was read, and whether it was a temperature.
+        """The next block in turn, a round takes 3 n + 1; whether it was read, and whether it was a temperature.
 
         Raises:
             BusError: the port is lost.
@@ -98,12 +140,18 @@ class SlowPoll:
 
     def _next(self) -> tuple[int, int]:
         """Whose turn it is, axis and block."""
-        axis, self._block = divmod(self._turn, len(_BLOCKS))
-        self._turn = (self._turn + 1) % (len(self._bus.servo_ids) * len(_BLOCKS))
+        size = len(self._bus.servo_ids)
+        turn, self._turn = self._turn, (self._turn + 1) % (size * len(ROUND) + 1)
+        if turn < size * len(ROUND):
+            axis, self._block = divmod(turn, len(ROUND))
+            return axis, self._block
+        axis, setting = divmod(self._setting, len(_BLOCKS) - len(ROUND))
+        self._setting = (self._setting + 1) % (size * (len(_BLOCKS) - len(ROUND)))
+        self._block = len(ROUND) + setting
         return axis, self._block
 
     def poll(self, axis: int, block: int) -> bool:
-        """One block (`TORQUE`, `WATCHDOG` or `CLIMATE`) of one servo; no answer leaves the old value.
+        """Read one block (`TORQUE` to `LIMITS`) of one servo; no answer leaves the old value.
 
         Returns:
             Whether it was read.
@@ -121,22 +169,23 @@ class SlowPoll:
 
     def _take(self, axis: int, block: int, asked_ns: int, data: bytes) -> None:
         address = _BLOCKS[block][0]
-        self.state.read_ns[axis, block] = asked_ns
+        if block in ROUND:
+            self.state.read_ns[axis, block] = asked_ns
 
         def value(register: table.Register) -> int:
             return register.from_bytes(data[register.address - address : register.end - address])
 
+        for column, register in _ARMED_IN[block]:
+            self.state.armed[axis, column] = value(register)
         if block == TORQUE:
             self.state.torque_enable[axis] = value(table.TORQUE_ENABLE)
             self.state.hardware_error[axis] = value(table.HARDWARE_ERROR_STATUS)
-        elif block == WATCHDOG:
-            self.state.watchdog[axis] = value(table.BUS_WATCHDOG)
-        else:
+        elif block == CLIMATE:
             self.state.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
 
     def forget_torque(self) -> None:
-        """What was read of torque, errors and watchdog before says nothing now, nor what was asked and is to come."""
+        """Forget what was read of torque, errors and settings before, and what was asked and is to come."""
         self._asked = None
-        for values in (self.state.torque_enable, self.state.hardware_error, self.state.watchdog):
+        for values in (self.state.torque_enable, self.state.hardware_error, self.state.armed, self.state.wanted):
             values[:] = UNKNOWN

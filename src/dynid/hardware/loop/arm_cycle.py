@@ -58,7 +58,8 @@ class ArmCycle:
         self.times_off = 0
         self.last_result = GuardResult(np.zeros(arm.robot.size), ())
         self.pending_faults: deque[str] = deque()
-        self.watch = ServoWatch(arm.robot, feedback_timeout_s, guard.settings.fault_deg_c)
+        settings = guard.settings
+        self.watch = ServoWatch(arm.robot, feedback_timeout_s, settings.fault_deg_c, settings.slow_data_lost_s)
         self._clock = arm.bus.clock
         self._on_cycle, self._on_waiting = on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
@@ -144,6 +145,7 @@ class ArmCycle:
         if self._slow_poll_due(behind):
             if self.arm.slow_poll():
                 self.guard.set_temperatures(self.arm.slow.temperature_deg_c)
+            self.guard.set_slow_ages(self._slow_ages_s())
             self._find_slow_faults()
         return sample.complete
 
@@ -154,6 +156,12 @@ class ArmCycle:
             return False
         self._since_slow_poll = 0
         return True
+
+    def _slow_ages_s(self) -> FloatArray:
+        """Return how old the slow values of each servo are, (n,) [s]; 0 where they are never asked for."""
+        if not self._slow_poll_every:
+            return np.zeros(self.arm.robot.size)
+        return self.arm.slow.age_s(self._clock.monotonic_ns())
 
     def hand_over_previous(self) -> None:
         """Give `on_waiting` what the cycle before this one read and wrote, once."""
@@ -185,6 +193,8 @@ class ArmCycle:
         before = self.guard.state
         if before is GuardState.DISABLED and self._last is not None:
             self.guard.check_posture(self._last[0].q)
+            if text := self.watch.overdue(self._slow_ages_s()):
+                raise SafetyError(f"cannot enable: {text}")
         self.guard.handle(GuardEvent.ENABLE)
         if before is GuardState.ENABLED:
             return
@@ -257,9 +267,13 @@ class ArmCycle:
                 self.guard.unseen_are_held()
 
     def _find_slow_faults(self) -> None:
-        if not self.torque_on:
+        if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
-        if self.guard.state is not GuardState.FAULT and (text := self.watch.slow_fault(self.arm.slow)):
+        slow = self.arm.slow
+        different = slow.different()
+        if different.any():  # a servo that rebooted has also lost its torque
+            self.arm.poll_torque(np.asarray(different.any(axis=1)))
+        if text := self.watch.slow_fault(slow) or self.watch.overdue(self._slow_ages_s()):
             self.guard.fault(text)
 
     def _notice_stall(self, now_ns: int) -> None:

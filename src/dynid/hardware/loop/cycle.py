@@ -46,6 +46,7 @@ class ControlLoop:
         feedback_timeout_s: reads that miss a servo for so long are a fault, while torque is on.
         rest_after_failure: bring the arm to rest, as after a fault, when an exception ends the loop.
         aligned: begin when a reply arrives: behind an adapter with ticks, requests then have a whole tick.
+        times_off: how often torque was switched off before, by loops of the same driver.
 
     Attributes:
         error: what ended the loop, None while it runs or if it was stopped.
@@ -68,6 +69,7 @@ class ControlLoop:
         feedback_timeout_s: float = 0.05,
         rest_after_failure: bool = True,
         aligned: bool = False,
+        times_off: int = 0,
     ) -> None:
         self.arm, self.guard, self._clock = arm, guard, arm.bus.clock
         self.error: BaseException | None = None
@@ -83,6 +85,7 @@ class ControlLoop:
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
         self._cycle = ArmCycle(arm, guard, self._meter, on_cycle, on_waiting, slow_poll_every, feedback_timeout_s)
+        self._cycle.times_off = times_off
         self._requests = RequestQueue(self._clock)
         self._stop_requested, self._aligned = False, aligned
         self._thread: threading.Thread | None = None

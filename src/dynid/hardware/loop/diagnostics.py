@@ -24,7 +24,6 @@ TOLD_BY = (
     f"input discarded before each request, quarantine after an unanswered request, and for {OLDEST_REPLY_S * 1e3:.0f} "
     "ms after it a different size of each reply; the tick is not read"
 )
-OLD_S = 5.0  # of slow data: a round takes half a second, four times as long in a loop that is late
 ENABLED = GuardState.ENABLED.value  # how `state_text` begins while commands are followed
 COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
 STATE = "state"  # key of the loop's status: the guard's state, or `ENDED`
@@ -126,6 +125,7 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
 def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
     """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last, and how long ago."""
     slow, settings, values = arm.slow, guard.settings, {}
+    old_s = settings.slow_data_old_s
     ages_s = slow.age_s(arm.bus.clock.monotonic_ns())
     for axis, joint in enumerate(arm.robot.file.joints):
         known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
@@ -140,9 +140,9 @@ def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
         values[WARMEST] = f"{warmest:.0f}"
     warm = bool(warmest >= settings.derate_from_deg_c)
     text = f"warmest {warmest:.0f} deg C" + (", current limits lowered" if warm else "")
-    silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > OLD_S]
+    silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > old_s]
     if silent:
-        text += f"; no slow data for {OLD_S:.0f} s from servo {', '.join(silent)}"
+        text += f"; no slow data for {old_s:g} s from servo {', '.join(silent)}, whose current limit falls"
     loaded = float(guard.load.max()) >= WARNING
     if loaded:
         text += f"; servo {arm.robot.servo_ids[int(guard.load.argmax())]} near overload ({guard.load.max():.0%})"

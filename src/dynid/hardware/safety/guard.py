@@ -62,7 +62,7 @@ class SafetyGuard:
         self._torque_constants, self._transmission = robot.joint_constants, Transmission(robot)
         self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
         self._caps, self._derated = self._full_caps, False
-        self._warm_caps = self._full_caps
+        self._warm, self._unread = np.ones(robot.size), np.ones(robot.size)  # what is left of the current limits
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
         self._limited_s = np.zeros(robot.size)
         self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
@@ -92,6 +92,11 @@ class SafetyGuard:
     def strength(self) -> float:
         """Share of the voltage with which unseen servos hold their joints, 1 to 0; less than 1 only in a stop."""
         return 1.0 if self._stop.done else self._stop.strength
+
+    @property
+    def current_limits(self) -> FloatArray:
+        """Present limits of the motor currents, (n,) [A]: lower for servos that are warm, loaded or not read."""
+        return self._caps
 
     def unseen_are_held(self) -> None:
         """From now on, in this stop, servos that are not read hold their joints, and let them down slowly."""
@@ -141,8 +146,23 @@ class SafetyGuard:
         settings = self.settings
         warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
         factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
-        self._warm_caps = factor * self._full_caps
+        self._warm = factor
         self._lower_caps()
+
+    def set_slow_ages(self, age_s: FloatArray) -> None:
+        """Lower the current limits of servos whose slow values are old; ages are (n,) [s]."""
+        settings = self.settings
+        late = (age_s - settings.slow_data_old_s) / (settings.slow_data_lost_s - settings.slow_data_old_s)
+        unread = 1.0 - (1.0 - settings.derated_fraction) * np.clip(late, 0.0, 1.0)
+        if (unread != self._unread).any():
+            self._unread = unread
+            self._lower_caps()
+
+    def restore_load(self, load: FloatArray) -> None:
+        """Begin with how much of what trips each servo for overload is used up already, (n,)."""
+        if self._overload is not None:
+            self.load = np.array(load, dtype=np.float64)
+            self._lower_caps()
 
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
         """Currents (n,) [A] at the joints that flowed for so long [s]: how near servos are to their overload."""
@@ -155,7 +175,8 @@ class SafetyGuard:
 
     def _lower_caps(self) -> None:
         limits = self._overload if self.settings.overload_limits else None
-        caps = self._warm_caps if limits is None else limits.cap(self.load, self._warm_caps)
+        warm = np.minimum(self._warm, self._unread) * self._full_caps
+        caps = warm if limits is None else limits.cap(self.load, warm)
         self._derated = bool((caps < self._full_caps).any())
         self._caps = caps if self._derated else self._full_caps
 

@@ -57,5 +57,5 @@ class Reason(Enum):
     APPROACH_SPEED = "too fast towards a joint limit"
     VELOCITY_LIMIT = "velocity limit"
     CURRENT_LIMIT = "current limit"
-    TEMPERATURE = "current limit lowered: servo warm or near its overload"
+    TEMPERATURE = "current limit lowered: servo warm, near its overload, or its temperature not read"
     CURRENT_RATE = "current changed too fast"

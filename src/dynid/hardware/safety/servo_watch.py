@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.bus.slow_state import SlowState
+from dynid.hardware.bus.slow_state import ARMED, SlowState
 from dynid.robot import FloatArray, Robot
 
 DRIVEN_A = 0.15
@@ -20,11 +20,12 @@ class ServoWatch:
         robot: names, ids.
         feedback_timeout_s: reads that miss a servo for so long are a fault.
         fault_deg_c: temperature that is a fault [deg C].
+        slow_lost_s: slow values older than this are a fault [s].
     """
 
-    def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float) -> None:
+    def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float, slow_lost_s: float) -> None:
         self._labels = [f"servo {j.servo_id} ({j.name})" for j in robot.file.joints]
-        self._timeout_s, self._fault_deg_c = feedback_timeout_s, fault_deg_c
+        self._timeout_s, self._fault_deg_c, self._slow_lost_s = feedback_timeout_s, fault_deg_c, slow_lost_s
         self._incomplete_since_ns = self._incomplete_reads = 0
         self._answered_ns = np.zeros(robot.size, dtype=np.int64)
         self._undriven = np.zeros(robot.size, dtype=np.int64)
@@ -84,7 +85,30 @@ class ServoWatch:
         ):
             if wrong.any():
                 return f"{text} at {self.names(wrong)}"
-        return ""
+        return self._changed(slow)
+
+    def _changed(self, slow: SlowState) -> str:
+        """Return the fault of settings that changed while torque is on, '' without one."""
+        found = [
+            f"{self._labels[axis]} has {ARMED[column].name} {slow.armed[axis, column]} instead of "
+            f"{slow.wanted[axis, column]}"
+            for axis, column in np.argwhere(slow.different()).tolist()
+        ]
+        return f"{'; '.join(found)}: a setting changed while torque was on" if found else ""
+
+    def overdue(self, age_s: FloatArray) -> str:
+        """Return the fault of servos whose slow values are too old, '' without one.
+
+        Args:
+            age_s: see `SlowState.age_s`, (n,) [s].
+        """
+        late = age_s > self._slow_lost_s
+        if not late.any():
+            return ""
+        return (
+            f"no temperature, errors or settings were read for {self._slow_lost_s:g} s from {self.names(late)}: it may "
+            "overheat unseen; check its cable and firmware"
+        )
 
     def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
         """Which servos' bus watchdog has tripped, (n,)."""

@@ -66,6 +66,9 @@ class SafetySettings(Strict):
         overload_limits: lower the current limit of a servo that is near its overload, and stop the arm if it needs more
             for long, see `dynid.hardware.safety.overload`; without it the diagnostics only warn.
         fault_deg_c: temperature that is a fault; below the one at which the servo would switch itself off.
+        slow_data_old_s: from this age of a servo's slow values (temperature, errors, settings) on its current limit
+            falls, in a straight line. A round of them takes half a second, in a loop that is late four times as long.
+        slow_data_lost_s: age at which the limit has fallen to `derated_fraction`, and the arm is stopped by a fault.
     """
 
     schema_version: Literal[1] = 1
@@ -112,6 +115,8 @@ class SafetySettings(Strict):
     derate_to_deg_c: float = 75.0
     derated_fraction: float = Field(default=0.3, gt=0.0, le=1.0)
     fault_deg_c: float = 78.0
+    slow_data_old_s: Positive = 5.0
+    slow_data_lost_s: Positive = 10.0
     overload_limits: bool = False
 
 
@@ -131,5 +136,10 @@ def load_safety(robot: Robot) -> SafetySettings:
     if not temperatures[0] < temperatures[1] <= temperatures[2]:
         raise ConfigurationError(
             f"{path}: derate_from_deg_c, derate_to_deg_c and fault_deg_c are {temperatures}; they must rise"
+        )
+    if not settings.slow_data_old_s < settings.slow_data_lost_s:
+        raise ConfigurationError(
+            f"{path}: slow_data_old_s {settings.slow_data_old_s} must be less than slow_data_lost_s "
+            f"{settings.slow_data_lost_s}: the current limit falls in between"
         )
     return settings

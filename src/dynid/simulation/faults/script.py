@@ -11,11 +11,12 @@ faults:
 random: {probability: 0.01}
 """
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from dynid.errors import ConfigurationError
 from dynid.hardware.bus import control_table as table
@@ -29,6 +30,16 @@ FACTORY_BAUD_CODE = 1
 HARDWARE_ERROR_BITS = {text: 1 << bit for bit, text in table.HARDWARE_ERRORS.items()}
 HardwareError = Literal["input voltage", "overheating", "motor encoder", "electrical shock", "overload"]
 ServoId = Annotated[int, Field(ge=0, le=252)]
+REGISTERS = {register.name: register for register in table.REGISTERS}
+
+
+def _known_register(name: str) -> str:
+    if name not in REGISTERS:
+        raise ValueError(f"{name!r} is no register; known: {', '.join(REGISTERS)}")
+    return name
+
+
+RegisterName = Annotated[str, AfterValidator(_known_register)]
 
 
 class LineFault(Strict):
@@ -88,6 +99,34 @@ class Stall(Strict):
     for_s: Positive
 
 
+class OtherValue(Strict):
+    """A register of a servo has another value, however that came: nothing of the servo's rules is asked."""
+
+    kind: Literal["register"]
+    at_s: NonNegative = 0.0
+    servo: ServoId
+    register_name: RegisterName
+    value: int
+
+
+class Unread(Strict):
+    """A servo does not answer reads of a register any more."""
+
+    kind: Literal["unread"]
+    at_s: NonNegative = 0.0
+    servo: ServoId
+    register_name: RegisterName
+
+
+class MissedWrite(Strict):
+    """From the start, a servo misses so many group writes to a register; without `writes` all of them."""
+
+    kind: Literal["missed_write"]
+    servo: ServoId
+    register_name: RegisterName
+    writes: Annotated[int, Field(ge=1)] | None = None
+
+
 class OtherBaudRate(Strict):
     """From the start, one servo or all are set to another baud rate."""
 
@@ -119,10 +158,9 @@ class RandomFaults(Strict):
     delay_s: Positive = 0.010
 
 
-StartFault = OtherBaudRate | SameId | FactoryFresh
-Fault = Annotated[
-    LineFault | ServoError | ServoReboot | Unplugged | CableCut | Stall | StartFault, Field(discriminator="kind")
-]
+StartFault = OtherBaudRate | SameId | FactoryFresh | MissedWrite
+LaterFault = ServoError | ServoReboot | CableCut | OtherValue | Unread
+Fault = Annotated[LineFault | Unplugged | Stall | LaterFault | StartFault, Field(discriminator="kind")]
 
 
 class FaultScript(Strict):
@@ -172,7 +210,7 @@ class FaultInjector:
         self.requests = 0
         self._stalls = {fault.request: fault.for_s for fault in script.faults if isinstance(fault, Stall)}
         self._cable = [fault for fault in script.faults if isinstance(fault, Unplugged)]
-        self._later = [fault for fault in script.faults if isinstance(fault, ServoError | ServoReboot | CableCut)]
+        self._later = [fault for fault in script.faults if isinstance(fault, LaterFault)]
         self._later.sort(key=lambda fault: fault.at_s)
         for fault in script.faults:
             self._check(fault)
@@ -192,6 +230,10 @@ class FaultInjector:
                 self.chain.restart(fault.servo, fault.absent_s)
             elif isinstance(fault, CableCut):
                 self.chain.cut(fault.servo, powered=fault.powered)
+            elif isinstance(fault, OtherValue):
+                self.chain.set_register(fault.servo, REGISTERS[fault.register_name], fault.value)
+            elif isinstance(fault, Unread):
+                self.chain.unread.add((fault.servo, REGISTERS[fault.register_name].address))
             else:
                 self.chain.raise_hardware_error(fault.servo, HARDWARE_ERROR_BITS[fault.error])
         out = any(one.at_s <= now_s < one.at_s + (one.for_s or float("inf")) for one in self._cable)
@@ -245,6 +287,10 @@ class FaultInjector:
 
     def _begin(self, fault: StartFault) -> None:
         self._count(fault.kind)
+        if isinstance(fault, MissedWrite):
+            place = (fault.servo, REGISTERS[fault.register_name].address)
+            self.chain.missed_writes[place] = fault.writes or sys.maxsize
+            return
         if isinstance(fault, SameId):
             if fault.servo is not None:
                 self.chain.give_id_of(fault.servo, fault.of)

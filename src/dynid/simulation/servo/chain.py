@@ -40,6 +40,8 @@ class ServoChain:
             it, as a logic analyser showed (DynamixelSDK issues 331 and 364): behind one that is silent, all others are.
         unstated: what the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
+        missed_writes: by id and address, how many group writes to a register a servo will miss.
+        unread: ids and addresses of registers that a servo does not answer reads of.
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """
 
@@ -61,6 +63,8 @@ class ServoChain:
         }
         self._motors: Motors | None = getattr(plant, "motors", None)
         self.twins: dict[int, Servo] = {}
+        self.missed_writes: dict[tuple[int, int], int] = {}
+        self.unread: set[tuple[int, int]] = set()
         self.line_code: int | None = None
         self.knows_fast_read = self.replies_chained = True
         self.time_s = 0.0
@@ -162,6 +166,11 @@ class ServoChain:
         self.servos[servo_id].raise_hardware_error(bits)
         self._update_drive()
 
+    def set_register(self, servo_id: int, register: table.Register, count: int) -> None:
+        """Set a register of a servo past all rules."""
+        self.servos[servo_id].set(register, count)
+        self._update_drive()
+
     def give_id_of(self, servo_id: int, other_id: int) -> None:
         """The servo `servo_id` now has the id of another, and answers beside it."""
         twin = self.servos.pop(servo_id)
@@ -225,6 +234,9 @@ class ServoChain:
 
     def _write_blocks(self, blocks: list[tuple[int, int, bytes]]) -> None:
         for servo_id, address, data in blocks:
+            if self.missed_writes.get((servo_id, address), 0) > 0:
+                self.missed_writes[servo_id, address] -= 1
+                continue
             for servo in self._receivers(servo_id):
                 if address >= table.EEPROM_END or servo.servo_id == servo_id:
                     servo.write(address, data)
@@ -257,10 +269,17 @@ class ServoChain:
     def _reply(self, servo: Servo, instruction: int, payload: bytes) -> bytes:
         """Have a servo carry out an instruction; its status packet, nothing if it is set not to confirm."""
         level, servo_id = _level(servo), servo.servo_id
+        if self.unread and instruction == Instruction.READ and self._is_unread(servo_id, payload):
+            return b""
         error, data = carry_out(servo, instruction, payload)
         if level < _ANSWERED_FROM.get(instruction, table.STATUS_RETURN_ALL):
             return b""
         return build_status(servo.servo_id if self.unstated.new_id_answers else servo_id, error | servo.alert, data)
+
+    def _is_unread(self, servo_id: int, payload: bytes) -> bool:
+        """Whether a read covers a register that its servo does not answer."""
+        first, size = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:], "little")
+        return any(one == servo_id and first <= address < first + size for one, address in self.unread)
 
     def _settle(self) -> None:
         """After a write: who listens to which id, and what the motors do."""

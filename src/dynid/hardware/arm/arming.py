@@ -1,0 +1,78 @@
+"""Arming the servos before their torque comes on: sync writes are not confirmed, so what they set is read back."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import BusError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.slow_state import ARMED, SlowState
+from dynid.hardware.startup.servo_checks import REQUIRED
+from dynid.robot import Robot
+
+ATTEMPTS = 3
+REMEDY = "configure the driver again; if it comes back, check the cable to that servo, or replace it"
+
+
+class Arming:
+    """Arms the servos of one arm while their torque is off.
+
+    Args:
+        bus: the open bus.
+        robot: names and current limits.
+        watchdog_count: what the bus watchdogs are set to.
+        slow: takes up the settings that were read back, as those that must stay.
+    """
+
+    def __init__(self, bus: ServoBus, robot: Robot, watchdog_count: int, slow: SlowState) -> None:
+        self._bus, self._slow = bus, slow
+        self._labels = [f"servo {joint.servo_id} ({joint.name})" for joint in robot.file.joints]
+        required = dict(REQUIRED) | {table.BUS_WATCHDOG: watchdog_count, table.GOAL_PWM: table.FULL_PWM}
+        # the startup checks let a servo's limit be one count below the robot's
+        limits = np.ceil(robot.current_limits / table.CURRENT_A_PER_COUNT - 1.0 - 1e-9).astype(np.int64)
+        columns = [limits if one is table.CURRENT_LIMIT else np.full(robot.size, required[one]) for one in ARMED]
+        self._needed = np.stack(columns, axis=1)
+        self._watchdog_count = watchdog_count
+
+    def arm(self) -> None:
+        """Write goal current 0 and the bus watchdog, and read back every setting that a servo needs to drive.
+
+        Raises:
+            BusError: a servo did not take them, or has other settings than at the start; all differences by name.
+        """
+        size = len(self._labels)
+        wrong: list[str] = []
+        for attempt in range(ATTEMPTS):
+            self._bus.retries += attempt > 0
+            self._bus.sync_write(table.BUS_WATCHDOG, [0] * size)  # a tripped watchdog refuses the goals
+            self._bus.sync_write(table.GOAL_CURRENT, [0] * size)
+            self._bus.sync_write(table.BUS_WATCHDOG, [self._watchdog_count] * size)
+            wrong = self._read_back()
+            if not wrong:
+                self._slow.wanted[:] = self._slow.armed
+                return
+        raise BusError(f"torque stays off: {'; '.join(wrong)}: {REMEDY}")
+
+    def _read_back(self) -> list[str]:
+        """Read the goal currents and all settings; one line for each that is not as it must be."""
+        wrong = self._compared(table.GOAL_CURRENT, np.zeros(len(self._labels), dtype=np.int64))[0]
+        for column, register in enumerate(ARMED):
+            found, values = self._compared(register, self._needed[:, column])
+            wrong += found
+            self._slow.armed[:, column] = values
+        return wrong
+
+    def _compared(self, register: table.Register, needed: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
+        """(differences in words, raw values (n,)) of one register; a current limit may be higher than needed."""
+        values, valid = self._bus.sync_read(register)
+        for _ in range(ATTEMPTS - 1):
+            if all(valid):
+                break
+            values, valid = self._bus.sync_read(register)
+        wrong = []
+        for label, value, read, wanted in zip(self._labels, values, valid, needed.tolist(), strict=True):
+            if not read:
+                wrong.append(f"{label} does not report its {register.name}")
+            elif value < wanted or (value > wanted and register is not table.CURRENT_LIMIT):
+                wrong.append(f"{label} has {register.name} {value} instead of {wanted}")
+        return wrong, np.array(values, dtype=np.int64)

@@ -1,0 +1,131 @@
+"""Who pressed an emergency stop, and who can release it."""
+
+import time
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from std_msgs.msg import Bool
+
+from dynid.nodes.common import LATCHED, STREAM
+from dynid.nodes.emergency_stop import ALONE_S, EmergencyStop, Presses
+from dynid.nodes.supervisor import Supervisor
+
+BUTTON, WINDOW = b"button", b"window"
+
+
+def presses(*present: bytes, since_s: float = 0.0) -> Presses:
+    found = Presses()
+    found.look(frozenset(present), len(present), since_s)
+    return found
+
+
+def test_a_publisher_that_is_alone_releases_what_it_pressed() -> None:
+    one = presses(BUTTON)
+    one.press()
+    assert one.active and not one.release(0.9 * ALONE_S), "a message of one that has left may still arrive"
+    assert one.active and one.release(ALONE_S) and not one.active
+
+
+def test_false_of_another_publisher_releases_nothing() -> None:
+    one = presses(BUTTON)
+    one.press()
+    one.look(frozenset((BUTTON, WINDOW)), 2, 5.0)
+    assert not one.release(9.0) and one.pressed == {BUTTON}
+    one.look(frozenset((BUTTON,)), 1, 10.0)
+    assert not one.release(10.5) and one.release(11.0) and not one.active
+
+
+def test_true_among_several_publishers_counts_for_all() -> None:
+    one = presses(BUTTON, WINDOW)
+    one.press()
+    one.look(frozenset((BUTTON,)), 1, 1.0)
+    assert one.release(3.0) and one.active, "the other one may have pressed, and has left"
+    assert one.unknown and not one.pressed
+
+
+def test_one_that_vanished_while_pressed_stays_pressed() -> None:
+    one = presses(BUTTON)
+    one.press()
+    one.look(frozenset((WINDOW,)), 1, 5.0)
+    assert one.release(9.0) and one.unknown
+    one.look(frozenset((BUTTON,)), 1, 10.0)  # also if it comes back
+    assert one.release(99.0) and one.unknown
+
+
+def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
+    early = Presses()
+    early.look(frozenset(), 1, 0.0)
+    early.press()
+    beside = Presses()
+    beside.look(frozenset((BUTTON,)), 2, 0.0)
+    beside.press()
+    assert early.unknown and beside.unknown and beside.pressed == {BUTTON}
+    assert not beside.release(9.0)
+
+
+def test_two_that_change_places_between_two_looks_are_noticed() -> None:
+    one = presses(BUTTON)
+    one.look(frozenset((WINDOW,)), 1, 5.0)
+    assert not one.alone(5.5) and one.alone(6.0)
+
+
+class Watched:
+    """An emergency stop of a node, and the publishers of another one."""
+
+    def __init__(self, listening: Supervisor, others: Supervisor) -> None:
+        self.listening, self.others = listening, others
+        self.stops: list[str] = []
+        node: Any = listening.node
+        self.stop = EmergencyStop(node, self.stops.append)
+
+    def publisher(self, quality: Any = LATCHED) -> Any:
+        count = len(self.stop._presses.present)
+        made = self.others.node.create_publisher(Bool, "estop", quality)
+        self.listening.wait(lambda: len(self.stop._presses.present) == count + 1, 10.0, "the publisher")
+        return made
+
+    def pass_time(self, seconds: float = 1.5 * ALONE_S) -> None:
+        end_s = time.monotonic() + seconds
+        self.listening.wait(lambda: time.monotonic() >= end_s, 30.0, "the passing of time")
+
+
+def test_a_window_that_starts_and_sends_false_releases_no_button(domain: str) -> None:
+    with Supervisor() as listening, Supervisor() as others:
+        watched = Watched(listening, others)
+        stop, button = watched.stop, watched.publisher()
+        watched.pass_time()
+        button.publish(Bool(data=True))
+        listening.wait(lambda: stop.pressed, 10.0, "the press")
+        assert len(watched.stops) == 1 and watched.stops[0].startswith("emergency stop: true on topic estop (from ")
+        window = watched.publisher(STREAM)
+        window.publish(Bool(data=False))
+        watched.pass_time()
+        assert stop.pressed and "2 publishers send it" in stop.clear_refusal and stop.refusal == stop.clear_refusal
+        button.publish(Bool(data=False))  # nobody can say whose that is
+        watched.pass_time(0.5)
+        assert stop.pressed
+        others.node.destroy_publisher(window)
+        listening.wait(lambda: not stop.pressed, 10.0, "what the button has latched")
+        assert not stop.refusal and len(watched.stops) == 1
+
+
+def test_a_button_that_vanished_stays_pressed_until_the_fault_is_cleared(domain: str) -> None:
+    with Supervisor() as listening, Supervisor() as others:
+        watched = Watched(listening, others)
+        stop, button = watched.stop, watched.publisher(STREAM)
+        button.publish(Bool(data=True))
+        listening.wait(lambda: stop.pressed, 10.0, "the press")
+        assert "must publish false" in stop.clear_refusal
+        others.node.destroy_publisher(button)
+        listening.wait(lambda: not stop.clear_refusal, 10.0, "the end of the publisher")
+        assert stop.pressed and "has left topic estop" in stop.refusal
+        window = watched.publisher(STREAM)
+        watched.pass_time()
+        window.publish(Bool(data=False))
+        watched.pass_time(0.5)
+        assert stop.pressed
+        stop.forget_absent()
+        assert not stop.pressed and not stop.refusal
