@@ -47,7 +47,9 @@ def repair_bag(folder: Path | str) -> Repair:
         raise DataError(f"the bag {folder} is still being recorded; stop the recorder first")
     try:
         finish = _roll_back if bag.storage == "sqlite3" else _rewrite
-        actions = [action for path in bag.files for action in finish(path)]
+        files = bag.files
+        del bag  # only one copy of it at a time is in memory
+        actions = [action for path in files for action in finish(path)]
         metadata = read_metadata(folder)
         if metadata is None or metadata.provisional:
             _write_final_metadata(folder)
