@@ -109,7 +109,7 @@ def _is_valid(stamp: Path) -> bool:
         content = json.loads(stamp.read_text(encoding="utf-8"))
         unchanged = all(_state(file) == state for file, state in content["sources"].items())
         return unchanged and all(os.path.exists(file) for file in content["cache"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no stamp, or not one of ours
         return False
 
 
