@@ -142,7 +142,8 @@ def test_other_servos_than_the_robots_are_refused(client: Supervisor, node: Proc
     text = file.read_text()
     for original, changed, words in OTHER_SERVOS:
         assert text.count(original) == 1
-        file.write_text(text.replace(original, changed))
+        limited = text.replace("current_limit_a: 4.0", "current_limit_a: 3.0")  # of the other model
+        file.write_text(limited.replace(original, changed))
         other = load_robot(robot_folder)
         with running_bus(EmulatedServoBus(other, IndependentAxesPlant(other), lock_step=True)) as bus:
             assert words in refusal(client, node, bus.port)

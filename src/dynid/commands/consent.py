@@ -19,7 +19,7 @@ APPROACH = "before and after that it moves slowly between where it is and its re
 
 
 def ask_before_moving(robot: "Robot", port: str | None, what: str, yes: bool) -> None:
-    """Say what a real arm on a port will do, and go on with consent alone; see `ask`.
+    """Say what a real arm on a port will do, and continue with consent alone; see `ask`.
 
     Args:
         robot: what moves.
