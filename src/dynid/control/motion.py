@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.control.added_torque import AddedTorque
+from dynid.control.added_torque import STOP_S, AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.hold_watch import BRAKED_S, HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
@@ -83,7 +84,7 @@ class MotionExecutor:
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         self._relief = Relief.of(robot, GIVING_RAD_S)
-        self._added = AddedTorque(robot.size)
+        self._added, self._watch = AddedTorque(robot.size), HoldWatch()
         self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
 
     @property
@@ -148,6 +149,7 @@ class MotionExecutor:
         self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
         self.left_tolerance = False
         self._meter.clear()
+        self._watch.clear()
         self._chosen = self.controller.law
         self._enter(stamp_ns)
 
@@ -172,6 +174,7 @@ class MotionExecutor:
         if not self.active:
             self._reset(q, stamp_ns)
         self.phases, self._parts = [], [Part("hold", HoldPath(start))]
+        self._watch.clear()
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
@@ -192,7 +195,7 @@ class MotionExecutor:
             )
         if self.phase is not None and not law.follows_reference:
             self._parts = [Part(self.phase, HoldPath(self._reference[0].copy()))]
-        self._added.follow(None)  # it was meant for the law before
+        self._added.fade()  # it was meant for the law before
         self._parts = [replace(part, added=None) for part in self._parts]
         self.controller.switch_to(law)
         self._chosen = law
@@ -210,6 +213,7 @@ class MotionExecutor:
             self.phase = "cancelled"
             self.phases.append(("cancelled", stamp_ns))
             self._scaling.brake()
+            self._added.fade()
 
     def release(self) -> None:
         """Stop commanding torque, for when the arm was disabled."""
@@ -312,8 +316,11 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if abs(error[worst]) <= MAX_TRACKING_ERROR_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
-        held = bool(np.isfinite(q).all())
+        again = self._watch.lost(stamp_ns)
+        held = bool(np.isfinite(q).all()) and not again
         given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
+        if again:
+            given_up = f"it left it more than {BRAKED_S:.0f} s ago already, so nothing here holds it"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -322,7 +329,7 @@ class MotionExecutor:
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
             f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {given_up}, and the arm "
-            f"{'is held in place' if held else 'released'}"
+            f"{'is held in place' if held else 'released: its driver brakes and lowers it'}"
         )
 
     def _keep_tolerance(self, error: FloatArray, stamp_ns: int) -> None:
@@ -382,7 +389,7 @@ class MotionExecutor:
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
-        self._added.keep()
+        self._added.fade(STOP_S)
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
@@ -392,9 +399,9 @@ class MotionExecutor:
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):
             self.phases.append((part.phase, stamp_ns))
         self._scaling.begin(float(part.path.peak_velocities.max()))
-        if part.added is not None or part.phase in ("approach", "trajectory", "rest"):
+        if part.added is not None:
             self._added.follow(part.added)
         else:
-            self._added.keep()
+            self._added.fade()
         if part.law is not None:
             self.controller.switch_to(part.law)

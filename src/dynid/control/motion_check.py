@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.codegen.compile import compile_inverse_dynamics
+from dynid.control.added_torque import TorqueCurve
+from dynid.control.effort_bounds import EffortBound
 from dynid.control.motion_cells import NODES, Cells, cells_of
 from dynid.control.motion_cells import Torques as Torques
 from dynid.control.self_collision import SelfCollision
@@ -90,13 +92,19 @@ class MotionCheck:
         limits: what must be kept.
         torques: the torques that a motion takes, as predicted; None does not look at currents.
         collision: finds contact of links; None does not look for it.
+        efforts: bounds torques that come with a motion; None does not look at them.
     """
 
     def __init__(
-        self, robot: Robot, limits: MotionLimits, torques: Torques | None = None, collision: SelfCollision | None = None
+        self,
+        robot: Robot,
+        limits: MotionLimits,
+        torques: Torques | None = None,
+        collision: SelfCollision | None = None,
+        efforts: EffortBound | None = None,
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
-        self._robot = robot
+        self._robot, self._efforts = robot, efforts
         self._overload = None if torques is None else OverloadModel.of(robot)
 
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
@@ -121,6 +129,11 @@ class MotionCheck:
                 for cells in cells_of(pieces):
                     load = self._check_torques(part, cells, load, last=cells.last and number == len(parts))
             self._no_contact(part, pieces)
+
+    def refuse_efforts(self, motion: Motion, added: TorqueCurve) -> None:
+        """Raise SafetyError where efforts along a motion are not those of this arm, see `EffortBound`."""
+        if self._efforts is not None:
+            self._efforts.refuse(motion, added, self.torques)
 
     def check_start(self, motion: Motion) -> None:
         """Refuse a motion that begins beyond a position limit: of a way there, not even the torques are known.

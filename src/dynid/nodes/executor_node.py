@@ -24,6 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.control.controller import TorqueLaw, load_controller
+from dynid.control.effort_bounds import EffortBound
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.missing_states import MissingStates
 from dynid.control.motion import MotionExecutor
@@ -224,7 +225,8 @@ class ExecutorNode(Node):
                 torques = None
         else:
             torques = model_torques(self._selection.arm_model, model.phi, model.friction)
-        return MotionCheck(self.robot, self._limits, torques, self._collision)
+        efforts = EffortBound(self.robot, self._selection.settings)
+        return MotionCheck(self.robot, self._limits, torques, self._collision, efforts)
 
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
