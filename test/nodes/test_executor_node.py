@@ -596,6 +596,45 @@ def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, gro
     arm.wait(lambda: not np.any(efforts[-1].data), "zeros")
 
 
+@pytest.mark.parametrize("how", ["silent", "stamps go back"])
+def test_an_effort_controller_gets_zeros_where_states_stop_and_a_new_hold_begins(
+    client: Supervisor, group: ProcessGroup, how: str
+) -> None:
+    process = group.start_node("executor_node", "executor", {"output": "effort_controller"})
+    efforts: list[Float64MultiArray] = []
+    client.node.create_subscription(Float64MultiArray, "effort_controller/commands", efforts.append, STREAM)
+    arm = PerfectArm(client, ROBOT.rest_posture + 0.1)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    arm.follows, arm.q = False, arm.q + 0.05
+    arm.wait(lambda: len(efforts) > 60 and np.abs(efforts[-1].data).max() > 0.1, "efforts")
+    arm.silent, words = how == "silent", r"no joint_states for 0\.\d s: nothing is commanded any more"
+    if how != "silent":
+        arm.stamp_ns, words = 1_000_000, r"the stamps of joint_states went back by \d+\.\d+ s: the arm is not held"
+    arm.wait(lambda: not np.any(efforts[-1].data), "zeros")
+    arm.wait(lambda: client.reports["executor"].message == "idle" or arm.silent, "the end of the hold")
+    assert re.search(words, process.log.read_text())
+    arm.silent = False
+    seen = len(efforts)
+    arm.wait_on(0.2)
+    assert len(efforts) == seen
+    client.trigger("executor/hold")
+    arm.wait(lambda: len(efforts) > seen + 20, "a new hold")
+
+
+def test_a_motion_ends_where_the_clock_is_set_back(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    arm.stamp_ns = 1_000_000
+    arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
+    assert re.search(r"went back by .* the motion was aborted, and nothing is commanded", status(client)["reason"])
+    client.trigger("executor/hold")
+    seen = len(arm.commands)
+    arm.wait(lambda: len(arm.commands) > seen + 20, "a hold by the new clock")
+
+
 def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:
     refused = (
         ({"trajektory": "V01"}, "error: unknown parameter of node executor 'trajektory'; known: "),

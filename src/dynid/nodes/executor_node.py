@@ -89,7 +89,8 @@ class ExecutorNode(Node):
         excitation, names = load_excitation(self.robot), self.robot.joint_names
         self._collision = SelfCollision(self.robot)
         self._limits = robot_limits(self.robot, excitation.acceleration_limits)
-        self._motion = MotionExecutor(self.robot, self._selection.controller, self._check())
+        self._motion = MotionExecutor(self.robot, self._selection.controller)
+        self._motion.check = self._check()
         self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits)
         self._report = ExperimentReport(self, self._motion)
         self._waiting: list[Answer] = []  # for the end of braking
@@ -226,7 +227,7 @@ class ExecutorNode(Node):
         else:
             torques = model_torques(self._selection.arm_model, model.phi, model.friction)
         efforts = EffortBound(self.robot, self._selection.settings)
-        return MotionCheck(self.robot, self._limits, torques, self._collision, efforts)
+        return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts)
 
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
@@ -234,7 +235,10 @@ class ExecutorNode(Node):
             reported = reported_settings(message.data, self.robot)
             mount = reported.mount
             self._cycle_s = reported.cycle_s
+            slower = reported.cycle_s != self._motion.robot.file.bus.cycle_s
             self._motion.robot = self.robot.at_cycle(reported.cycle_s)
+            if slower:  # points may not follow each other faster
+                self._motion.check = self._check()
             if mount != self._selection.mount:
                 if self._motion.active:
                     raise SafetyError(f"the mount changed to '{mount}' while the arm is commanded; release it first")
@@ -340,8 +344,20 @@ class ExecutorNode(Node):
             self._report.update("torque was switched off")
             self.get_logger().info("torque was switched off: the posture that was held is forgotten")
 
+    def _end_silence(self) -> None:
+        """Stop commanding an arm whose states have stopped; where it now is, nobody knows."""
+        silent_s = time.monotonic() - self._arrival_s
+        if not self._motion.active or silent_s <= self._output.silence_s:
+            return
+        reason = f"no joint_states for {silent_s:.1f} s: nothing is commanded any more"
+        self.get_logger().error(reason)
+        self._motion.forget(self._stamp_ns)
+        self._output.end()
+        self._report.update(reason)
+
     def _poll(self) -> None:
         self._tell_push()
+        self._end_silence()
         self._requests.preparation.poll()
         if self._waiting and not (self._motion.moving and self._fresh()):
             answers, self._waiting = self._waiting, []
