@@ -15,6 +15,7 @@ from dynid.control.motion_check import (
     robot_limits,
 )
 from dynid.control.plan import plan_motion
+from dynid.control.safe_box import box_of
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
@@ -208,3 +209,17 @@ def test_friction_counts_on_both_sides_of_a_turning_point():
         else:
             with pytest.raises(SafetyError, match=f"{NAMES[0]} needs"):
                 checker(rubbing, torque=limit).check([motion])
+
+
+def test_every_part_of_a_motion_stays_in_the_free_space_and_an_arm_outside_may_come_in(torques):
+    usual = robot_limits(ROBOT, EXCITATION.acceleration_limits)
+    check = MotionCheck(ROBOT, usual, torques, box=box_of(ROBOT, ""))
+    down = REST.copy()
+    down[[1, 3]] = np.deg2rad([-89.0, -60.0])
+    into, out = approach(REST, down, NAMES), approach(down, REST, NAMES)
+    check.check([EXCITATION.trajectory("V01")])
+    for parts in ([into], [approach(REST, REST, NAMES), into], [approach(REST, REST, NAMES), out], [into, out]):
+        with pytest.raises(SafetyError, match=r"of the border 'table' at .*parameter scene"):
+            check.check(parts)
+    check.check([out])
+    MotionCheck(ROBOT, usual, torques, box=box_of(ROBOT, "none")).check([into])

@@ -368,6 +368,44 @@ def test_a_joint_trajectory_is_checked_whole_and_then_runs(client: Supervisor, n
     assert float(client.reported("executor", "progress") or 0) >= 0.0
 
 
+def test_a_start_far_away_and_a_motion_through_the_table_are_refused_unless_asked_for(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    rest, names = np.array(ROBOT.rest_posture), list(ROBOT.joint_names)
+
+    def sent(identifier: str, *postures: np.ndarray) -> dict:
+        points = [point(4 * k, one.tolist()) for k, one in enumerate(postures)]
+        message = JointTrajectory(joint_names=names, points=points)
+        message.header.frame_id = identifier
+        send(client, node, message)
+        arm.wait(lambda: client.latched_text("motion_status") and status(client)["id"] == identifier, "an answer")
+        return status(client)
+
+    away = rest + 0.2 * np.eye(8)[0]
+    refusal = sent("far", away, away)
+    assert refusal["state"] == "refused"
+    assert re.search(rf"begins 11\.5 deg away from where {names[0]} is, allowed are 5\.7 deg", refusal["reason"])
+    with pytest.raises(NodeError, match=r"approach_rad is 0\.0; expected a positive angle"):
+        client.set_parameters("executor", {"approach_rad": 0.0})
+    down = rest.copy()
+    down[[1, 3]] = np.deg2rad([-89.0, -60.0])
+    refusal = sent("table", rest, down)
+    assert refusal["state"] == "refused" and not arm.commands
+    assert re.search(
+        r"'table' refused: link \d comes within .* of the border 'table'.* parameter scene", refusal["reason"]
+    )
+    with pytest.raises(NodeError, match="no such file"):
+        client.set_parameters("executor", {"scene": str(tmp_path / "nowhere.yaml")})
+    narrow = tmp_path / "narrow.yaml"
+    narrow.write_text("schema_version: 1\nhalf_spaces: [{name: low roof, normal: [0, 0, -1], offset_m: -0.1}]\n")
+    client.set_parameters("executor", {"scene": str(narrow)})
+    assert "low roof" in sent("roof", rest, rest)["reason"]
+    client.set_parameters("executor", {"scene": "none", "approach_rad": 0.3})
+    assert sent("asked for", away, away)["state"] in ("approach", "trajectory")
+
+
 def test_efforts_of_points_are_added_tolerances_brake_and_a_series_is_reported(
     client: Supervisor, node: Process
 ) -> None:

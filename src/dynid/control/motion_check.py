@@ -10,6 +10,7 @@ from dynid.control.added_torque import TorqueCurve
 from dynid.control.effort_bounds import EffortBound
 from dynid.control.motion_cells import NODES, Cells, cells_of
 from dynid.control.motion_cells import Torques as Torques
+from dynid.control.safe_box import SafeBox
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel, reachable_speed
@@ -93,6 +94,7 @@ class MotionCheck:
         torques: the torques that a motion takes, as predicted; None does not look at currents.
         collision: finds contact of links; None does not look for it.
         efforts: bounds torques that come with a motion; None does not look at them.
+        box: free space around the arm; None: nothing is known of it.
     """
 
     def __init__(
@@ -102,9 +104,10 @@ class MotionCheck:
         torques: Torques | None = None,
         collision: SelfCollision | None = None,
         efforts: EffortBound | None = None,
+        box: SafeBox | None = None,
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
-        self._robot, self._efforts = robot, efforts
+        self._robot, self._efforts, self._box = robot, efforts, box
         self._overload = None if torques is None else OverloadModel.of(robot)
 
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
@@ -129,6 +132,7 @@ class MotionCheck:
                 for cells in cells_of(pieces):
                     load = self._check_torques(part, cells, load, last=cells.last and number == len(parts))
             self._no_contact(part, pieces)
+            self._stays_inside(part, first=number == 1)
 
     def refuse_efforts(self, motion: Motion, added: TorqueCurve) -> None:
         """Raise SafetyError where efforts along a motion are not those of this arm, see `EffortBound`."""
@@ -267,3 +271,16 @@ class MotionCheck:
                 f"motion '{part.name}' refused: {' and '.join(contact.links)} touch at {contact.time_s:.3f} s, at "
                 f"({posture}) deg"
             )
+
+    def _stays_inside(self, part: Motion, *, first: bool) -> None:
+        """Refuse a motion that leaves the free space; one that begins outside, such as on the table, may come in."""
+        if self._box is None:
+            return
+        still = np.zeros(len(self._names))
+        if first and len(part.knots) > 1 and self._box.lack(part.start[None], still)[0] > 0.0:
+            if self._box.lack(part.end[None], still)[0] <= 0.0:
+                return
+        try:
+            self._box.prove(part, still)
+        except SafetyError as error:
+            raise SafetyError(f"{error}; what is free around this arm says the executor's parameter scene") from error

@@ -33,6 +33,7 @@ from dynid.trajectory.pieces import Pieces
 
 FIRST_S, SHORTEST_S = 0.02, 2e-4  # pieces of time: as begun with, and where a proof is given up
 AT_ONCE = 2048  # pieces
+NO_SCENE = "none"  # in the place of a file's name
 LONGEST_SHARE = 1.2  # of a shape's width: longer ones are covered by several spheres
 Point = tuple[float, float, float]
 LinkNumber = Annotated[int, Field(ge=1)]
@@ -91,6 +92,18 @@ def scene_of(robot: Robot) -> SceneFile | None:
     """The scene in the robot's folder; None where there is none."""
     path = robot.folder / "scene.yaml"
     return load_scene(path) if path.is_file() else None
+
+
+def box_of(robot: Robot, scene: str) -> "SafeBox | None":
+    """The free space that a setting names: a file, "" for the robot's own scene.yaml, if any, or "none".
+
+    Raises:
+        InputNotFoundError, ConfigurationError: as of `load_scene`, or the robot is no serial chain.
+    """
+    if scene == NO_SCENE:
+        return None
+    free = load_scene(Path(scene)) if scene else scene_of(robot)
+    return None if free is None else SafeBox(robot, free)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
+from dynid.control.safe_box import NO_SCENE, box_of
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
 from dynid.control.sway import MOST_RAD, swaying
@@ -53,7 +54,14 @@ from dynid.nodes.common import (
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
-from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests, trajectory_name
+from dynid.nodes.motion_requests import (
+    APPROACH_RAD,
+    FROM_FILE,
+    FROM_TOPIC,
+    MotionRequests,
+    positive_angle,
+    trajectory_name,
+)
 from dynid.nodes.outputs import declare_output
 from dynid.nodes.payload_parameters import PayloadOnModel
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
@@ -89,6 +97,8 @@ class ExecutorNode(Node):
         excitation, names = load_excitation(self.robot), self.robot.joint_names
         self._collision = SelfCollision(self.robot)
         self._limits = robot_limits(self.robot, excitation.acceleration_limits)
+        text = f"free space of all motions: a YAML file, '' for the robot's scene.yaml if it has one, or '{NO_SCENE}'"
+        self._box = box_of(self.robot, str(declare(self, "scene", "", text)))
         self._motion = MotionExecutor(self.robot, self._selection.controller)
         self._motion.check = self._check()
         self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits)
@@ -139,6 +149,8 @@ class ExecutorNode(Node):
         widest = self._motion.tolerance.tolist()
         widest = declare(self, "path_tolerance_rad", widest, "error of each joint that brakes a trajectory [rad]")
         self._motion.tolerance = self._tolerance(widest)
+        text = "how far from the arm a motion of joint_trajectory may begin; the way there is planned and checked [rad]"
+        self._requests.approach_rad = positive_angle(declare(self, "approach_rad", APPROACH_RAD, text))
         text = "motions of one series in a bag are one recording; '' for each on its own"
         self._report.series = declare(self, "series", "", text)
 
@@ -176,6 +188,8 @@ class ExecutorNode(Node):
         """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
         given = {one.name: one.value for one in parameters}
         tolerance = self._tolerance(given.get("path_tolerance_rad"))
+        box = (box_of(self.robot, str(given["scene"])),) if "scene" in given else None
+        approach_rad = positive_angle(given.get("approach_rad", self._requests.approach_rad))
         sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
         swaying(*sway)  # refuses what is too far or too fast
         model = from_parameters(parameters, self._selection.arm_model)
@@ -189,6 +203,10 @@ class ExecutorNode(Node):
             self._exchange(None if name is None else str(name), model, share, gated=held)
         self._payload.keep()
         self._motion.tolerance = tolerance
+        if box is not None:
+            self._box = box[0]
+            self._motion.check = self._check()
+        self._requests.approach_rad = approach_rad
         self._selection.controller.sway(*sway)
         self._report.series = str(given.get("series", self._report.series))
 
@@ -227,7 +245,7 @@ class ExecutorNode(Node):
         else:
             torques = model_torques(self._selection.arm_model, model.phi, model.friction)
         efforts = EffortBound(self.robot, self._selection.settings)
-        return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts)
+        return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts, self._box)
 
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
