@@ -14,11 +14,13 @@ from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
     from benchmarks.faults.falls import FallRow, Landing
+    from benchmarks.faults.runaway import Runaway, RunawayRow
     from benchmarks.faults.table_run import FaultRow, Outcome
 
 LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS = 100, 20, 500
 QUICK_RUNS, QUICK_FALLS = 3, 15
 FALLS = "falls"
+RUNAWAY, RUNAWAY_RUNS, QUICK_RUNAWAYS = "run away", 300, 12
 
 
 def faults(
@@ -26,9 +28,12 @@ def faults(
     runs: Annotated[int, typer.Option(min=0, help="Runs of each fault in lock-step.")] = LOCKSTEP_RUNS,
     process_runs: Annotated[int, typer.Option(min=0, help="Runs of each process fault in real time.")] = PROCESS_RUNS,
     falls: Annotated[int, typer.Option(min=0, help="Stops of the table 'falls', from drawn postures.")] = FALL_RUNS,
-    quick: Annotated[bool, typer.Option("--quick", help="Run each fault three times, and 15 falls.")] = False,
+    runaways: Annotated[int, typer.Option(min=0, help="Cases of the table 'run away'.")] = RUNAWAY_RUNS,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run each fault three times, 15 falls, and 12 cases of 'run away'.")
+    ] = False,
     fault: Annotated[
-        list[str] | None, typer.Option(help="Run only this fault, or only the table 'falls'; repeatable.")
+        list[str] | None, typer.Option(help="Run only this fault, or only the table 'falls' or 'run away'; repeatable.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first run; each further run adds one.")] = 0,
     cores: Annotated[
@@ -40,9 +45,11 @@ def faults(
     """Inject every fault at random moments of a motion; exit code 1 if a requirement was violated.
 
     The table "falls" stops the arm in drawn postures, many of them near a balance, and judges how it is lowered.
+    The table "run away" moves the arm with efforts from outside and with wrong models.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
     from benchmarks.faults.falls import fall_rows
+    from benchmarks.faults.runaway import runaway_rows
     from benchmarks.faults.table import fault_document
     from benchmarks.faults.table_run import rows
     from dynid.resources import refuse_existing, write_whole
@@ -51,7 +58,8 @@ def faults(
         refuse_existing(out)
     names = tuple(fault or ())
     fall_runs = (min(falls, QUICK_FALLS) if quick else falls) if not names or FALLS in names else 0
-    others = tuple(name for name in names if name != FALLS)
+    away = (min(runaways, QUICK_RUNAWAYS) if quick else runaways) if not names or RUNAWAY in names else 0
+    others = tuple(name for name in names if name not in (FALLS, RUNAWAY))
     lockstep, processes = _chosen(others) if others or not names else ((), ())
     lockstep_runs = min(runs, QUICK_RUNS) if quick else runs
     real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
@@ -62,19 +70,22 @@ def faults(
     if processes and real_runs:
         outcomes += _against_processes(robot, real_runs, processes, seed)
     fallen = fall_rows(_in_postures(robot, fall_runs, seed, cores)) if fall_runs else []
+    astray = runaway_rows(_running_away(robot, away, seed, cores)) if away else []
     table = rows(outcomes)
     seconds = time.monotonic() - began
     if out is not None:
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
         write_whole(out, fault_document(table, fallen, what, seconds))
     if as_json:
-        print_json([row.as_dict() for row in table] + [row.as_dict() for row in fallen])
+        print_json([row.as_dict() for row in table] + [row.as_dict() for row in (*fallen, *astray)])
     else:
         if table:
             _print(table, seconds)
         if fallen:
             _print_falls(fallen, seconds)
-    violations = [row.violations for row in table] + [row.violations for row in fallen]
+        if astray:
+            _print_runaways(astray, seconds)
+    violations = [row.violations for row in table] + [row.violations for row in (*fallen, *astray)]
     raise typer.Exit(1 if any(violations) else 0)
 
 
@@ -111,6 +122,32 @@ def _in_postures(robot: str, runs: int, seed: int, cores: int | None) -> "list[L
             found.append(one)
             advance(f"{FALLS}, {one.fall.cause}, {one.fall.mount}")
     return found
+
+
+def _running_away(robot: str, runs: int, seed: int, cores: int | None) -> "list[Runaway]":
+    from benchmarks.faults.runaway import runaways
+
+    found: list[Runaway] = []
+    with progress_bar(RUNAWAY, runs) as advance:
+        for one in runaways(robot, runs, seed, cores):
+            found.append(one)
+            advance(f"{RUNAWAY}, {one.cause}")
+    return found
+
+
+def _print_runaways(table: "Sequence[RunawayRow]", seconds: float) -> None:
+    shown = Table(
+        "cause", "law", "cases", "refused", "left to the driver", "most off [deg]", "violations", title=RUNAWAY
+    )
+    for row in table:
+        numbers = (row.cases, row.refused, row.released, row.worst_deg, row.violations)
+        shown.add_row(row.cause, row.law, *(str(one) for one in numbers))
+    console = stdout()
+    console.print(shown)
+    for row in table:
+        for finding in row.findings:
+            console.print(f"{row.cause}, {finding}", soft_wrap=True, highlight=False)
+    console.print(f"{sum(row.cases for row in table)} cases in {seconds:.0f} s")
 
 
 def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int) -> "list[Outcome]":

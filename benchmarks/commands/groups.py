@@ -21,6 +21,7 @@ BENCHMARKS = (
     "faults",
     "feel",
     "friction",
+    "goals",
     "interrupts",
     "logs",
     "memory",

@@ -15,6 +15,7 @@ from dynid.control.motion_check import (
     robot_limits,
 )
 from dynid.control.plan import plan_motion
+from dynid.control.safe_box import box_of
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.model.dynamics import ArmModel
@@ -111,7 +112,7 @@ def test_torques_are_those_of_the_model_and_its_friction():
 
 def test_contact_of_links_names_both(torques, collision):
     rng = np.random.default_rng(0)
-    hits = (q for q in rng.uniform(ROBOT.lower, ROBOT.upper, (2000, 8)) if collision.first_contact(q[None]))
+    hits = (q for q in rng.uniform(ROBOT.lower, ROBOT.upper, (2000, 8)) if collision.contact_at(q))
     motion = approach(REST, next(hits), NAMES)
     checker(torques).check([motion])
     with pytest.raises(SafetyError, match=r"refused: \w+ and \w+ touch at \d+\.\d+ s, at \(.*\) deg"):
@@ -144,3 +145,81 @@ def test_a_speed_that_the_motor_does_not_reach_without_load_is_refused():
     check.check([to(0, 1.5)])
     with pytest.raises(SafetyError, match=rf"{NAMES[1]} moves at 3\.1\d\d rad/s at .* allowed is -3.141 to 3.141"):
         check.check([to(1, 1.5)])
+
+
+def stepped(gap_s, size):
+    """Two points of the middle follow each other closely, and joint 1 steps between them."""
+    q = np.tile(REST, (4, 1))
+    q[2:, 0] += size
+    times = np.array([0.0, 0.5 - 0.5 * gap_s, 0.5 + 0.5 * gap_s, 1.0])
+    return through_points("stranger", NAMES, times, q, np.zeros((4, 8)), np.zeros((4, 8)))
+
+
+def test_points_closer_than_a_control_cycle_are_refused(torques):
+    with pytest.raises(
+        SafetyError, match=r"its points 2 and 3 at 0\.4996 s are 0\.8 ms apart, expected at least .* 1 ms"
+    ):
+        checker(torques).check([stepped(0.0008, 0.3)])
+    with pytest.raises(SafetyError, match="apart"):
+        checker(torques).check([stepped(0.0008, 0.0)])
+    checker(torques).check([stepped(0.001, 0.0)])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_peaks_that_no_sample_shows_are_refused(order):
+    """Between two samples of a grid of 2 ms the joint moves, and stands again."""
+    q = np.tile(REST, (4, 1))
+    q[2:, 0] += 1e-5
+    step = through_points("stranger", NAMES, [0.0, 0.5003, 0.5017, 1.0], q, np.zeros((4, 8)), np.zeros((4, 8)))
+    sampled, peaks = np.abs(step.sample_all(np.arange(0.0, 1.0, STEP_S))[order]).max(axis=0), step.pieces().peaks(order)
+    assert sampled[0] < 0.3 * peaks[0]
+    word = {1: "velocity", 2: "acceleration"}[order]
+    wide = {"velocity": np.full(8, 9.0), "acceleration": np.full(8, 999.0)}
+    checker(None, **wide).check([step])
+    with pytest.raises(SafetyError, match=rf"{NAMES[0]} (moves|accelerates) .* at 0\.50\d* s"):
+        checker(None, **{**wide, word: 0.9 * peaks[0] * np.ones(8)}).check([step])
+
+
+def test_a_torque_that_no_sample_shows_is_refused(torques):
+    step = stepped(0.0015, 4e-6)
+    wide = {"velocity": np.full(8, 9.0), "acceleration": np.full(8, 999.0)}
+    checker(torques, **wide).check([step])
+    times = np.arange(0.0, 1.0, STEP_S)
+    sampled = np.abs(torques(*step.sample_all(times)))[:, 0].max()
+    peak = np.abs(torques(*step.sample_all(np.arange(0.499, 0.501, 1e-5))))[:, 0].max()
+    assert sampled < 0.8 * peak
+    limit = 0.9 * robot_limits(ROBOT, EXCITATION.acceleration_limits).torque
+    limit[0] = 0.5 * (sampled + peak)
+    with pytest.raises(SafetyError, match=rf"{NAMES[0]} needs -?\d\.\d+ N m at 0\.(499|500)"):
+        checker(torques, **wide, torque=limit).check([step])
+
+
+def test_friction_counts_on_both_sides_of_a_turning_point():
+    model = ArmModel.of(ROBOT)
+    phi = model.base_parameters(load_standard(ROBOT.folder / "models" / "nominal.yaml", model.mdh))
+    rubbing = model_torques(model, phi, FrictionLaw.of(8, {"fb": 0.3}))
+    motion = to(0, 0.4)
+    most = max(np.abs(rubbing(*motion.sample_all(np.arange(1e-4, motion.duration, 1e-5)))[:, 0]))
+    usual = robot_limits(ROBOT, EXCITATION.acceleration_limits).torque
+    for share, passes in ((1.001, True), (0.999, False)):
+        limit = usual.copy()
+        limit[0] = share * most
+        if passes:
+            checker(rubbing, torque=limit).check([motion])
+        else:
+            with pytest.raises(SafetyError, match=f"{NAMES[0]} needs"):
+                checker(rubbing, torque=limit).check([motion])
+
+
+def test_every_part_of_a_motion_stays_in_the_free_space_and_an_arm_outside_may_come_in(torques):
+    usual = robot_limits(ROBOT, EXCITATION.acceleration_limits)
+    check = MotionCheck(ROBOT, usual, torques, box=box_of(ROBOT, ""))
+    down = REST.copy()
+    down[[1, 3]] = np.deg2rad([-89.0, -60.0])
+    into, out = approach(REST, down, NAMES), approach(down, REST, NAMES)
+    check.check([EXCITATION.trajectory("V01")])
+    for parts in ([into], [approach(REST, REST, NAMES), into], [approach(REST, REST, NAMES), out], [into, out]):
+        with pytest.raises(SafetyError, match=r"of the border 'table' at .*parameter scene"):
+            check.check(parts)
+    check.check([out])
+    MotionCheck(ROBOT, usual, torques, box=box_of(ROBOT, "none")).check([into])

@@ -186,6 +186,48 @@ def test_a_data_set_of_another_arm_is_refused(tmp_path: Path) -> None:
     assert all("2 states" in one.problem for one in found)
 
 
+def renamed(folder: Path, names: list[str]) -> Path:
+    content = {"fps": 25, "features": {"observation.state": {"names": names}}}
+    (folder / "meta" / "info.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def test_columns_of_a_data_set_are_ordered_by_name_or_refused(tmp_path: Path) -> None:
+    _, q, _ = motion()
+    order = [2, 0, 1]
+    mine = renamed(lerobot(tmp_path / "mine"), [f"{ROBOT.joint_names[k]}.pos" for k in order])
+    assert np.allclose(find_logs(mine, ROBOT, Units())[0].read().q[:, order], q)
+    others = (
+        ["motor_2", "motor_0", "motor_1"],
+        ["waist.pos", "shoulder.pos", "elbow.pos"],
+        [ROBOT.joint_names[1], "b", "c"],
+    )
+    for k, names in enumerate(others):
+        found = find_logs(renamed(lerobot(tmp_path / f"other{k}"), names), ROBOT, Units())
+        assert all("nothing says which is which: give the joints these names" in one.problem for one in found)
+
+
+def test_a_data_set_in_degrees_is_refused_whole_by_its_statistics(tmp_path: Path) -> None:
+    """One of its episodes moves so little that its degrees could be radians."""
+    folder = lerobot(tmp_path / "set")
+    stats = {"observation.state": {"min": [-80.0, -1.0, -1.0], "max": [90.0, 1.0, 1.0]}}
+    (folder / "meta" / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
+    found = find_logs(folder, ROBOT, Units())
+    assert all("as a whole (meta/stats.json): joint" in one.problem for one in found)
+    assert all("is --position right?" in one.problem for one in found)
+    assert not any(one.problem for one in find_logs(folder, ROBOT, Units(position="deg")))
+
+
+@pytest.mark.parametrize("text", ["{", "[1, 2]", '{"features": []}', "\udcff"])
+def test_a_broken_info_is_one_sentence_and_other_folders_are_listed(tmp_path: Path, text: str) -> None:
+    lerobot(tmp_path / "logs" / "good")
+    bad = lerobot(tmp_path / "logs" / "bad")
+    (bad / "meta" / "info.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    found = find_logs(tmp_path / "logs", ROBOT, Units())
+    assert len(found) == 3 and [bool(one.problem) for one in found] == [True, False, False]
+    assert "info.json is" in found[0].problem
+
+
 def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
     folder = lerobot(tmp_path / "set")
     (folder / "data" / "chunk-000" / "file-000.parquet").write_bytes(b"PAR1")

@@ -73,9 +73,9 @@ def test_a_drafted_robot_takes_its_meshes_along(tmp_path: Path, name: str) -> No
     assert name.format("fore") in robot.urdf_path.read_text()  # as ROS needs it
     collision = SelfCollision(robot)
     assert collision.pairs > 0
-    assert collision.first_contact(np.array([[0.0, 0.3, 0.3]])) is None
-    folded = collision.first_contact(np.array([[0.0, 2.0, 2.6]]))
-    assert folded is not None and set(folded.links) == {"upper", "hand"}
+    assert collision.contact_at(np.array([0.0, 0.3, 0.3])) is None
+    folded = collision.contact_at(np.array([0.0, 2.0, 2.6]))
+    assert folded is not None and set(folded) == {"upper", "hand"}
 
 
 def test_who_lacks_a_mesh_is_not_ready_to_drive_and_learns_where_to_put_it(tmp_path: Path) -> None:

@@ -31,6 +31,18 @@ def test_a_chain_with_fixed_joints_between_is_a_chain() -> None:
     assert pinocchio_chain_model(urdf(*CHAIN), ("1", "3")).nq == 2
 
 
+@pytest.mark.parametrize("axis", ["0 0 0", "0 0", "x y z", "nan 0 1", ""])
+def test_an_axis_that_points_nowhere_is_one_sentence(axis: str) -> None:
+    text = urdf(*CHAIN).replace('<axis xyz="0 0 1"/>', f'<axis xyz="{axis}"/>', 1)
+    with pytest.raises(ConfigurationError, match=f"joint 1 of the URDF has axis xyz '{axis}', expected three numbers"):
+        pinocchio_chain_model(text, ("1", "3"))
+
+
+def test_a_fixed_joint_needs_no_axis() -> None:
+    text = urdf(CHAIN[1], CHAIN[0], CHAIN[2]).replace('<axis xyz="0 0 1"/>', '<axis xyz="0 0 0"/>', 1)
+    assert pinocchio_chain_model(text, ("1", "3")).nq == 2
+
+
 def test_links_may_have_the_names_of_joints() -> None:
     """As the fixed joint and the link "gripperStator" of Unitree's Z1."""
     plain = urdf(*CHAIN)

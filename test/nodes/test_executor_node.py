@@ -368,6 +368,44 @@ def test_a_joint_trajectory_is_checked_whole_and_then_runs(client: Supervisor, n
     assert float(client.reported("executor", "progress") or 0) >= 0.0
 
 
+def test_a_start_far_away_and_a_motion_through_the_table_are_refused_unless_asked_for(
+    client: Supervisor, node: Process, tmp_path: Path
+) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    rest, names = np.array(ROBOT.rest_posture), list(ROBOT.joint_names)
+
+    def sent(identifier: str, *postures: np.ndarray) -> dict:
+        points = [point(4 * k, one.tolist()) for k, one in enumerate(postures)]
+        message = JointTrajectory(joint_names=names, points=points)
+        message.header.frame_id = identifier
+        send(client, node, message)
+        arm.wait(lambda: client.latched_text("motion_status") and status(client)["id"] == identifier, "an answer")
+        return status(client)
+
+    away = rest + 0.2 * np.eye(8)[0]
+    refusal = sent("far", away, away)
+    assert refusal["state"] == "refused"
+    assert re.search(rf"begins 11\.5 deg away from where {names[0]} is, allowed are 5\.7 deg", refusal["reason"])
+    with pytest.raises(NodeError, match=r"approach_rad is 0\.0; expected a positive angle"):
+        client.set_parameters("executor", {"approach_rad": 0.0})
+    down = rest.copy()
+    down[[1, 3]] = np.deg2rad([-89.0, -60.0])
+    refusal = sent("table", rest, down)
+    assert refusal["state"] == "refused" and not arm.commands
+    assert re.search(
+        r"'table' refused: link \d comes within .* of the border 'table'.* parameter scene", refusal["reason"]
+    )
+    with pytest.raises(NodeError, match="no such file"):
+        client.set_parameters("executor", {"scene": str(tmp_path / "nowhere.yaml")})
+    narrow = tmp_path / "narrow.yaml"
+    narrow.write_text("schema_version: 1\nhalf_spaces: [{name: low roof, normal: [0, 0, -1], offset_m: -0.1}]\n")
+    client.set_parameters("executor", {"scene": str(narrow)})
+    assert "low roof" in sent("roof", rest, rest)["reason"]
+    client.set_parameters("executor", {"scene": "none", "approach_rad": 0.3})
+    assert sent("asked for", away, away)["state"] in ("approach", "trajectory")
+
+
 def test_efforts_of_points_are_added_tolerances_brake_and_a_series_is_reported(
     client: Supervisor, node: Process
 ) -> None:
@@ -594,6 +632,45 @@ def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, gro
     assert len(efforts[-1].data) == ROBOT.size and np.abs(efforts[-1].data).max() > 0.1 and not arm.commands
     client.trigger("executor/release")
     arm.wait(lambda: not np.any(efforts[-1].data), "zeros")
+
+
+@pytest.mark.parametrize("how", ["silent", "stamps go back"])
+def test_an_effort_controller_gets_zeros_where_states_stop_and_a_new_hold_begins(
+    client: Supervisor, group: ProcessGroup, how: str
+) -> None:
+    process = group.start_node("executor_node", "executor", {"output": "effort_controller"})
+    efforts: list[Float64MultiArray] = []
+    client.node.create_subscription(Float64MultiArray, "effort_controller/commands", efforts.append, STREAM)
+    arm = PerfectArm(client, ROBOT.rest_posture + 0.1)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    arm.follows, arm.q = False, arm.q + 0.05
+    arm.wait(lambda: len(efforts) > 60 and np.abs(efforts[-1].data).max() > 0.1, "efforts")
+    arm.silent, words = how == "silent", r"no joint_states for 0\.\d s: nothing is commanded any more"
+    if how != "silent":
+        arm.stamp_ns, words = 1_000_000, r"the stamps of joint_states went back by \d+\.\d+ s: the arm is not held"
+    arm.wait(lambda: not np.any(efforts[-1].data), "zeros")
+    arm.wait(lambda: client.reports["executor"].message == "idle" or arm.silent, "the end of the hold")
+    assert re.search(words, process.log.read_text())
+    arm.silent = False
+    seen = len(efforts)
+    arm.wait_on(0.2)
+    assert len(efforts) == seen
+    client.trigger("executor/hold")
+    arm.wait(lambda: len(efforts) > seen + 20, "a new hold")
+
+
+def test_a_motion_ends_where_the_clock_is_set_back(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    begin(client)
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    arm.stamp_ns = 1_000_000
+    arm.wait(lambda: state(client) == "cancelled", "the end of the motion")
+    assert re.search(r"went back by .* the motion was aborted, and nothing is commanded", status(client)["reason"])
+    client.trigger("executor/hold")
+    seen = len(arm.commands)
+    arm.wait(lambda: len(arm.commands) > seen + 20, "a hold by the new clock")
 
 
 def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:

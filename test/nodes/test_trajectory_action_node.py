@@ -25,7 +25,7 @@ from dynid.nodes import trajectory_action_node
 from dynid.nodes.common import LATCHED
 from dynid.nodes.goal_tolerances import Tolerances
 from dynid.nodes.processes import ProcessGroup
-from dynid.nodes.trajectory_action_node import UNHEARD_S, GoalWatch, Outcome, TrajectoryActionNode, outcome_of
+from dynid.nodes.trajectory_action_node import SILENT_S, UNHEARD_S, GoalWatch, Outcome, TrajectoryActionNode, outcome_of
 
 
 def status(state: str, identifier: str = "goal", **more: object) -> dict[str, object]:
@@ -57,11 +57,25 @@ def test_a_goal_that_nobody_answers_and_one_that_is_displaced_end() -> None:
     assert watch.outcome is not None and "is it running?" in watch.outcome.reason
     watch = GoalWatch("goal", lambda: clock[0])
     watch.hear(json.dumps(status("approach")))
-    clock[0] += 100.0
-    watch.tick()
+    for _ in range(30):
+        clock[0] += SILENT_S - 0.1
+        watch.note()
+        watch.tick()
     assert watch.outcome is None
     watch.hear(json.dumps(status("approach", "later")))
     assert watch.outcome is not None and "another motion replaced it" in watch.outcome.reason
+
+
+def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
+    clock = [100.0]
+    watch = GoalWatch("goal", lambda: clock[0])
+    watch.hear(json.dumps(status("trajectory")))
+    clock[0] += SILENT_S - 0.1
+    watch.tick()
+    assert watch.outcome is None
+    clock[0] += 0.2
+    watch.tick()
+    assert watch.outcome == Outcome("lost", "no reference from the executor for 10 s: is it running?")
 
 
 def test_the_first_outcome_stays() -> None:
@@ -251,6 +265,15 @@ def test_what_cannot_be_kept_is_refused_before_anything_moves(
     result = run(goal)
     assert (result.error_code, goal.ended) == (code, "aborted") and words in result.error_string
     assert not goal.arm.goal_name  # type: ignore[attr-defined]
+
+
+def test_a_goal_of_an_executor_that_dies_is_aborted(run: Callable[[Goal], Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(trajectory_action_node, "SILENT_S", 0.5)
+    monkeypatch.setattr(Arm, "_tick", lambda self: None)
+    goal = Goal()
+    result = run(goal)
+    assert (result.error_code, goal.ended) == (Result.PATH_TOLERANCE_VIOLATED, "aborted")
+    assert "no reference from the executor" in result.error_string
 
 
 def test_zero_and_minus_one_are_no_limits() -> None:

@@ -11,6 +11,7 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
 BLEND_S = 0.5  # over this time a difference between what was added and what is to be added fades
+STOP_S = 0.1  # the same for an arm that does not follow: what was added may be what drives it
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class TorqueCurve:
 
 
 class AddedTorque:
-    """What is added in each cycle, without a jump from one motion to the next.
+    """What is added in each cycle, without a jump from one motion to the next; it never outlives its motion.
 
     Attributes:
         now: added in the last cycle, (n,) [N m].
@@ -61,29 +62,28 @@ class AddedTorque:
     def __init__(self, size: int) -> None:
         self.now = self._nothing = np.zeros(size)
         self._curve = self._none = TorqueCurve(np.zeros(1), np.zeros((1, size)))
-        self._difference, self._left_s = np.zeros(size), 0.0
+        self._difference, self._left_s, self._blend_s = np.zeros(size), 0.0, BLEND_S
 
-    def follow(self, curve: TorqueCurve | None) -> None:
-        """Add the torques of a motion that begins; None fades what was added."""
-        self._curve = self._none if curve is None else curve
-        self._difference, self._left_s = self.now - self._curve.at(0.0), BLEND_S
+    def follow(self, curve: TorqueCurve) -> None:
+        """Add the torques of a motion that begins."""
+        self._curve, self._blend_s = curve, BLEND_S
+        self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S
 
-    def keep(self) -> None:
-        """Continue to add what was added last: for an arm that stops. What fades goes on fading."""
-        if self._curve is self._none:
+    def fade(self, over_s: float = BLEND_S) -> None:
+        """Take what is added back within a time [s]; what fades already goes on fading, faster if asked to."""
+        if self._curve is self._none and self._left_s <= over_s:
             return
-        self.follow(TorqueCurve(np.zeros(1), self.now[None].copy()))
+        self._curve, self._difference = self._none, self.now
+        self._left_s = self._blend_s = over_s
 
     def clear(self) -> None:
         """Add nothing, at once: for an arm without torque."""
-        self.now = self._nothing
-        self.follow(None)
-        self._left_s = 0.0
+        self.now, self._curve, self._left_s = self._nothing, self._none, 0.0
 
     def update(self, dt: float, t: float) -> FloatArray:
         """Torques (n,) [N m] at time `t` [s] of the motion, `dt` [s] after the cycle before."""
         if self._curve is self._none and not self._left_s:
             return self._nothing
         self._left_s = max(0.0, self._left_s - dt)
-        self.now = self._curve.at(t) + self._difference * (self._left_s / BLEND_S)
+        self.now = self._curve.at(t) + self._difference * (self._left_s / self._blend_s)
         return self.now

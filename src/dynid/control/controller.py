@@ -68,7 +68,9 @@ class ControllerSettings(Strict):
 
     `inertia` is M_hat and `damping` D_hat: they realise the motion and are no identification result. Computed torque
     takes the two gains and the filter from here, too. `friction_share` is how much of the friction gravity compensation
-    takes off the hand that leads the arm. `sway_rad` and `sway_hz` say how an arm that is held sways, 0 rad not at all.
+    takes off the hand that leads the arm. Efforts that come with a motion may be beyond the predicted torques by
+    `effort_share` of the torque limit, and bend no joint by more than `effort_deflection_rad`. `sway_rad` and `sway_hz`
+    say how an arm that is held sways, 0 rad not at all.
     """
 
     schema_version: Literal[1]
@@ -78,6 +80,8 @@ class ControllerSettings(Strict):
     damping_nm_s_rad: tuple[NonNegative, ...]
     pseudo_differentiation_s: Positive
     friction_share: float = Field(default=FRICTION_SHARE, ge=0.0, le=1.0)
+    effort_share: float = Field(default=0.5, gt=0.0, le=1.0)
+    effort_deflection_rad: Positive = 0.25
     sway_rad: NonNegative = 0.0
     sway_hz: Positive = 2.5
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.control.added_torque import AddedTorque
+from dynid.control.added_torque import STOP_S, AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.hold_watch import BRAKED_S, HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
+from dynid.control.stamp_watch import StampWatch
 from dynid.control.tracking import Tracking, TrackingMeter
 from dynid.errors import SafetyError
 from dynid.hardware.safety.relief import Relief
@@ -26,7 +28,6 @@ __all__ = ["MotionExecutor", "MotionStep", "Phase"]
 
 LONGEST_STEP_S = 0.02  # after a longer gap in the states the reference goes on from where it was, it does not jump
 LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so long the arm has been braked
-GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
 GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # of held positions, see `Relief`
@@ -83,7 +84,7 @@ class MotionExecutor:
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
         self._relief = Relief.of(robot, GIVING_RAD_S)
-        self._added = AddedTorque(robot.size)
+        self._added, self._watch, self._stamps = AddedTorque(robot.size), HoldWatch(), StampWatch()
         self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
 
     @property
@@ -143,11 +144,13 @@ class MotionExecutor:
                 f"{self.robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg since '{plan.name}' was "
                 "planned; start it again"
             )
-        if not self.active or np.abs(q - self._reference[0]).max() > LARGEST_SAG_RAD:
+        apart = np.abs(q - self._reference[0]).max() > LARGEST_SAG_RAD
+        if not self.active or apart or stamp_ns < self._last_ns:
             self._reset(q, stamp_ns)
         self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
         self.left_tolerance = False
         self._meter.clear()
+        self._watch.clear()
         self._chosen = self.controller.law
         self._enter(stamp_ns)
 
@@ -169,9 +172,10 @@ class MotionExecutor:
         if self.moving:
             raise SafetyError(f"a motion is running (phase {self.phase}); cancel it first")
         start = self.start_posture(q)
-        if not self.active:
+        if not self.active or stamp_ns < self._last_ns:
             self._reset(q, stamp_ns)
         self.phases, self._parts = [], [Part("hold", HoldPath(start))]
+        self._watch.clear()
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
@@ -192,7 +196,7 @@ class MotionExecutor:
             )
         if self.phase is not None and not law.follows_reference:
             self._parts = [Part(self.phase, HoldPath(self._reference[0].copy()))]
-        self._added.follow(None)  # it was meant for the law before
+        self._added.fade()  # it was meant for the law before
         self._parts = [replace(part, added=None) for part in self._parts]
         self.controller.switch_to(law)
         self._chosen = law
@@ -210,6 +214,7 @@ class MotionExecutor:
             self.phase = "cancelled"
             self.phases.append(("cancelled", stamp_ns))
             self._scaling.brake()
+            self._added.fade()
 
     def release(self) -> None:
         """Stop commanding torque, for when the arm was disabled."""
@@ -230,13 +235,16 @@ class MotionExecutor:
         """The torque of this cycle from the state q (n,) [rad] measured at `stamp_ns`; None where nothing is commanded.
 
         Raises:
-            SafetyError: the arm is too far from its reference, or its states were lost for too long. The motion is
-                given up; from the next state on the arm is braked and held where it comes to rest. If its state is not
-                finite, nothing is commanded.
+            SafetyError: the arm is too far from its reference; the motion is given up, and from the next state on the
+                arm is braked and held where it comes to rest. If its state is not finite, or its stamps stand still, go
+                back, or jump ahead by more than `GIVE_UP_S`, nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
-        if self.phase is None or dt <= 0:
+        if self.phase is None:
             return None
+        self._refuse_wrong_time(stamp_ns)
+        if dt <= 0:
+            return None  # one that was overtaken by another
         self._last_ns, self._q = stamp_ns, q
         step = dt if dt <= LONGEST_STEP_S else self._after_gap(dt, q, stamp_ns)
         if self._parts[0].law is not None:
@@ -258,13 +266,16 @@ class MotionExecutor:
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 
+    def _refuse_wrong_time(self, stamp_ns: int) -> None:
+        """Stop commanding where stamps do not pass as time does: nobody knows where on its path the arm should be."""
+        fault = self._stamps.fault(self._last_ns, stamp_ns)
+        if fault:
+            what = "the motion was aborted, and nothing is commanded any more" if self.moving else "the arm is not held"
+            self.forget(self._last_ns)
+            raise SafetyError(f"{fault}: {what}; its driver brakes and lowers it")
+
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
         """States were lost for dt [s]: the path paused meanwhile and gets under way again; returns the step to take."""
-        if dt > GIVE_UP_S and self.moving:
-            self._stop_at(q, np.zeros_like(q), stamp_ns)
-            raise SafetyError(
-                f"no joint states for {dt:.2f} s, more than the {GIVE_UP_S:.0f} s allowed: the motion was aborted"
-            )
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
         self._began_ns += round((dt - FIRST_DT_S) * 1e9)
@@ -312,8 +323,11 @@ class MotionExecutor:
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if abs(error[worst]) <= MAX_TRACKING_ERROR_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
-        held = bool(np.isfinite(q).all())
+        again = self._watch.lost(stamp_ns)
+        held = bool(np.isfinite(q).all()) and not again
         given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
+        if again:
+            given_up = f"it left it more than {BRAKED_S:.0f} s ago already, so nothing here holds it"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -322,7 +336,7 @@ class MotionExecutor:
         raise SafetyError(
             f"{self.robot.joint_names[worst]} is {np.rad2deg(error[worst]):.1f} deg off its reference, at most "
             f"{np.rad2deg(MAX_TRACKING_ERROR_RAD):.0f} deg are allowed; {given_up}, and the arm "
-            f"{'is held in place' if held else 'released'}"
+            f"{'is held in place' if held else 'released: its driver brakes and lowers it'}"
         )
 
     def _keep_tolerance(self, error: FloatArray, stamp_ns: int) -> None:
@@ -378,11 +392,12 @@ class MotionExecutor:
 
     def _reset(self, q: FloatArray, stamp_ns: int) -> None:
         self._forget(q)
+        self._stamps.clear()
         self._last_ns = stamp_ns - round(FIRST_DT_S * 1e9)
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
-        self._added.keep()
+        self._added.fade(STOP_S)
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
@@ -392,9 +407,9 @@ class MotionExecutor:
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):
             self.phases.append((part.phase, stamp_ns))
         self._scaling.begin(float(part.path.peak_velocities.max()))
-        if part.added is not None or part.phase in ("approach", "trajectory", "rest"):
+        if part.added is not None:
             self._added.follow(part.added)
         else:
-            self._added.keep()
+            self._added.fade()
         if part.law is not None:
             self.controller.switch_to(part.law)

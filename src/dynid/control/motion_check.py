@@ -6,6 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.codegen.compile import compile_inverse_dynamics
+from dynid.control.added_torque import TorqueCurve
+from dynid.control.effort_bounds import EffortBound
+from dynid.control.motion_cells import NODES, Cells, cells_of
+from dynid.control.motion_cells import Torques as Torques
+from dynid.control.safe_box import SafeBox
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel, reachable_speed
@@ -16,16 +21,18 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
+from dynid.trajectory.pieces import Pieces
+from dynid.trajectory.polynomial import PolynomialTrajectory
 
 STEP_S, COARSE_S = 0.002, 0.02
-BLOCK = 20_000  # moments that are looked at together: so much memory it takes, however long the motion is
+ROUNDING_S = 1e-6  # of the times of points that are a control cycle apart
 TOLERANCE = 1e-6  # relative, of a limit: what rounding may cost
 HELD_S = 10.0  # so long the end of a motion counts as held
 CURRENT_SHARE = 0.9  # of the current limit; the rest is the feedback's
 # A joint that lifts through its gears takes up to so many times the current that carries it: 2.0 at joint 4 of CRANE-X7
 # with the published friction of such gears, and a tenth more for an arm heavier than its parameters.
 LIFTING = 2.2
-Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+Shown = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +93,28 @@ class MotionCheck:
         limits: what must be kept.
         torques: the torques that a motion takes, as predicted; None does not look at currents.
         collision: finds contact of links; None does not look for it.
+        efforts: bounds torques that come with a motion; None does not look at them.
+        box: free space around the arm; None: nothing is known of it.
     """
 
     def __init__(
-        self, robot: Robot, limits: MotionLimits, torques: Torques | None = None, collision: SelfCollision | None = None
+        self,
+        robot: Robot,
+        limits: MotionLimits,
+        torques: Torques | None = None,
+        collision: SelfCollision | None = None,
+        efforts: EffortBound | None = None,
+        box: SafeBox | None = None,
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
-        self._robot = robot
+        self._robot, self._efforts, self._box = robot, efforts, box
         self._overload = None if torques is None else OverloadModel.of(robot)
 
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
         """Refuse a sequence of motions where one of them leaves a limit.
+
+        Positions, speeds and accelerations are exact, torques are those of cubics within some milliseconds, and links
+        keep off each other by more than they may move between the postures that are looked at.
 
         Args:
             parts: one after the other.
@@ -107,10 +125,19 @@ class MotionCheck:
         """
         load = np.zeros(len(self._names)) if load is None else load
         for number, part in enumerate(parts, 1):
-            times = np.linspace(0.0, part.duration, int(np.ceil(part.duration / STEP_S)) + 1)
-            for begin in range(0, len(times), BLOCK):
-                last = number == len(parts) and begin + BLOCK >= len(times)
-                load = self._check_block(part, times[begin : begin + BLOCK], load, last=last)
+            self._no_short_piece(part)
+            pieces = part.pieces()
+            self._kinematics(part, pieces)
+            if self.torques is not None:
+                for cells in cells_of(pieces):
+                    load = self._check_torques(part, cells, load, last=cells.last and number == len(parts))
+            self._no_contact(part, pieces)
+            self._stays_inside(part, first=number == 1)
+
+    def refuse_efforts(self, motion: Motion, added: TorqueCurve) -> None:
+        """Raise SafetyError where efforts along a motion are not those of this arm, see `EffortBound`."""
+        if self._efforts is not None:
+            self._efforts.refuse(motion, added, self.torques)
 
     def check_start(self, motion: Motion) -> None:
         """Refuse a motion that begins beyond a position limit: of a way there, not even the torques are known.
@@ -130,21 +157,57 @@ class MotionCheck:
         current = np.where(held * dq > 0.0, LIFTING, 1.0) * held
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
-    def _check_block(self, part: Motion, times: FloatArray, load: FloatArray, *, last: bool) -> FloatArray:
-        """Moments of one motion, after which `load` (n,) is left of the overload, as it was before."""
-        q, dq, ddq = part.sample_all(times)
+    def _no_short_piece(self, part: Motion) -> None:
+        """Refuse points in time that follow each other faster than the states that the arm answers."""
+        gaps, cycle_s = np.diff(part.knots), self._robot.file.bus.cycle_s
+        if isinstance(part, PolynomialTrajectory) and len(gaps) and not gaps.min() >= cycle_s - ROUNDING_S:
+            k = int(np.argmin(gaps))
+            raise SafetyError(
+                f"motion '{part.name}' refused: its points {k + 1} and {k + 2} at {part.knots[k]:.4f} s are "
+                f"{1e3 * gaps[k]:.4g} ms apart, expected at least the control cycle of {1e3 * cycle_s:.4g} ms: leave "
+                "one of them out"
+            )
+
+    def _kinematics(self, part: Motion, pieces: Pieces) -> None:
+        """Refuse positions, speeds and accelerations outside the limits at any time, between samples as well."""
         limits = self._limits
-        self._within(part, times, q, (limits.lower, limits.upper), "is at {:.2f} deg", np.rad2deg)
-        self._within(part, times, dq, (-limits.velocity, limits.velocity), "moves at {:.3f} rad/s")
-        bound = (-limits.acceleration, limits.acceleration)
-        self._within(part, times, ddq, bound, "accelerates with {:.3f} rad/s^2")
-        if self.torques is not None:
-            bound = (-limits.torque, limits.torque)
-            tau = self.torques(q, dq, ddq)
-            self._within(part, times, tau, bound, "needs {:.3f} N m")
-            load = self._no_overload(part, times, tau, load, last=last)
-        self._no_contact(part, times, q)
-        return load
+        rows: tuple[tuple[FloatArray, FloatArray, str, Shown], ...] = (
+            (limits.lower, limits.upper, "is at {:.2f} deg", np.rad2deg),
+            (-limits.velocity, limits.velocity, "moves at {:.3f} rad/s", np.asarray),
+            (-limits.acceleration, limits.acceleration, "accelerates with {:.3f} rad/s^2", np.asarray),
+        )
+        for order, (lower, upper, what, shown) in enumerate(rows):
+            slack = TOLERANCE * (np.abs(lower) + np.abs(upper))
+            found = pieces.first_beyond(order, lower - slack, upper + slack)
+            if found is None:
+                continue
+            for cells in cells_of(pieces):  # the first moment is told where samples see it
+                values = (cells.q, cells.dq, cells.ddq)[order]
+                self._within(part, cells.times.ravel(), values.reshape(-1, len(lower)), (lower, upper), what, shown)
+            piece, since, joint, value = found
+            self._refuse(part, joint, float(pieces.begins[piece]) + since, value, (lower, upper), what, shown)
+
+    def _check_torques(self, part: Motion, cells: Cells, load: FloatArray, *, last: bool) -> FloatArray:
+        """Refuse what motors cannot give; return what is used up of the overload after these spans, (n,)."""
+        assert self.torques is not None
+        limit = self._limits.torque
+        found = cells.torques(self.torques)
+        for tau in found:
+            rows = tau.reshape(-1, len(limit))
+            self._within(part, cells.times.ravel(), rows, (-limit, limit), "needs {:.3f} N m")
+            beyond = cells.first_beyond(tau, limit * (1.0 + 2.0 * TOLERANCE))
+            if beyond is not None:
+                time_s, joint, value = beyond
+                self._refuse(part, joint, time_s, value, (-limit, limit), "needs {:.3f} N m", np.asarray)
+        times, tau = cells.times[:, :-1].ravel(), found[0][:, :-1].reshape(-1, len(limit))
+        steps = np.repeat(np.diff(cells.times, axis=1)[:, 0], NODES - 1)
+        if last:  # its end counts as held for a while
+            still = np.zeros((1, len(limit)))
+            held = self.torques(part.end[None], still, still)
+            count = round(HELD_S / STEP_S)
+            times = np.append(times, cells.times[-1, -1] + STEP_S * np.arange(count))
+            tau, steps = np.vstack([tau, np.tile(held, (count, 1))]), np.append(steps, np.full(count, STEP_S))
+        return self._no_overload(part, times, tau, steps, load)
 
     def _within(
         self,
@@ -153,7 +216,7 @@ class MotionCheck:
         values: FloatArray,
         bounds: tuple[FloatArray, FloatArray],
         what: str,
-        shown: Callable[[FloatArray], FloatArray] = np.asarray,
+        shown: Shown = np.asarray,
     ) -> None:
         """Refuse values (N, n) outside bounds (n,)."""
         slack = TOLERANCE * (np.abs(bounds[0]) + np.abs(bounds[1]))
@@ -161,26 +224,35 @@ class MotionCheck:
         outside = ~((values >= bounds[0] - slack) & (values <= bounds[1] + slack))
         if outside.any():
             row, joint = (int(k) for k in np.argwhere(outside)[0])
-            value, low, high = (float(shown(x)) for x in (values[row, joint], bounds[0][joint], bounds[1][joint]))
-            raise SafetyError(
-                f"motion '{part.name}' refused: {self._names[joint]} {what.format(value)} at {times[row]:.3f} s; "
-                f"allowed is {low:.3f} to {high:.3f}"
-            )
+            self._refuse(part, joint, float(times[row]), float(values[row, joint]), bounds, what, shown)
+
+    def _refuse(
+        self,
+        part: Motion,
+        joint: int,
+        time_s: float,
+        value: float,
+        bounds: tuple[FloatArray, FloatArray],
+        what: str,
+        shown: Shown,
+    ) -> None:
+        value, low, high = (float(shown(np.asarray(x))) for x in (value, bounds[0][joint], bounds[1][joint]))
+        raise SafetyError(
+            f"motion '{part.name}' refused: {self._names[joint]} {what.format(value)} at {time_s:.3f} s; "
+            f"allowed is {low:.3f} to {high:.3f}"
+        )
 
     def _no_overload(
-        self, part: Motion, times: FloatArray, tau: FloatArray, load: FloatArray, *, last: bool
+        self, part: Motion, times: FloatArray, tau: FloatArray, steps: FloatArray, load: FloatArray
     ) -> FloatArray:
         """Refuse torques tau (N, n) [N m] that would trip a servo, from `load` (n,) on; what they leave of it, (n,).
 
-        The last posture counts as held for a while.
+        Each lasts its step (N,) [s].
         """
         if self._overload is None:
             return load
-        current, step_s = tau / self._robot.joint_constants, float(times[1] - times[0]) if len(times) > 1 else STEP_S
-        if last:
-            times = np.append(times, times[-1] + step_s * np.arange(1, round(HELD_S / step_s) + 1))
-            current = np.vstack([current, np.repeat(current[-1:], len(times) - len(current), axis=0)])
-        loads = self._overload.along(load, current, step_s)
+        current = tau / self._robot.joint_constants
+        loads = self._overload.along(load, current, steps[:, None])
         beyond = ~(loads < LIMITED)
         if beyond.any():
             row, joint = (int(k) for k in np.argwhere(beyond)[0])
@@ -191,11 +263,24 @@ class MotionCheck:
             )
         return np.asarray(loads[-1])
 
-    def _no_contact(self, part: Motion, times: FloatArray, q: FloatArray) -> None:
-        contact = None if self._collision is None else self._collision.first_contact(q)
+    def _no_contact(self, part: Motion, pieces: Pieces) -> None:
+        contact = None if self._collision is None else self._collision.first_contact_along(pieces)
         if contact is not None:
-            posture = ", ".join(f"{angle:.0f}" for angle in np.rad2deg(q[contact.row]))
+            posture = ", ".join(f"{angle:.0f}" for angle in np.rad2deg(contact.q))
             raise SafetyError(
-                f"motion '{part.name}' refused: {' and '.join(contact.links)} touch at {times[contact.row]:.3f} s, at "
+                f"motion '{part.name}' refused: {' and '.join(contact.links)} touch at {contact.time_s:.3f} s, at "
                 f"({posture}) deg"
             )
+
+    def _stays_inside(self, part: Motion, *, first: bool) -> None:
+        """Refuse a motion that leaves the free space; one that begins outside, such as on the table, may come in."""
+        if self._box is None:
+            return
+        still = np.zeros(len(self._names))
+        if first and len(part.knots) > 1 and self._box.lack(part.start[None], still)[0] > 0.0:
+            if self._box.lack(part.end[None], still)[0] <= 0.0:
+                return
+        try:
+            self._box.prove(part, still)
+        except SafetyError as error:
+            raise SafetyError(f"{error}; what is free around this arm says the executor's parameter scene") from error

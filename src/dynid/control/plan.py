@@ -187,6 +187,7 @@ def plan_motion(
     there = way(check, start, motion.start, names)
     if added is not None:
         added.refuse_excess(robot, motion.name)
+        check.refuse_efforts(motion, added)
     parts = [
         Part("approach", there, added=None if added is None else added.beginning),
         Part("trajectory", motion, added=added),

@@ -15,11 +15,11 @@ else it is halved. Samples alone prove nothing.
 """
 
 from dataclasses import dataclass
-from math import factorial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from dynid.control.self_collision import SelfCollision
@@ -28,10 +28,12 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.pinocchio_library import pinocchio
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Robot, Strict
-from dynid.trajectory.polynomial import PolynomialTrajectory
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.pieces import Pieces
 
 FIRST_S, SHORTEST_S = 0.02, 2e-4  # pieces of time: as begun with, and where a proof is given up
 AT_ONCE = 2048  # pieces
+NO_SCENE = "none"  # in the place of a file's name
 LONGEST_SHARE = 1.2  # of a shape's width: longer ones are covered by several spheres
 Point = tuple[float, float, float]
 LinkNumber = Annotated[int, Field(ge=1)]
@@ -90,6 +92,18 @@ def scene_of(robot: Robot) -> SceneFile | None:
     """The scene in the robot's folder; None where there is none."""
     path = robot.folder / "scene.yaml"
     return load_scene(path) if path.is_file() else None
+
+
+def box_of(robot: Robot, scene: str) -> "SafeBox | None":
+    """The free space that a setting names: a file, "" for the robot's own scene.yaml, if any, or "none".
+
+    Raises:
+        InputNotFoundError, ConfigurationError: as of `load_scene`, or the robot is no serial chain.
+    """
+    if scene == NO_SCENE:
+        return None
+    free = load_scene(Path(scene)) if scene else scene_of(robot)
+    return None if free is None else SafeBox(robot, free)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,55 +268,54 @@ class SafeBox:
         before = np.cumsum(d, axis=1) - d
         return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)
 
-    def prove(self, motion: PolynomialTrajectory, tube: FloatArray) -> None:
+    def prove(self, motion: Motion, tube: FloatArray) -> None:
         """Prove that a motion stays inside, wherever the joints are within tube (n,) [rad] of it.
 
         Raises:
             SafetyError: it does not, or cannot be proven to; names the link, the border, the time and the distance.
         """
-        if not len(motion.coefficients):
-            return
-        pieces: list[int] = []
-        begins: list[float] = []
-        ends: list[float] = []
-        for k, (a, b) in enumerate(zip(motion.knots[:-1], motion.knots[1:], strict=True)):
-            count = max(1, int(np.ceil((b - a) / FIRST_S)))
-            edges = np.linspace(0.0, b - a, count + 1)
-            pieces += [k] * count
-            begins, ends = [*begins, *edges[:-1]], [*ends, *edges[1:]]
-        rows = np.array(pieces), np.array(begins), np.array(ends)
-        while len(rows[0]):
-            parts = [slice(first, first + AT_ONCE) for first in range(0, len(rows[0]), AT_ONCE)]
-            left = [self._unproven(motion, rows[0][part], rows[1][part], rows[2][part], tube) for part in parts]
-            piece, begin, end = (one[np.concatenate(left)] for one in rows)
+        pieces = motion.pieces()
+        counts = np.maximum(1, np.ceil(pieces.durations / FIRST_S)).astype(np.int64)
+        piece = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+        width = (pieces.durations / counts)[piece]
+        begin, end = place * width, (place + 1) * width
+        while len(piece):
+            parts = [slice(first, first + AT_ONCE) for first in range(0, len(piece), AT_ONCE)]
+            left = [self._unproven(motion, pieces, piece[part], begin[part], end[part], tube) for part in parts]
+            unproven = np.concatenate(left)
+            piece, begin, end = piece[unproven], begin[unproven], end[unproven]
             middle = 0.5 * (begin + end)
             if (end - begin < 2.0 * SHORTEST_S).any():
                 k = int(np.argmin(end - begin))
-                self._refuse(motion, int(piece[k]), float(middle[k]), tube)
-            rows = np.tile(piece, 2), np.append(begin, middle), np.append(middle, end)
+                self._refuse(motion, pieces, int(piece[k]), float(middle[k]), tube)
+            piece, begin, end = np.tile(piece, 2), np.append(begin, middle), np.append(middle, end)
 
     def _unproven(
-        self, motion: PolynomialTrajectory, piece: FloatArray, begin: FloatArray, end: FloatArray, tube: FloatArray
-    ) -> FloatArray:
-        """Which pieces of time are not proven, (N,) bool; SafetyError where the middle of one is outside already."""
-        c, half = self._mdh.size, 0.5 * (end - begin)
-        derivatives = _derivatives(motion.coefficients[piece][..., :c], 0.5 * (begin + end))
-        q = derivatives[0]
-        d = np.tile(tube[:c], (len(q), 1))
-        for k in range(1, len(derivatives)):
-            d += np.abs(derivatives[k]) * (half**k / factorial(k))[:, None]
+        self,
+        motion: Motion,
+        pieces: Pieces,
+        piece: NDArray[np.int64],
+        begin: FloatArray,
+        end: FloatArray,
+        tube: FloatArray,
+    ) -> NDArray[np.bool_]:
+        """Which spans of time are not proven, (N,) bool; SafetyError where the middle of one is outside already."""
+        c = self._mdh.size
+        q, away = (one[:, :c] for one in pieces.around(piece, begin, end))
+        d = away + tube[:c]
         centres, levers = self._places(q)
         clearances, _ = self._clearances(centres)
         free = clearances.min(axis=0, initial=np.inf) - self.scene.margin_m
         still = levers @ tube[:c]
         lost = np.flatnonzero((free - still < 0.0).any(axis=1))
         if len(lost):
-            self._refuse(motion, int(piece[lost[0]]), float(0.5 * (begin + end)[lost[0]]), tube)
+            self._refuse(motion, pieces, int(piece[lost[0]]), float(0.5 * (begin + end)[lost[0]]), tube)
         moved = np.einsum("nsc,nc->ns", levers, d) + 0.5 * self._second(d)
         return np.asarray((moved > free).any(axis=1))
 
-    def _refuse(self, motion: PolynomialTrajectory, piece: int, time: float, tube: FloatArray) -> None:
-        q = _derivatives(motion.coefficients[[piece]][..., : self._mdh.size], np.array([time]))[0]
+    def _refuse(self, motion: Motion, pieces: Pieces, piece: int, time: float, tube: FloatArray) -> None:
+        q = pieces.derivatives(np.array([piece]), np.array([time]), 1)[0][:, : self._mdh.size]
         centres, levers = self._places(q)
         clearances, names = self._clearances(centres)
         off = levers[0] @ tube[: self._mdh.size]
@@ -310,22 +323,10 @@ class SafeBox:
         raise SafetyError(
             f"motion '{motion.name}' refused: link {int(self._spheres.links[sphere]) + 1} comes within "
             f"{clearances[border, 0, sphere]:.3f} m of the border '{names[border]}' at "
-            f"{motion.knots[piece] + time:.3f} s; expected at least the margin of {self.scene.margin_m} m and "
+            f"{pieces.begins[piece] + time:.3f} s; expected at least the margin of {self.scene.margin_m} m and "
             f"{off[sphere]:.3f} m by which the joints may be off their reference"
         )
 
 
 def _homogeneous(points: FloatArray) -> FloatArray:
     return np.column_stack([points, np.ones(len(points))])
-
-
-def _derivatives(coefficients: FloatArray, x: FloatArray) -> list[FloatArray]:
-    """All derivatives (N, c) of polynomials (N, powers, c), lowest power first, at x (N,)."""
-    found, now = [], coefficients
-    while now.shape[1]:
-        value = np.zeros((len(x), now.shape[2]))
-        for power in range(now.shape[1] - 1, -1, -1):
-            value = value * x[:, None] + now[:, power]
-        found.append(value)
-        now = now[:, 1:] * np.arange(1, now.shape[1])[:, None]
-    return found

@@ -1,24 +1,72 @@
 """Whether links of the arm touch each other, from the collision shapes of its URDF (pinocchio and coal)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError
 from dynid.model.meshes import tree_with_meshes
 from dynid.model.pinocchio_library import pinocchio
 from dynid.model.urdf_tree import with_limited_turns
 from dynid.robot import FloatArray, Robot
+from dynid.trajectory.pieces import Pieces
 
-STEP_RAD = 0.03  # of all joints together between two postures that are looked at
+STEP_RAD = 0.03  # way of all joints together between two postures that are looked at
+FINER = 8  # times smaller steps where links are nearer than they may move
+FINEST_RAD = 1e-4  # links that may still meet within so short a way count as touching: some hundredths of a millimetre
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contact:
-    """Two links that touch, and the row of the posture at which they do."""
+    """Two links that touch, and the time [s] and posture (n,) [rad] at which they do."""
 
-    row: int
+    time_s: float
+    q: FloatArray
     links: tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class _Spans:
+    """Spans of time of some pieces: from begin to end (N,) [s] since the piece (N,) began.
+
+    Within each, joints are at most `away` (N, n) [rad] off their posture q (N, n) in the middle.
+    """
+
+    piece: NDArray[np.int64]
+    begin: FloatArray
+    end: FloatArray
+    q: FloatArray
+    away: FloatArray
+
+    @classmethod
+    def whole(cls, pieces: Pieces, step: float) -> "_Spans":
+        """All pieces, each in as many spans as keep the way within one below a quarter of a step [rad]."""
+        fastest = np.abs(pieces.bernstein(1)).max(axis=1).sum(axis=1) * pieces.durations
+        counts = np.maximum(1, np.ceil(4.0 * fastest / step)).astype(np.int64)
+        piece = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+        share = pieces.durations[piece] / counts[piece]
+        return cls._of(pieces, piece, place * share, (place + 1) * share)
+
+    @classmethod
+    def _of(cls, pieces: Pieces, piece: NDArray[np.int64], begin: FloatArray, end: FloatArray) -> "_Spans":
+        return cls(piece, begin, end, *pieces.around(piece, begin, end))
+
+    def finer(self, pieces: Pieces, where: slice) -> "_Spans":
+        """Some of them, each divided by `FINER`."""
+        piece = np.repeat(self.piece[where], FINER)
+        step = np.repeat((self.end - self.begin)[where] / FINER, FINER)
+        begin = np.repeat(self.begin[where], FINER) + step * np.tile(np.arange(FINER), len(self.begin[where]))
+        return self._of(pieces, piece, begin, begin + step)
+
+    def groups(self, step: float) -> Iterator[slice]:
+        """Neighbours whose ways together are no longer than a step [rad]."""
+        way = np.cumsum(2.0 * self.away.sum(axis=1))
+        begins = np.flatnonzero(np.diff(np.floor(way / step), prepend=-1.0))
+        for begin, end in zip(begins.tolist(), [*begins.tolist()[1:], len(way)], strict=True):
+            yield slice(begin, end)
 
 
 class SelfCollision:
@@ -49,6 +97,13 @@ class SelfCollision:
             if self._links(pair) in resting:
                 self._shapes.removeCollisionPair(pair)
         self._results = self._shapes.createData()
+        self._joints = [int(self._model.getJointId(name)) for name in robot.joint_names]
+        far = np.maximum(np.abs(robot.lower), np.abs(robot.upper))
+        sliding = zip(self._joints, robot.prismatic, far, strict=True)
+        slides = {joint: float(most) for joint, prismatic, most in sliding if prismatic}
+        self._sliding = [joint in slides for joint in range(self._model.njoints)]
+        self._travel = [slides.get(joint, 0.0) for joint in range(self._model.njoints)]
+        self._levers = self._longest_levers()
 
     @property
     def pairs(self) -> int:
@@ -88,17 +143,91 @@ class SelfCollision:
         results = zip(self._shapes.collisionPairs, self._results.collisionResults, strict=True)
         return [self._links(pair) for pair, result in results if result.isCollision()]
 
-    def first_contact(self, q: FloatArray) -> Contact | None:
-        """The first posture of a path q (N, n) [rad] at which links touch; None where none does.
+    def contact_at(self, q: FloatArray) -> tuple[str, str] | None:
+        """Two links that touch at a posture q (n,) [rad]; None where none do."""
+        if not self.pairs or not self._collides(q, stop_at_first=True):
+            return None
+        return self._touching(q)[0]
 
-        Only as many rows are looked at as keep the joints' way between two of them below `STEP_RAD`; the path must be
-        sampled at least so densely.
+    def first_contact_along(self, pieces: Pieces) -> Contact | None:
+        """The first time at which links touch along a motion; None if they never do, between samples either.
+
+        The distance of two links changes by no more than the joints between them turn times their longest levers. Where
+        links are nearer than that, a smaller part of the motion is looked at.
         """
         if not self.pairs:
             return None
-        way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).sum(axis=1))])
-        rows = np.unique(np.searchsorted(way, np.arange(0.0, way[-1] + STEP_RAD, STEP_RAD)).clip(max=len(q) - 1))
-        for row in rows.tolist():
-            if self._collides(q[row], stop_at_first=True):
-                return Contact(row, self._touching(q[row])[0])
+        every = np.arange(self.pairs)
+        return self._contact(pieces, _Spans.whole(pieces, STEP_RAD), every, STEP_RAD)
+
+    def _contact(self, pieces: Pieces, spans: _Spans, pairs: NDArray[np.int64], step: float) -> Contact | None:
+        """The first contact of some pairs within spans of time.
+
+        A pair is measured again only once the joints may have turned by enough to use its last distance up.
+        """
+        levers, last = self._levers[pairs], np.zeros((len(pairs), len(self._joints)))
+        room = np.full(len(pairs), -np.inf)
+        for group in spans.groups(step):
+            row = group.start + (group.stop - group.start) // 2
+            here = spans.q[row]
+            away = (np.abs(spans.q[group] - here) + spans.away[group]).max(axis=0)
+            due = np.flatnonzero((levers * (np.abs(here - last) + away)).sum(axis=1) >= room)
+            if not len(due):
+                continue
+            distances = self._distances_at(here, pairs[due])
+            last[due], room[due] = here, distances
+            near = distances <= levers[due] @ away
+            if not near.any():
+                continue
+            if distances.min() <= 0.0 or step < FINEST_RAD:
+                time_s = float(pieces.begins[spans.piece[row]] + 0.5 * (spans.begin[row] + spans.end[row]))
+                pair = self._shapes.collisionPairs[int(pairs[due[int(np.argmin(distances))]])]
+                return Contact(time_s, here, self._links(pair))
+            contact = self._contact(pieces, spans.finer(pieces, group), pairs[due[near]], step / FINER)
+            if contact is not None:
+                return contact
         return None
+
+    def _distances_at(self, q: FloatArray, pairs: NDArray[np.int64]) -> FloatArray:
+        """Distances (k,) [m] of pairs (k,) at a posture q (n,) [rad]; not above zero where they overlap."""
+        full = self._neutral.copy()
+        full[self._places] = q
+        pinocchio.updateGeometryPlacements(self._model, self._data, self._shapes, self._results, full)
+        return np.array(
+            [pinocchio.computeDistance(self._shapes, self._results, pair).min_distance for pair in pairs.tolist()]
+        )
+
+    def _longest_levers(self) -> FloatArray:
+        """How far a pair's distance changes at most per angle of each joint, (pairs, n) [m/rad, m/m]."""
+        found = np.zeros((self.pairs, len(self._joints)))
+        for row, pair in enumerate(self._shapes.collisionPairs):
+            shapes = [self._shapes.geometryObjects[k] for k in (pair.first, pair.second)]
+            above = [self._above(shape.parentJoint) for shape in shapes]
+            for shape, own, other in zip(shapes, above, reversed(above), strict=True):
+                length = _radius(shape)
+                for joint in own:
+                    if joint in other:
+                        break
+                    length += self._travel[joint]
+                    if joint in self._joints:
+                        found[row, self._joints.index(joint)] = 1.0 if self._sliding[joint] else length
+                    length += float(np.linalg.norm(self._model.jointPlacements[joint].translation))
+        return found
+
+    def _above(self, joint: int) -> list[int]:
+        """A joint and all that carry it."""
+        found = []
+        while joint > 0:
+            found.append(joint)
+            joint = self._model.parents[joint]
+        return found
+
+
+def _radius(shape: pinocchio.GeometryObject) -> float:
+    """How far any point of a shape is from the origin of its joint at most [m]."""
+    shape.geometry.computeLocalAABB()
+    box = shape.geometry.aabb_local
+    lower, upper = np.asarray(box.min_), np.asarray(box.max_)
+    corners = lower + np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * (upper - lower)
+    points = corners @ shape.placement.rotation.T + shape.placement.translation
+    return float(np.linalg.norm(points, axis=1).max())

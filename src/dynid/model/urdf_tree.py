@@ -105,8 +105,24 @@ def _joint(element: ElementTree.Element) -> UrdfJoint:
         raise ConfigurationError(f"joint '{name}' of the URDF lacks its name, type, parent or child")
     limit, mimic = element.find("limit"), element.find("mimic")
     values = {key: _number(limit, key, name) for key in ("lower", "upper", "velocity", "effort")}
+    if kind not in ("fixed", "floating"):  # exporters write an axis of zeros there
+        _refuse_no_axis(element, name)
     mimics = None if mimic is None else mimic.get("joint")
     return UrdfJoint(name, kind, parent.get("link") or "", child.get("link") or "", **values, mimics=mimics)
+
+
+def _refuse_no_axis(element: ElementTree.Element, joint: str) -> None:
+    """Raise ConfigurationError where an axis is given that points nowhere."""
+    axis = element.find("axis")
+    text = None if axis is None else axis.get("xyz")
+    if text is None:
+        return
+    try:
+        numbers = [float(one) for one in text.split()]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or not 0.0 < sum(one * one for one in numbers) < float("inf"):
+        raise ConfigurationError(f"joint {joint} of the URDF has axis xyz '{text}', expected three numbers, not all 0")
 
 
 def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:

@@ -44,7 +44,7 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
     refuse_unknown_space(robot, reported_settings(call.latched_text(HARDWARE_SETTINGS), robot), files)
     make_folder(files.out)
     files.identification.report = stream.report
-    arm = CommandedArm(robot, call, stream)
+    arm = CommandedArm(robot, call, stream, files.scene)
     try:
         begin_recording(call, "", files.settings.profile, files.bag)
         try:

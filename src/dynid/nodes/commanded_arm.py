@@ -3,6 +3,7 @@
 import math
 import secrets
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 from builtin_interfaces.msg import Duration
@@ -14,6 +15,7 @@ from dynid.adaptive.way_back import way_back
 from dynid.control.controller import load_controller
 from dynid.control.motion import MAX_TRACKING_ERROR_RAD
 from dynid.control.motion_check import Torques
+from dynid.control.safe_box import NO_SCENE
 from dynid.control.selection import CONTROLLERS
 from dynid.errors import NodeError, SafetyError
 from dynid.identification.data.sources import Source, source_of_recording
@@ -28,7 +30,7 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 POINT_S = 0.02  # between the points of a motion that is sent
 SERIES = "adaptive"  # and a token of the run: executor and topics may still hold those of another run
-OWN_PARAMETERS = ("controller", "series", "path_tolerance_rad")  # of the executor
+OWN_PARAMETERS = ("controller", "series", "scene", "path_tolerance_rad")  # of the executor
 HELD_S = 1.0  # as of the simulated arm in lock-step
 START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # waits
 LONGEST, MARGIN_S = 10.0, 60.0  # times a motion's duration, and beside it: a simulated arm waits for a busy host
@@ -38,6 +40,10 @@ BEFORE_S = 2.0  # of states before the end of a motion that are looked at for it
 class CommandedArm:
     """Sends motions to the executor; see `dynid.adaptive.arm.Arm`.
 
+    Args:
+        robot, call, stream: the arm, and the nodes that drive it.
+        scene: its free space, which the executor keeps as well; None is the robot's own.
+
     Attributes:
         at: where its reference stands, (n,) [rad].
         moved_s: of segments so far [s].
@@ -45,8 +51,9 @@ class CommandedArm:
         waits: its time goes on while a segment is planned.
     """
 
-    def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream) -> None:
+    def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream, scene: Path | None = None) -> None:
         self.robot, self._call, self._stream = robot, call, stream
+        self._scene = "" if scene is None else str(scene.absolute())
         settings = load_controller(robot)
         self._inertia, self._damping = np.array(settings.inertia_kg_m2), np.array(settings.damping_nm_s_rad)
         self._number, self._identifier, self._token = count(1), "", secrets.token_hex(3)
@@ -55,8 +62,8 @@ class CommandedArm:
         self.moved_s, self.along_s, self.waits = 0.0, 0.0, False
         call.wait(lambda: stream.connected, STATES_S, "the discovery of executor and hardware node")
         self.at = stream.newest()[1]
-        controller, series, tolerance = call.get_parameters("executor", OWN_PARAMETERS)
-        values = (controller.string_value, series.string_value, list(tolerance.double_array_value))
+        controller, series, free, tolerance = call.get_parameters("executor", OWN_PARAMETERS)
+        values = (controller.string_value, series.string_value, free.string_value, list(tolerance.double_array_value))
         self._before = dict(zip(OWN_PARAMETERS, values, strict=True))
 
     def leave(self) -> None:
@@ -74,9 +81,9 @@ class CommandedArm:
 
     def to_start(self, feed: Feed) -> None:
         """To the rest posture, on a way that the scene does not bound; what is recorded from then on is one series."""
-        self._call.set_parameters("executor", {"controller": CONTROLLERS[0], "series": ""})
+        self._call.set_parameters("executor", {"controller": CONTROLLERS[0], "series": "", "scene": NO_SCENE})
         self.go(self._way_to(self.robot.rest_posture), feed)
-        self._call.set_parameters("executor", {"series": self.series})
+        self._call.set_parameters("executor", {"series": self.series, "scene": self._scene})
 
     def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
         """Begin a segment, and return as soon as the executor has taken it; errors as of `_send`."""
@@ -177,7 +184,9 @@ class CommandedArm:
         """The motion with what the law's own feedforward lacks as efforts."""
         steps = math.ceil(motion.duration / POINT_S)
         # in nanoseconds, as they are sent: what differs by less would be sent twice
-        stamps_ns = np.unique(np.rint(1e9 * np.append(np.linspace(0.0, motion.duration, steps + 1), motion.knots)))
+        even = np.linspace(0.0, motion.duration, steps + 1)
+        apart = np.abs(even[:, None] - motion.knots).min(axis=1) > 0.5 * POINT_S  # points too close are refused
+        stamps_ns = np.unique(np.rint(1e9 * np.append(even[apart], motion.knots)))
         times = stamps_ns * 1e-9
         q, dq, ddq = motion.sample_all(times)
         for ends in (dq, ddq):

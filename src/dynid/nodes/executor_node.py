@@ -24,12 +24,14 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.control.controller import TorqueLaw, load_controller
+from dynid.control.effort_bounds import EffortBound
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.missing_states import MissingStates
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
+from dynid.control.safe_box import NO_SCENE, box_of
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
 from dynid.control.sway import MOST_RAD, swaying
@@ -52,7 +54,14 @@ from dynid.nodes.common import (
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
-from dynid.nodes.motion_requests import FROM_FILE, FROM_TOPIC, MotionRequests, trajectory_name
+from dynid.nodes.motion_requests import (
+    APPROACH_RAD,
+    FROM_FILE,
+    FROM_TOPIC,
+    MotionRequests,
+    positive_angle,
+    trajectory_name,
+)
 from dynid.nodes.outputs import declare_output
 from dynid.nodes.payload_parameters import PayloadOnModel
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, ReferenceEncoder, encode_diagnostics
@@ -88,7 +97,10 @@ class ExecutorNode(Node):
         excitation, names = load_excitation(self.robot), self.robot.joint_names
         self._collision = SelfCollision(self.robot)
         self._limits = robot_limits(self.robot, excitation.acceleration_limits)
-        self._motion = MotionExecutor(self.robot, self._selection.controller, self._check())
+        text = f"free space of all motions: a YAML file, '' for the robot's scene.yaml if it has one, or '{NO_SCENE}'"
+        self._box = box_of(self.robot, str(declare(self, "scene", "", text)))
+        self._motion = MotionExecutor(self.robot, self._selection.controller)
+        self._motion.check = self._check()
         self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits)
         self._report = ExperimentReport(self, self._motion)
         self._waiting: list[Answer] = []  # for the end of braking
@@ -137,6 +149,8 @@ class ExecutorNode(Node):
         widest = self._motion.tolerance.tolist()
         widest = declare(self, "path_tolerance_rad", widest, "error of each joint that brakes a trajectory [rad]")
         self._motion.tolerance = self._tolerance(widest)
+        text = "how far from the arm a motion of joint_trajectory may begin; the way there is planned and checked [rad]"
+        self._requests.approach_rad = positive_angle(declare(self, "approach_rad", APPROACH_RAD, text))
         text = "motions of one series in a bag are one recording; '' for each on its own"
         self._report.series = declare(self, "series", "", text)
 
@@ -174,6 +188,8 @@ class ExecutorNode(Node):
         """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
         given = {one.name: one.value for one in parameters}
         tolerance = self._tolerance(given.get("path_tolerance_rad"))
+        box = (box_of(self.robot, str(given["scene"])),) if "scene" in given else None
+        approach_rad = positive_angle(given.get("approach_rad", self._requests.approach_rad))
         sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
         swaying(*sway)  # refuses what is too far or too fast
         model = from_parameters(parameters, self._selection.arm_model)
@@ -187,6 +203,10 @@ class ExecutorNode(Node):
             self._exchange(None if name is None else str(name), model, share, gated=held)
         self._payload.keep()
         self._motion.tolerance = tolerance
+        if box is not None:
+            self._box = box[0]
+            self._motion.check = self._check()
+        self._requests.approach_rad = approach_rad
         self._selection.controller.sway(*sway)
         self._report.series = str(given.get("series", self._report.series))
 
@@ -224,7 +244,8 @@ class ExecutorNode(Node):
                 torques = None
         else:
             torques = model_torques(self._selection.arm_model, model.phi, model.friction)
-        return MotionCheck(self.robot, self._limits, torques, self._collision)
+        efforts = EffortBound(self.robot, self._selection.settings)
+        return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts, self._box)
 
     def _on_hardware_settings(self, message: String) -> None:
         """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
@@ -232,7 +253,10 @@ class ExecutorNode(Node):
             reported = reported_settings(message.data, self.robot)
             mount = reported.mount
             self._cycle_s = reported.cycle_s
+            slower = reported.cycle_s != self._motion.robot.file.bus.cycle_s
             self._motion.robot = self.robot.at_cycle(reported.cycle_s)
+            if slower:  # points may not follow each other faster
+                self._motion.check = self._check()
             if mount != self._selection.mount:
                 if self._motion.active:
                     raise SafetyError(f"the mount changed to '{mount}' while the arm is commanded; release it first")
@@ -338,8 +362,20 @@ class ExecutorNode(Node):
             self._report.update("torque was switched off")
             self.get_logger().info("torque was switched off: the posture that was held is forgotten")
 
+    def _end_silence(self) -> None:
+        """Stop commanding an arm whose states have stopped; where it now is, nobody knows."""
+        silent_s = time.monotonic() - self._arrival_s
+        if not self._motion.active or silent_s <= self._output.silence_s:
+            return
+        reason = f"no joint_states for {silent_s:.1f} s: nothing is commanded any more"
+        self.get_logger().error(reason)
+        self._motion.forget(self._stamp_ns)
+        self._output.end()
+        self._report.update(reason)
+
     def _poll(self) -> None:
         self._tell_push()
+        self._end_silence()
         self._requests.preparation.poll()
         if self._waiting and not (self._motion.moving and self._fresh()):
             answers, self._waiting = self._waiting, []

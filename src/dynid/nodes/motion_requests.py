@@ -15,7 +15,7 @@ from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionLimits
 from dynid.control.open_loop import PREFIX, excited_joint, plan_excitation
 from dynid.control.plan import MotionPlan, plan_motion
-from dynid.errors import ConfigurationError, DataError, DynidError
+from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.nodes.common import seconds
 from dynid.nodes.preparation import Preparation
 from dynid.recording.messages import JOINT_TRAJECTORY, decode
@@ -27,6 +27,7 @@ from dynid.trajectory.motion import Motion
 FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
 MOST_BYTES = 560 * MOST_POINTS  # of a serialized message: position, speed, acceleration, effort of sixteen joints
 LONGEST_NAME = 200
+APPROACH_RAD = 0.1  # farther from the arm a motion of somebody else does not begin, unless it is told to
 Outcome = Callable[[MotionPlan | DynidError], None]
 
 
@@ -38,6 +39,9 @@ class MotionRequests:
         motion: gives the check and the posture at which a motion begins.
         controller: M_hat and D_hat size the excitation of a joint.
         limits: what such an excitation must keep.
+
+    Attributes:
+        approach_rad: how far from the arm a motion that comes as a message may begin [rad].
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class MotionRequests:
         self._excitation, self._motion = excitation, motion
         self._controller, self._limits = controller, limits
         self.preparation: Preparation[MotionPlan] = Preparation()
+        self.approach_rad = APPROACH_RAD
 
     def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome, *, to_rest: bool = True) -> None:
         """A trajectory of excitation.yaml or of a file, or joint_excitation_<number>; `done` gets plan or error.
@@ -79,12 +84,14 @@ class MotionRequests:
 
         It is decoded beside the control as well: that takes a second where it has many points.
         """
-        start = self._motion.start_posture(q)
+        start, here, approach_rad = self._motion.start_posture(q), np.array(q), self.approach_rad
         joints = self._excitation.robot.joint_names
 
         def build() -> tuple[Motion, TorqueCurve | None]:
             message = decoded_trajectory(raw)
-            return message_motion(message, joints, start), message_torques(message, joints)
+            motion = message_motion(message, joints, start)
+            refuse_far_start(motion, start, here, approach_rad)
+            return motion, message_torques(message, joints)
 
         self._prepare(build, start, done, to_rest=False)
 
@@ -98,6 +105,28 @@ class MotionRequests:
             return plan_motion(robot, motion, start, check, to_rest=to_rest, added=added)
 
         self.preparation.start(plan, done)
+
+
+def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, most_rad: float) -> None:
+    """Raise SafetyError where a motion begins farther than `most_rad` from the arm: nobody asked for the way there.
+
+    A held arm sags, so a start near its reference (n,) [rad] or near its measured posture q (n,) [rad] will do.
+    """
+    away = min((motion.start - reference, motion.start - q), key=lambda one: float(np.abs(one).max()))
+    joint = int(np.argmax(np.abs(away)))
+    if not abs(away[joint]) <= most_rad:
+        raise SafetyError(
+            f"motion '{motion.name}' refused: it begins {np.rad2deg(away[joint]):.1f} deg away from where "
+            f"{motion.joint_names[joint]} is, allowed are {np.rad2deg(most_rad):.1f} deg: plan from where the arm is, "
+            "or raise the executor's parameter approach_rad, and the way to its start is planned and checked, too"
+        )
+
+
+def positive_angle(value: object) -> float:
+    """Return an angle [rad] that somebody set; ConfigurationError is raised where it is not positive and finite."""
+    if not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
+        raise ConfigurationError(f"approach_rad is {value}; expected a positive angle [rad]")
+    return float(value)
 
 
 def trajectory_name(raw: bytes) -> str:

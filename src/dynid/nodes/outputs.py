@@ -16,10 +16,19 @@ HARDWARE, EFFORT_CONTROLLER = "joint_commands", "effort_controller"
 BETWEEN = ", "
 COMMANDED = "commanded"  # key of the executor's diagnostics: names of the nodes that commands reach
 OUTPUTS = (HARDWARE, EFFORT_CONTROLLER)
+# How long states may be silent while torques are commanded [s]: an effort controller keeps the last torque; the
+# hardware node has stopped the arm itself long before, or a busy host pauses a simulated one.
+HARDWARE_SILENCE_S, CONTROLLER_SILENCE_S = 10.0, 0.2
 
 
 class CommandOutput(Protocol):
-    """Takes one torque vector per cycle."""
+    """Takes one torque vector per cycle.
+
+    Attributes:
+        silence_s: after so long without states the executor must end the output [s].
+    """
+
+    silence_s: float
 
     def send(self, stamp_ns: int, tau: FloatArray) -> None:
         """Torques (n,) [N m] that answer the state of `stamp_ns`."""
@@ -33,6 +42,8 @@ class CommandOutput(Protocol):
 
 class HardwareOutput:
     """sensor_msgs/JointState on `joint_commands`; where commands end, the hardware node acts by itself."""
+
+    silence_s = HARDWARE_SILENCE_S
 
     def __init__(self, node: Node, joint_names: tuple[str, ...]) -> None:
         self._node, self._encoder = node, JointStateEncoder(joint_names, fields=("effort",))
@@ -53,6 +64,8 @@ class HardwareOutput:
 
 class EffortControllerOutput:
     """std_msgs/Float64MultiArray to a forward effort controller, which keeps the last command for ever."""
+
+    silence_s = CONTROLLER_SILENCE_S
 
     def __init__(self, node: Node, topic: str, size: int) -> None:
         self._publisher = node.create_publisher(Float64MultiArray, topic, STREAM)

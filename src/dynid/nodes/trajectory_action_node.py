@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from builtin_interfaces.msg import Duration
@@ -30,6 +31,7 @@ from dynid.robot import FloatArray
 UNHEARD_S = 5.0  # how long the executor may take to begin or refuse: it checks the whole motion first
 POLL_S = 0.05  # also between two messages of feedback
 SETTLE_S = 1.0  # for the arm to come within the goal tolerance, where the goal says nothing
+SILENT_S = 10.0  # without a reference of a motion that runs: its executor has ended, or the arm's states have
 LONGEST_WAIT_S = 10.0  # for the time at which a trajectory is to start
 
 
@@ -66,11 +68,16 @@ class GoalWatch:
 
     def begin(self) -> None:
         """The executor is asked now: from here on it has its time to answer."""
-        self._began = self._now()
+        self._began = self._noted = self._now()
+
+    def note(self) -> None:
+        """A reference of the executor: it runs."""
+        self._noted = self._now()
 
     def hear(self, text: str) -> None:
         """A message of `motion_status`."""
         status = json.loads(text)
+        self.note()
         if self._heard and status.get("id") != self.identifier and self.outcome is None:
             self.outcome = Outcome("lost", f"another motion replaced it: {status.get('trajectory')}")
         self._heard |= status.get("id") == self.identifier
@@ -82,9 +89,12 @@ class GoalWatch:
         return self._heard
 
     def tick(self) -> None:
-        """Time passes: an executor that says nothing does not run."""
+        """Time passes: an executor that says nothing, or gives no reference any more, does not run."""
         if not self._heard and self.outcome is None and self._now() - self._began > UNHEARD_S:
             self.outcome = Outcome("refused", f"the executor did not answer within {UNHEARD_S:.0f} s: is it running?")
+        silent_s = self._now() - self._noted
+        if self._heard and self.outcome is None and silent_s > SILENT_S:
+            self.outcome = Outcome("lost", f"no reference from the executor for {silent_s:.0f} s: is it running?")
 
 
 class TrajectoryActionNode(Node):
@@ -147,7 +157,7 @@ class TrajectoryActionNode(Node):
         self._watch = watch
         streams = [
             self.create_subscription(JointState, "joint_states", monitor.on_state, 1, raw=True),
-            self.create_subscription(JointTrajectory, "reference", monitor.on_reference, 1, raw=True),
+            self.create_subscription(JointTrajectory, "reference", partial(_note, watch, monitor), 1, raw=True),
         ]
         try:
             outcome = await self._follow(goal, watch, monitor)
@@ -270,6 +280,11 @@ class TrajectoryActionNode(Node):
         timer = self.create_timer(POLL_S, lambda: done.set_result(None))
         await done
         self.destroy_timer(timer)
+
+
+def _note(watch: GoalWatch, monitor: GoalMonitor, raw: bytes) -> None:
+    watch.note()
+    monitor.on_reference(raw)
 
 
 def _reached(tracking: Mapping[str, Any]) -> str:

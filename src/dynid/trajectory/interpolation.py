@@ -72,3 +72,19 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
         return TimeLaw(rate, 1.0 / rate, 0.0)
     ramp = rate_limit / slope
     return TimeLaw(rate_limit, ramp, 1.0 / rate_limit - ramp)
+
+
+def share_polynomials(laws: FloatArray) -> FloatArray:
+    """Return the share s [-] of time laws (k, 3) over ramp, cruise and ramp, as polynomials of time since each began.
+
+    Returns:
+        (k, 3, 6), lowest power first [1/s^power].
+    """
+    rate, ramp, cruise = np.asarray(laws, dtype=np.float64).T
+    half, short = 0.5 * rate * ramp, np.maximum(ramp, np.finfo(float).tiny)
+    found = np.zeros((len(rate), 3, 6))
+    found[:, 0, 3], found[:, 0, 4] = rate / short**2, -0.5 * rate / short**3
+    found[:, 1, 0], found[:, 1, 1] = half, rate
+    found[:, 2, 0], found[:, 2, 1] = half + rate * cruise, rate
+    found[:, 2, 3], found[:, 2, 4] = -rate / short**2, 0.5 * rate / short**3
+    return np.where(rate[:, None, None] > 0.0, found, 0.0)

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynid.errors import DataError
 from dynid.robot import FloatArray
+from dynid.trajectory.pieces import Pieces
 
 Sample = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -43,6 +44,10 @@ class Motion(ABC):
     @abstractmethod
     def peak_velocities(self) -> FloatArray:
         """Largest |dq| per joint, (n,) [rad/s]."""
+
+    @abstractmethod
+    def pieces(self) -> Pieces:
+        """The motion as polynomials of time, from its start to its end."""
 
     @abstractmethod
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:

@@ -16,11 +16,11 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, read_only
 from dynid.trajectory.motion import Motion
+from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.sampling import sample_polynomials, sample_polynomials_rows
 
 POWERS = 6
 AT_REST_RAD_S = 1e-6
-PEAK_SAMPLES = 32  # per piece
 PEAK_RATE, PEAK_BEND = 15.0 / 8.0, 10.0 / np.sqrt(3.0)  # of a quintic from rest to rest that is 1 long and lasts 1
 GENTLE_RAD_S, GENTLE_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
 
@@ -46,10 +46,12 @@ class PolynomialTrajectory(Motion):
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Largest |dq| per joint, (n,) [rad/s]: of `PEAK_SAMPLES` instants per piece."""
-        pieces = [np.linspace(a, b, PEAK_SAMPLES) for a, b in zip(self.knots[:-1], self.knots[1:], strict=True)]
-        times = np.concatenate([self.knots[:1], *pieces])
-        return read_only(np.abs(self.sample_all(times)[1]).max(axis=0))
+        """Largest |dq| per joint, (n,) [rad/s], exact."""
+        return read_only(self.pieces().peaks(1))
+
+    def pieces(self) -> Pieces:
+        """As of `Motion`."""
+        return Pieces.of(self.knots, self.coefficients, self.start)
 
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, read_only
-from dynid.trajectory.interpolation import NEGLIGIBLE_RAD, TimeLaw, point_to_point, rest
+from dynid.trajectory.interpolation import NEGLIGIBLE_RAD, TimeLaw, point_to_point, rest, share_polynomials
 from dynid.trajectory.motion import Motion
+from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.sampling import sample_laws, sample_laws_rows
 
 
@@ -52,6 +53,16 @@ class Trajectory(Motion):
         tables = self.knots, read_only(np.array(self.laws).reshape(-1, 3)), self.waypoints
         sample_laws(-1.0, *tables, *np.zeros((3, len(self.joint_names))))
         return tables
+
+    def pieces(self) -> Pieces:
+        """As of `Motion`: each segment speeds up, cruises and slows down."""
+        laws = np.array(self.laws).reshape(-1, 3)
+        lengths = laws[:, [1, 2, 1]].ravel()
+        shares = share_polynomials(laws)
+        way = np.diff(self.waypoints, axis=0)
+        coefficients = (shares[..., None] * way[:, None, None]).reshape(-1, shares.shape[2], len(self.joint_names))
+        coefficients[:, 0] += np.repeat(self.waypoints[:-1], 3, axis=0)
+        return Pieces.of(np.concatenate([[0.0], np.cumsum(lengths)]), coefficients, self.start)
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
         """As of `Motion`, (n,)."""

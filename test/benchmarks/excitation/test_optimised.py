@@ -92,7 +92,7 @@ def test_links_that_come_near_are_pushed_apart() -> None:
     collision = Clearance(ROBOT)
     penalty = repulsion(collision)
     q = np.random.default_rng(0).uniform(ROBOT.lower, ROBOT.upper, (300, ROBOT.size))
-    touching = np.array([row for row in q if collision.first_contact(row[None]) is not None])
+    touching = np.array([row for row in q if collision.contact_at(row) is not None])
     assert len(touching) and penalty(touching[:1])[0] > 0.0
     assert penalty(ROBOT.rest_posture[None])[0] == 0.0
 

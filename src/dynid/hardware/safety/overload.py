@@ -138,8 +138,8 @@ class OverloadModel:
         """The share of what trips after `step_s` [s] more with currents (n,) [A], from `share` (n,)."""
         return np.maximum(0.0, share + (current_a * current_a - self.nominal) * (step_s / self.trips))
 
-    def along(self, share: FloatArray, current_a: FloatArray, step_s: float) -> FloatArray:
-        """The same for currents (N, n) one after the other; the shares after each, (N, n).
+    def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
+        """The same for currents (N, n) one after the other; the shares after each, (N, n). Steps may be (N, 1) [s].
 
         A sum that is held at zero is the sum less the lowest that it would have reached (Lindley's recursion).
         """

@@ -7,6 +7,7 @@ name says so. A LeRobot data set is a folder with `meta/info.json`; its rows are
 Reading its parquet files takes pyarrow, which `pip install dynid[lerobot]` brings along.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from dynid.identification.data.repeated_rows import Rows, without_repeats
 from dynid.parallel import Map
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping
-from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.csv_reader import is_csv, read_csv, refuse_beyond_limits
 from dynid.recording.foreign_bag import POSITION_UNITS, STATES, Units, refuse_impossible, says_goal, topic_log
 from dynid.recording.log import Log, LogFacts, log_digest
 from dynid.recording.parquet_columns import read_columns
@@ -179,6 +180,11 @@ class _BagTopic:
 
 
 def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
+    try:
+        info, stats = _meta(path, "info"), _meta(path, "stats")
+    except DynidError as error:
+        yield _unusable(str(path), "LeRobot", error)
+        return
     files = sorted((path / "data").rglob("*.parquet"))
     if not files:
         yield _unusable(str(path), "LeRobot", DataError(f"{path} has no parquet file below data"))
@@ -190,7 +196,7 @@ def _lerobot(path: Path, robot: Robot, units: Units) -> Iterator[FoundLog]:
             continue
         for episode in episodes:
             name = f"{path.name} episode {episode}"
-            yield FoundLog(name, "LeRobot", _Episode(path, file, int(episode), robot, units))
+            yield FoundLog(name, "LeRobot", _Episode(path, file, int(episode), robot, units, info, stats))
 
 
 def _episodes(file: Path) -> list[int]:
@@ -216,6 +222,8 @@ class _Episode:
     episode: int
     robot: Robot
     units: Units
+    info: dict[str, Any]
+    stats: dict[str, Any]
 
     def __call__(self) -> Log:
         name = f"{self.path.name} episode {self.episode}"
@@ -223,14 +231,14 @@ class _Episode:
             return self._read(name)
 
     def _read(self, name: str) -> Log:
-        robot = self.robot
+        robot, info = self.robot, self.info
         found = read_columns(self.file, [STATE, ACTION, *TORQUES, "timestamp", EPISODE], (EPISODE, self.episode))
-        info = read_json(self.path / "meta" / "info.json", DataError)
         if STATE not in found or found[STATE].ndim != 2:
             raise DataError(f"{name} has no column {STATE} of lists")
         order = _order(info, robot, found[STATE].shape[1], name)
         time = found.get("timestamp", np.arange(len(found[STATE])) / float(info.get("fps") or 30.0))
         scale = POSITION_UNITS[self.units.position]
+        _refuse_far_data_set(self.stats, order, scale, robot, self.path.name)
         effort = next((found[key] for key in TORQUES if key in found), None)
         log = Log(
             name,
@@ -244,9 +252,41 @@ class _Episode:
         return _of_source(log)
 
 
+def _meta(path: Path, name: str) -> dict[str, Any]:
+    """What a data set says of itself in meta/<name>.json; {} without the file.
+
+    Raises:
+        DataError: it is no JSON object, see `read_json`.
+    """
+    file = path / "meta" / f"{name}.json"
+    if not file.is_file():
+        return {}
+    content = read_json(file, DataError)
+    if not isinstance(content, dict) or not isinstance(content.get("features", {}), dict):
+        raise DataError(f"{file} is not a LeRobot data set's: expected a JSON object")
+    return content
+
+
+def _refuse_far_data_set(stats: dict[str, Any], order: list[int], scale: float, robot: Robot, name: str) -> None:
+    """Raise DataError where a state of the whole data set is beyond a joint's limits: the unit is another one."""
+    of_state = stats.get(STATE)
+    if not isinstance(of_state, dict):
+        return
+    try:
+        ends = np.array([of_state["min"], of_state["max"]], dtype=np.float64)[:, order] * scale
+    except (KeyError, ValueError, TypeError, IndexError):
+        return  # statistics of another kind say nothing
+    refuse_beyond_limits(ends, robot, f"{name} as a whole (meta/stats.json)", "is --position right?")
+
+
 def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[int]:
-    """Which columns of a state are the robot's joints, by name where the data set names them all, else as they come."""
-    names = info.get("features", {}).get(STATE, {}).get("names") or []
+    """Which columns of a state are the robot's joints: by name, or as they come where names only count them.
+
+    Raises:
+        DataError: other names, which say nothing of the order, or another number of columns.
+    """
+    feature = info.get("features", {}).get(STATE)
+    names = (feature.get("names") if isinstance(feature, dict) else None) or []
     if isinstance(names, dict):
         names = next(iter(names.values()), [])
     plain = [str(one).removesuffix(".pos") for one in names]
@@ -254,4 +294,19 @@ def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[
         return [plain.index(joint) for joint in robot.joint_names]
     if columns != robot.size:
         raise DataError(f"{name} has {columns} states; robot '{robot.name}' has {robot.size} joints with other names")
+    if plain and not _counted(plain):
+        raise DataError(
+            f"{name} names its states {', '.join(plain)}; robot '{robot.name}' has {', '.join(robot.joint_names)}, and "
+            "nothing says which is which: give the joints these names in robot.yaml, or rename them in meta/info.json"
+        )
     return list(range(columns))
+
+
+def _counted(names: list[str]) -> bool:
+    """Whether names are one word with numbers that count up by one, such as motor_0, motor_1."""
+    found = [re.fullmatch(r"(.*?)(\d+)(\D*)", one) for one in names]
+    parts = [(one[1], int(one[2]), one[3]) for one in found if one is not None]
+    if len(parts) != len(names):
+        return False
+    first = parts[0]
+    return parts == [(first[0], first[1] + k, first[2]) for k in range(len(parts))]

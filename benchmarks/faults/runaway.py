@@ -1,0 +1,258 @@
+"""The table "run away": efforts from outside and wrong models, on the simulated arm behind guard and executor.
+
+Whatever is accepted must leave no joint farther from its reference than its path tolerance and 5 deg, and none pressed
+on a limit at the end. Laws without a reference, as for hand guiding, have none to leave and are not judged here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.guarded_arm import GuardedArm
+from dynid.control.added_torque import TorqueCurve
+from dynid.control.control_model import ControlModel
+from dynid.control.controller import TorqueLaw, load_controller
+from dynid.control.dynamics_kernel import InverseDynamics, compile_single
+from dynid.control.effort_bounds import EffortBound
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.holding_check import HoldingTorque
+from dynid.control.model_laws import ComputedTorque
+from dynid.control.motion import MAX_TRACKING_ERROR_RAD
+from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
+from dynid.control.plan import MotionPlan, plan_motion
+from dynid.errors import SafetyError
+from dynid.model.drive import of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.standard import from_file
+from dynid.parallel import in_processes
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.simulation.plant.arm import plant_standard
+from dynid.simulation.plant.nuisances import quantise
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.motion import Motion
+from dynid.trajectory.polynomial import through_points
+
+MORE_RAD = float(np.deg2rad(5.0))  # beyond the path tolerance
+HELD_S, AFTER_S = 1.0, 3.0
+PRESSED_S, AT_LIMIT_RAD, PRESSING = 0.5, float(np.deg2rad(1.0)), 0.1  # share of the current limit
+EFFORTS = ("efforts from the start", "efforts that jump", "efforts that swing")
+MODELS = ("model scaled", "sign of one joint", "wrong mount")
+CASES = tuple((cause, FeedforwardPdLaw.name) for cause in EFFORTS) + tuple(
+    (cause, ComputedTorque.name) for cause in MODELS
+)
+
+
+@dataclass(frozen=True)
+class Runaway:
+    """One case: what was wrong, the law, whether it began, the largest error [rad] and what was violated."""
+
+    cause: str
+    law: str
+    seed: int
+    refused: bool
+    error_rad: float
+    released: bool
+    violations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunawayRow:
+    """All cases of one cause under one law."""
+
+    cause: str
+    law: str
+    cases: int
+    refused: int
+    released: int
+    worst_deg: float
+    violations: int
+    findings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+class WatchedArm(GuardedArm):
+    """The arm with what its executor claims: how far joints are off the reference, and who presses on a limit."""
+
+    def __init__(self, robot: Robot, check: MotionCheck) -> None:
+        self.error_rad, self.said, self.pressed_s = 0.0, list[str](), np.zeros(robot.size)
+        self.holding = HoldingTorque(robot)
+        super().__init__(robot, check=check)
+
+    def cycle(self) -> None:
+        """As of `GuardedArm`, with an executor that may refuse to go on."""
+        nuisances, reading = self.plant.nuisances, self.plant.measure()
+        self.q, dq = quantise(reading.q, nuisances.position_step), quantise(reading.dq, nuisances.velocity_step)
+        self.guard.set_load(quantise(reading.current_a, nuisances.current_step), self._cycle_s)
+        current = self.guard.filter(self._tau, 0.0, self.q, dq).current_a
+        self.plant.set_currents(quantise(current, nuisances.current_step))
+        self.plant.advance(self._cycle_s)
+        self._stamp_ns += round(self._cycle_s * 1e9)
+        self.holding.note(self._stamp_ns, self.q, dq, reading.current_a * self.robot.torque_constants)
+        self._press(current)
+        try:
+            step = self.motion.update(self._stamp_ns, self.q)
+        except SafetyError as error:
+            self.said.append(str(error))
+            step = None
+            if self.motion.active:
+                return  # nothing is sent in this cycle, and the driver keeps the command before
+        self._tau = None if step is None else step.tau.copy()
+        if step is not None:
+            self.error_rad = max(self.error_rad, float(np.abs(self.q - step.q_ref).max()))
+
+    def _press(self, current: FloatArray) -> None:
+        robot, outward = self.robot, np.zeros(self.robot.size)
+        outward[self.q > robot.upper - AT_LIMIT_RAD] = 1.0
+        outward[self.q < robot.lower + AT_LIMIT_RAD] = -1.0
+        pressing = (current * outward > PRESSING * robot.current_limits) & (outward != 0.0)
+        self.pressed_s = np.where(pressing, self.pressed_s + self._cycle_s, 0.0)
+
+    def begin(self, plan: MotionPlan) -> None:
+        """Begin a plan where the arm is."""
+        self.motion.begin(plan, self.q, self._stamp_ns)
+
+    def hold(self) -> None:
+        """Hold the arm where it is."""
+        self.motion.hold(self.q, self._stamp_ns)
+
+    def pass_on(self, seconds: float) -> None:
+        """Pass so much time."""
+        for _ in range(round(seconds / self._cycle_s)):
+            self.cycle()
+
+
+def run_case(robot: Robot, cause: str, law: str, seed: int) -> Runaway:
+    """Draw one case, run it, and judge what the arm did."""
+    random = np.random.default_rng([seed, *cause.encode()])
+    limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
+    efforts = EffortBound(robot, load_controller(robot))
+    arm = WatchedArm(robot, MotionCheck(robot, limits, nominal_torques(robot, None), None, efforts))
+    arm.hold()
+    arm.pass_on(HELD_S)
+    try:
+        if cause in EFFORTS:
+            arm.begin(_with_efforts(arm, cause, random))
+        else:
+            _exchange(arm, _wrong_law(robot, cause, random), random)
+    except SafetyError:
+        return Runaway(cause, law, seed, True, 0.0, False, ())
+    arm.pass_on(float(random.uniform(2.0, 5.0)))
+    arm.motion.cancel(arm._stamp_ns)
+    arm.pass_on(AFTER_S)
+    arm.plant.check()
+    return judged(arm, cause, law, seed)
+
+
+def judged(arm: WatchedArm, cause: str, law: str, seed: int) -> Runaway:
+    """Judge an arm after its case by its largest error and what presses on a limit."""
+    found, error, most = [], arm.error_rad, MAX_TRACKING_ERROR_RAD + MORE_RAD
+    if not error <= most:
+        found.append(f"{np.rad2deg(error):.1f} deg off its reference, at most {np.rad2deg(most):.1f} deg are allowed")
+    if (arm.pressed_s > PRESSED_S).any():
+        joint = int(np.argmax(arm.pressed_s))
+        found.append(f"{arm.robot.joint_names[joint]} is pressed on its limit for {arm.pressed_s[joint]:.1f} s")
+    return Runaway(cause, law, seed, False, error, not arm.motion.active, tuple(found))
+
+
+def _motion(robot: Robot, start: FloatArray, random: np.random.Generator) -> Motion:
+    """A gentle motion about where the arm is, (n,) [rad]."""
+    low, high = robot.lower + 0.2, robot.upper - 0.2
+    points = [start] + [np.clip(start + random.uniform(-0.4, 0.4, robot.size), low, high) for _ in range(3)]
+    points = [np.where((start < low) | (start > high), start, one) for one in points]
+    times = np.concatenate([[0.0], np.cumsum(random.uniform(1.0, 1.6, 3))])
+    return through_points("drawn", robot.joint_names, times, np.array(points))
+
+
+def _with_efforts(arm: WatchedArm, cause: str, random: np.random.Generator) -> MotionPlan:
+    """A motion with efforts as large as are accepted; SafetyError where none are."""
+    robot = arm.robot
+    start = arm.motion.start_posture(arm.q)
+    motion = _motion(robot, start, random)
+    size = random.uniform(-1.0, 1.0, robot.size) * (random.random(robot.size) < random.uniform(0.2, 1.0))
+    at = float(random.uniform(0.0, motion.duration))
+    if cause == EFFORTS[0]:
+        times, shape = np.zeros(1), np.ones((1, 1))
+    elif cause == EFFORTS[1]:
+        times, shape = np.array([0.0, at, at + 1e-3]), np.array([[0.0], [0.0], [1.0]])
+    else:
+        times = np.arange(0.0, motion.duration, 0.01)
+        shape = np.sin(2.0 * np.pi * random.uniform(0.2, 8.0) * times)[:, None]
+    refusal = SafetyError("no efforts were drawn")
+    for share in 0.7 ** np.arange(0, 12):
+        curve = TorqueCurve(times, share * shape * size * robot.torque_limits)
+        try:
+            return plan_motion(robot, motion, start, arm.motion.check, to_rest=False, added=curve)
+        except SafetyError as error:
+            refusal = error
+    raise refusal
+
+
+def _wrong_law(robot: Robot, cause: str, random: np.random.Generator) -> TorqueLaw:
+    mount = None
+    if cause == MODELS[2]:
+        mount = str(random.choice([one for one in robot.file.mounts_gravity_m_s2 if one != robot.file.default_mount]))
+    arm = ArmModel.of(robot, mount=mount)
+    phi = of_kinds(arm.base_parameters(from_file(plant_standard(robot), arm.mdh)), ("FV",), others=True)
+    scale = float(2.0 ** random.uniform(-1.0, 1.0)) if cause == MODELS[0] else 1.0
+    phi = type(phi)(phi.names, phi.values * scale) if scale != 1.0 else phi
+    dynamics: InverseDynamics = compile_single(arm)
+    if cause == MODELS[1]:
+        dynamics = _turned(dynamics, int(random.integers(robot.size)))
+    model = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
+    return ComputedTorque(load_controller(robot), model, dynamics)
+
+
+def _turned(dynamics: InverseDynamics, joint: int) -> InverseDynamics:
+    def turned(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
+        tau = np.array(dynamics(q, dq, ddq, phi))
+        tau[joint] *= -1.0
+        return tau
+
+    return turned
+
+
+def _exchange(arm: WatchedArm, law: TorqueLaw, random: np.random.Generator) -> None:
+    """As the executor exchanges a law: refused where the arm is held by other torques; then it moves."""
+    arm.holding.refuse_contradiction(law)
+    arm.motion.switch_to(law)
+    start = arm.motion.start_posture(arm.q)
+    arm.begin(plan_motion(arm.robot, _motion(arm.robot, start, random), start, arm.motion.check, to_rest=False))
+
+
+@dataclass(frozen=True)
+class _Job:
+    robot: str
+    cause: str
+    law: str
+    seed: int
+
+
+def _run(job: _Job) -> Runaway:
+    return run_case(load_robot(job.robot), job.cause, job.law, job.seed)
+
+
+def runaways(robot: str, runs: int, first_seed: int = 0, processes: int | None = None) -> Iterator[Runaway]:
+    """Run cases, each kind in turn, as they are finished; None is one process per core."""
+    jobs = [_Job(robot, *CASES[k % len(CASES)], first_seed + k) for k in range(runs)]
+    yield from (found for _, found in in_processes(_run, jobs, processes))
+
+
+def runaway_rows(found: Sequence[Runaway]) -> list[RunawayRow]:
+    """The table, one row per cause and law."""
+    rows = []
+    for cause, law in CASES:
+        mine = [one for one in found if (one.cause, one.law) == (cause, law)]
+        if not mine:
+            continue
+        bad = [one for one in mine if one.violations]
+        worst = float(np.rad2deg(max(one.error_rad for one in mine)))
+        findings = tuple(f"seed {one.seed}: {'; '.join(one.violations)}" for one in bad[:3])
+        refused, released = sum(one.refused for one in mine), sum(one.released for one in mine)
+        rows.append(RunawayRow(cause, law, len(mine), refused, released, round(worst, 2), len(bad), findings))
+    return rows

@@ -1,0 +1,66 @@
+"""Bounds on torques that somebody else adds to a motion: near what the model predicts, and no large deflection.
+
+The law gives M_hat ddq + D_hat dq by itself; what it lacks of the predicted torque is what efforts are for. Beyond that
+an effort bends the arm off its reference by its size over the law's stiffness, and is wrong or meant for another arm.
+"""
+
+import numpy as np
+
+from dynid.control.added_torque import TorqueCurve
+from dynid.control.controller import ControllerSettings
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.motion_cells import Torques
+from dynid.errors import SafetyError
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.motion import Motion
+
+STEP_S = 0.01  # between the moments that are looked at, beside the times of the points
+
+
+class EffortBound:
+    """Refuses efforts that the model does not explain.
+
+    Args:
+        robot: names and torque limits of the joints.
+        settings: of the law that follows the motion; `effort_share` and `effort_deflection_rad` are the bounds.
+    """
+
+    def __init__(self, robot: Robot, settings: ControllerSettings) -> None:
+        self._robot, self._settings = robot, settings
+        self._inertia, self._damping = np.array(settings.inertia_kg_m2), np.array(settings.damping_nm_s_rad)
+        self._stiffness = FeedforwardPdLaw(settings).stiffness_gain
+
+    @property
+    def most(self) -> FloatArray:
+        """Largest effort beyond the predicted one, (n,) [N m]."""
+        settings = self._settings
+        return np.minimum(
+            settings.effort_share * self._robot.torque_limits, settings.effort_deflection_rad * self._stiffness
+        )
+
+    def refuse(self, motion: Motion, added: TorqueCurve, torques: Torques | None) -> None:
+        """Refuse efforts along a motion that lie beyond the predicted ones or on the other side of zero.
+
+        Without `torques` no effort is predicted.
+
+        Raises:
+            SafetyError: names joint, time, effort, prediction and bound.
+        """
+        times = np.union1d(added.times, np.arange(0.0, motion.duration + STEP_S, STEP_S))
+        q, dq, ddq = motion.sample_all(times)
+        lacking = np.zeros_like(q)
+        if torques is not None:
+            lacking = torques(q, dq, ddq) - self._inertia * ddq - self._damping * dq
+        efforts = np.array([np.interp(times, added.times, column) for column in added.torques.T]).T
+        beyond = np.maximum(efforts - np.maximum(lacking, 0.0), np.minimum(lacking, 0.0) - efforts)
+        over = ~(beyond <= self.most)
+        if not over.any():
+            return
+        row, joint = (int(k) for k in np.argwhere(over)[0])
+        raise SafetyError(
+            f"trajectory '{motion.name}': effort of {self._robot.joint_names[joint]} is {efforts[row, joint]:.2f} N m "
+            f"at {times[row]:.3f} s, expected {lacking[row, joint]:.2f} N m by the model and at most "
+            f"{self.most[joint]:.2f} N m more: it would bend the joint by "
+            f"{np.rad2deg(beyond[row, joint] / self._stiffness[joint]):.0f} deg; correct the efforts, give the "
+            "executor the model of this arm, or raise effort_share and effort_deflection_rad in controller.yaml"
+        )

@@ -1,0 +1,84 @@
+"""A motion in short spans of time, each looked at in four moments: so that a cubic through them says what is between.
+
+Accelerations are cubics of time on each piece of a motion, and within a few milliseconds M(q) and gravity hardly
+change: torques are such cubics, too. What jumps is the sign of friction: both signs count where a joint turns back.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.robot import FloatArray
+from dynid.trajectory.pieces import Pieces, first_beyond, from_thirds
+
+CELL_S = 0.006  # longest span
+NODES = 4
+AT_ONCE = 5000  # spans that are looked at together: so much memory it takes, however long the motion is
+STANDING_RAD_S = 1e-9  # a slower joint moves by rounding alone
+Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Spans of a motion that follow each other, none across a knot; each has `NODES` moments, both ends among them.
+
+    Attributes:
+        times: since the motion's start, (N, 4) [s].
+        q, dq, ddq: states by the polynomial of the span, so at a knot those of this side, (N, 4, n).
+        last: whether the motion ends here.
+    """
+
+    times: FloatArray
+    q: FloatArray
+    dq: FloatArray
+    ddq: FloatArray
+    last: bool
+
+    def torques(self, torques: Torques) -> list[FloatArray]:
+        """Torques (N, 4, n) [N m], smooth within each span: once, or twice where a joint turns back in some.
+
+        Friction is that of a joint which moves, also at the moment in which it starts or turns back.
+        """
+        ahead = (self.dq > STANDING_RAD_S).any(axis=1, keepdims=True)
+        back = (self.dq < -STANDING_RAD_S).any(axis=1, keepdims=True)
+        forth = np.where(ahead, np.maximum(self.dq, STANDING_RAD_S), self.dq)
+        speeds = [np.where(back & ~ahead, np.minimum(self.dq, -STANDING_RAD_S), forth)]
+        turns = ahead & back
+        if turns.any():
+            speeds.append(np.where(turns, np.minimum(self.dq, -STANDING_RAD_S), speeds[0]))
+        shape, n = self.q.shape, self.q.shape[2]
+        rows = [one.reshape(-1, n) for one in (self.q, self.ddq)]
+        return [torques(rows[0], one.reshape(-1, n), rows[1]).reshape(shape) for one in speeds]
+
+    def first_beyond(self, values: FloatArray, bound: FloatArray) -> tuple[float, int, float] | None:
+        """Return time [s], joint and value where the cubic through values (N, 4, n) leaves +-bound (n,); else None."""
+        control = np.einsum("ij,njk->nki", from_thirds(), values).reshape(-1, NODES)
+        high = np.tile(bound, len(values))
+        found = first_beyond(control, -high, high)
+        if found is None:
+            return None
+        row, share, value = found
+        begin, end = self.times[row // len(bound), [0, -1]]
+        return float(begin + share * (end - begin)), row % len(bound), value
+
+
+def cells_of(pieces: Pieces) -> Iterator[Cells]:
+    """The whole motion, `AT_ONCE` spans at a time."""
+    counts = np.maximum(1, np.ceil(pieces.durations / CELL_S)).astype(np.int64)
+    firsts = np.concatenate([[0], np.cumsum(counts)])
+    for begin in range(0, int(firsts[-1]), AT_ONCE):
+        number = np.arange(begin, min(begin + AT_ONCE, int(firsts[-1])))
+        piece = np.searchsorted(firsts, number, side="right") - 1
+        yield _cells(pieces, piece, number - firsts[piece], counts[piece], last=int(number[-1]) + 1 == int(firsts[-1]))
+
+
+def _cells(
+    pieces: Pieces, piece: NDArray[np.int64], place: NDArray[np.int64], count: NDArray[np.int64], *, last: bool
+) -> Cells:
+    share = (place[:, None] + np.arange(NODES) / (NODES - 1)) / count[:, None]
+    x = share * pieces.durations[piece, None]
+    states = pieces.derivatives(np.repeat(piece, NODES), x.ravel(), 3)
+    q, dq, ddq = (one.reshape(*x.shape, -1) for one in states)
+    return Cells(pieces.begins[piece, None] + x, q, dq, ddq, last)

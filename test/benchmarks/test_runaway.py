@@ -1,0 +1,44 @@
+"""The table "run away": a reduced run, and that each requirement can be violated."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.faults.runaway import CASES, EFFORTS, MODELS, PRESSED_S, judged, run_case, runaway_rows
+
+from dynid.robot import load_robot
+
+ROBOT = load_robot("crane_x7")
+
+
+def test_no_joint_runs_away_in_one_case_of_each_kind() -> None:
+    found = [run_case(ROBOT, *case, seed=k) for k, case in enumerate(CASES)]
+    assert [row.cause for row in runaway_rows(found)] == [*EFFORTS, *MODELS]
+    assert not any(one.violations for one in found), found
+    assert sum(not one.refused for one in found) >= 4 and max(one.error_rad for one in found) > 0.1
+
+
+def arm(error_deg: float = 1.0, pressed_s: float = 0.0) -> Any:
+    """What is judged of an arm after its case."""
+    pressed = pressed_s * np.eye(ROBOT.size)[4]
+    motion = SimpleNamespace(active=True)
+    return SimpleNamespace(error_rad=np.deg2rad(error_deg), pressed_s=pressed, robot=ROBOT, motion=motion)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"error_deg": 25.0}, ""),
+        ({"error_deg": 25.2}, "25.2 deg off its reference, at most 25.1 deg"),
+        ({"error_deg": float("nan")}, "nan deg off"),
+        ({"pressed_s": PRESSED_S}, ""),
+        ({"pressed_s": 2.0}, f"{ROBOT.joint_names[4]} is pressed on its limit for 2.0 s"),
+    ],
+)
+def test_an_arm_that_runs_away_or_presses_on_a_limit_violates(given: dict[str, float], words: str) -> None:
+    found = judged(arm(**given), *CASES[0], seed=7)
+    assert bool(found.violations) == bool(words) and all(words in one for one in found.violations)
+    (row,) = runaway_rows([found])
+    assert row.violations == bool(words) and all("seed 7" in one for one in row.findings)
