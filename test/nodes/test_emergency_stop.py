@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 from std_msgs.msg import Bool
 
 from dynid.nodes.common import LATCHED, STREAM
-from dynid.nodes.emergency_stop import ALONE_S, EmergencyStop, Presses
+from dynid.nodes.emergency_stop import ALONE_S, QUALITIES, EmergencyStop, Presses
 from dynid.nodes.supervisor import Supervisor
 
 BUTTON, WINDOW = b"button", b"window"
@@ -24,14 +24,14 @@ def presses(*present: bytes, since_s: float = 0.0) -> Presses:
 
 def test_a_publisher_that_is_alone_releases_what_it_pressed() -> None:
     one = presses(BUTTON)
-    one.press()
+    one.press(0, 0.0)
     assert one.active and not one.release(0.9 * ALONE_S), "a message of one that has left may still arrive"
     assert one.active and one.release(ALONE_S) and not one.active
 
 
 def test_false_of_another_publisher_releases_nothing() -> None:
     one = presses(BUTTON)
-    one.press()
+    one.press(0, 0.0)
     one.look(frozenset((BUTTON, WINDOW)), 2, 5.0)
     assert not one.release(9.0) and one.pressed == {BUTTON}
     one.look(frozenset((BUTTON,)), 1, 10.0)
@@ -40,7 +40,7 @@ def test_false_of_another_publisher_releases_nothing() -> None:
 
 def test_true_among_several_publishers_counts_for_all() -> None:
     one = presses(BUTTON, WINDOW)
-    one.press()
+    one.press(0, 0.0)
     one.look(frozenset((BUTTON,)), 1, 1.0)
     assert one.release(3.0) and one.active, "the other one may have pressed, and has left"
     assert one.unknown and not one.pressed
@@ -48,7 +48,7 @@ def test_true_among_several_publishers_counts_for_all() -> None:
 
 def test_one_that_vanished_while_pressed_stays_pressed() -> None:
     one = presses(BUTTON)
-    one.press()
+    one.press(0, 0.0)
     one.look(frozenset((WINDOW,)), 1, 5.0)
     assert one.release(9.0) and one.unknown
     one.look(frozenset((BUTTON,)), 1, 10.0)  # also if it comes back
@@ -58,12 +58,31 @@ def test_one_that_vanished_while_pressed_stays_pressed() -> None:
 def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
     early = Presses()
     early.look(frozenset(), 1, 0.0)
-    early.press()
+    early.press(0, 0.0)
     beside = Presses()
     beside.look(frozenset((BUTTON,)), 2, 0.0)
-    beside.press()
+    beside.press(0, 0.0)
     assert early.unknown and beside.unknown and beside.pressed == {BUTTON}
     assert not beside.release(9.0)
+
+
+def test_a_message_that_arrives_again_presses_for_nobody_else() -> None:
+    one = presses(BUTTON)
+    one.press(0, 5.0)
+    one.look(frozenset((BUTTON, WINDOW)), 2, 5.1)
+    one.press(1, 5.1)
+    one.press(2, 5.1)
+    assert one.pressed == {BUTTON}
+    one.press(2, 5.2)  # the same subscription again: another message
+    assert one.pressed == {BUTTON, WINDOW}
+
+
+def test_a_message_that_arrives_much_later_counts_for_all() -> None:
+    one = presses(BUTTON)
+    one.press(0, 5.0)
+    one.look(frozenset((BUTTON, WINDOW)), 2, 6.0)
+    one.press(1, 6.0)
+    assert one.pressed == {BUTTON, WINDOW}
 
 
 def test_two_that_change_places_between_two_looks_are_noticed() -> None:
@@ -85,6 +104,8 @@ class Watched:
         count = len(self.stop._presses.present)
         made = self.others.node.create_publisher(Bool, "estop", quality)
         self.listening.wait(lambda: len(self.stop._presses.present) == count + 1, 10.0, "the publisher")
+        reached = len(QUALITIES) if quality is LATCHED else len(QUALITIES) - 1
+        self.listening.wait(lambda: made.get_subscription_count() == reached, 10.0, "the subscriptions")
         return made
 
     def pass_time(self, seconds: float = 1.5 * ALONE_S) -> None:

@@ -6,6 +6,7 @@ that moment, and a `false` only for a publisher that has been alone on it for a 
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -31,6 +32,7 @@ QUALITIES = (
 )
 ALONE_S = 1.0  # a message of a publisher that has left is delivered within this time
 LOOK_S = 0.25
+REPEATED_S = 0.5  # within this time, the other subscriptions bring the same message
 
 
 class Presses:
@@ -47,6 +49,8 @@ class Presses:
         self.unknown = False
         self.present: frozenset[bytes] = frozenset()
         self._matched, self._alone_since_s = 0, float("inf")
+        self._repeats: set[int] = set()  # subscriptions that are still to bring the last `true`
+        self._pressed_s = float("-inf")
 
     @property
     def active(self) -> bool:
@@ -69,8 +73,15 @@ class Presses:
         """Whether one publisher has been alone for so long that every message is its own."""
         return now_s - self._alone_since_s >= ALONE_S
 
-    def press(self) -> None:
-        """Take up a `true`: any publisher that is there may have sent it."""
+    def press(self, way: int, now_s: float) -> None:
+        """Take up a `true` from a subscription, by its index: any publisher that is there may have sent it.
+
+        Each subscription brings the same message, and by then others may have joined, who did not send it.
+        """
+        if way in self._repeats and now_s - self._pressed_s <= REPEATED_S:
+            self._repeats.discard(way)
+            return
+        self._repeats, self._pressed_s = set(range(len(QUALITIES))) - {way}, now_s
         self.pressed |= self.present
         self.unknown |= not self.present or self._matched > len(self.present)
 
@@ -93,14 +104,15 @@ class EmergencyStop:
     def __init__(self, node: LifecycleNode, stop: Callable[[str], None]) -> None:
         self._node, self._stop, self._presses = node, stop, Presses()
         self._asked_again = False
-        self._subscriptions: list[Subscription] = [self._subscribe(quality) for quality in QUALITIES]
+        self._subscriptions: list[Subscription] = [self._subscribe(way) for way in range(len(QUALITIES))]
         node.create_timer(LOOK_S, self._look_again)
 
-    def _subscribe(self, quality: QoSProfile) -> Subscription:
+    def _subscribe(self, way: int) -> Subscription:
+        quality, receive = QUALITIES[way], partial(self._on_message, way)
         # no warning that one of the subscriptions does not match a publisher
         matched = self._on_matched if quality is QUALITIES[-1] else None
         events = SubscriptionEventCallbacks(use_default_callbacks=False, matched=matched)
-        return self._node.create_subscription(Bool, ESTOP_TOPIC, self._on_message, quality, event_callbacks=events)
+        return self._node.create_subscription(Bool, ESTOP_TOPIC, receive, quality, event_callbacks=events)
 
     def _look(self) -> float:
         """Look who publishes; returns the moment [s]."""
@@ -118,14 +130,14 @@ class EmergencyStop:
         alone = self._presses.alone(self._look())
         if alone and not self._asked_again and self._presses.pressed:
             self._node.destroy_subscription(self._subscriptions[0])
-            self._subscriptions[0] = self._subscribe(QUALITIES[0])
+            self._subscriptions[0] = self._subscribe(0)
             self._asked_again = True
         self._asked_again &= alone
 
-    def _on_message(self, message: Bool) -> None:
+    def _on_message(self, way: int, message: Bool) -> None:
         now_s, was = self._look(), self._presses.active
         if message.data:
-            self._presses.press()
+            self._presses.press(way, now_s)
             if not was:
                 self._stop(self.text)
         elif was and not self._presses.release(now_s):
