@@ -76,6 +76,7 @@ class LockstepRun:
         trace: what the arm did.
         published: what the driver published.
         fault_s: the moment of the fault on the arm's time [s].
+        noticed_s: from when on the driver did not follow commands any more [s]; infinity if it always did.
         text: what the driver says in its diagnostics at the end.
         before: its counters at the fault.
         after: its counters at the end.
@@ -88,6 +89,7 @@ class LockstepRun:
     trace: ArmTrace
     published: Published
     fault_s: float
+    noticed_s: float
     text: str
     before: Counters
     after: Counters
@@ -135,7 +137,7 @@ class LockstepChain:
         self._commander = Commander(robot, piece.trajectory)
         self._log = _Log()
         self._asked = self._begun = False
-        self._fault_s = float("nan")
+        self._fault_s, self._noticed_s = float("nan"), float("inf")
         self._end_s = LONGEST_START_S
         self._disturbed = Disturbed()
         self._at_fault: Callable[[], None] = lambda: None
@@ -205,6 +207,7 @@ class LockstepChain:
             trace=self.arm.trace(),
             published=self._published(),
             fault_s=self._fault_s,
+            noticed_s=self._noticed_s,
             text=text,
             before=self._before,
             after=after,
@@ -254,6 +257,8 @@ class LockstepChain:
             self._end_s = self._fault_s + LONGEST_START_S
             self.clock.after(self._fault_s, self._happen)
         if self._begun:
+            if self.guard.state is not GuardState.ENABLED:
+                self._noticed_s = min(self._noticed_s, self.clock.elapsed_s)
             for command in self._commander.commands(sample):
                 self._receive(command)
 

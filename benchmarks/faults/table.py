@@ -63,7 +63,7 @@ The requirements are measured at the arm, not in the driver:
 - *Joint obeys*: behind a gear, negative too, angles are read as they are, and a joint that is driven outwards with all
   that the guard passes stays within its limits.
 - A setting that changes in motion, and what the servos report of themselves, is read a piece at a time: the arm must
-  stop as above, counted from 0.65 s after the change.
+  stop as above, counted from when it is noticed, at most 0.65 s after the change.
 - *Current lowered, then arm stops*: at the ages of `safety.yaml` (here 0.8 and 1.6 s), within 0.2 s.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.

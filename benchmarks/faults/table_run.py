@@ -185,9 +185,11 @@ def outcome(
             found += _must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
             free = disturbed.axes if case.expectation != "arm stops" else ()
-            seen = judge.until_contact(trace, free)
+            # what is read now and then counts from its notice on; later than that, the arm is let down
+            noticed_s = min(run.noticed_s, fault_s + disturbed.noticed_s) if disturbed.noticed_s else fault_s
+            watched = trace.between(-np.inf, noticed_s + STOP_WINDOW_S) if disturbed.noticed_s else trace
+            seen = judge.until_contact(watched, free)
             dropped = falls[0] if case.expectation == "reached joints stop" else None
-            noticed_s = fault_s + disturbed.noticed_s
             found += judge.late_damping(seen, noticed_s, free, dropped) + judge.unstopped(seen, noticed_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
