@@ -168,6 +168,8 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ControllerSettings.inertia_kg_m2": (("executor", "control/ff_pd.py", "inertia_kg_m2"),),
     "ControllerSettings.damping_nm_s_rad": (("executor", "control/ff_pd.py", "damping_nm_s_rad"),),
     "ControllerSettings.pseudo_differentiation_s": (("executor", "control/ff_pd.py", "pseudo_differentiation_s"),),
+    "ControllerSettings.effort_share": (("executor", "control/effort_bounds.py", "effort_share"),),
+    "ControllerSettings.effort_deflection_rad": (("executor", "control/effort_bounds.py", "effort_deflection_rad"),),
     "ControllerSettings.friction_share": (("executor", "control/model_laws.py", "friction_share"),),
     "ControllerSettings.sway_rad": (("executor", "control/selection.py", "sway_rad"),),
     "ControllerSettings.sway_hz": (("executor", "control/selection.py", "sway_hz"),),

@@ -48,8 +48,6 @@ def faults(
     The table "run away" moves the arm with efforts from outside and with wrong models.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
-    from benchmarks.faults.falls import fall_rows
-    from benchmarks.faults.runaway import runaway_rows
     from benchmarks.faults.table import fault_document
     from benchmarks.faults.table_run import rows
     from dynid.resources import refuse_existing, write_whole
@@ -69,15 +67,16 @@ def faults(
         outcomes += _in_lockstep(robot, lockstep_runs, lockstep, seed, cores)
     if processes and real_runs:
         outcomes += _against_processes(robot, real_runs, processes, seed)
-    fallen = fall_rows(_in_postures(robot, fall_runs, seed, cores)) if fall_runs else []
-    astray = runaway_rows(_running_away(robot, away, seed, cores)) if away else []
+    fallen = _in_postures(robot, fall_runs, seed, cores) if fall_runs else []
+    astray = _running_away(robot, away, seed, cores) if away else []
     table = rows(outcomes)
     seconds = time.monotonic() - began
     if out is not None:
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
         write_whole(out, fault_document(table, fallen, what, seconds))
     if as_json:
-        print_json([row.as_dict() for row in table] + [row.as_dict() for row in (*fallen, *astray)])
+        found = [row.as_dict() for row in table] + [row.as_dict() for row in fallen]
+        print_json(found + [row.as_dict() for row in astray])
     else:
         if table:
             _print(table, seconds)
@@ -85,7 +84,8 @@ def faults(
             _print_falls(fallen, seconds)
         if astray:
             _print_runaways(astray, seconds)
-    violations = [row.violations for row in table] + [row.violations for row in (*fallen, *astray)]
+    violations = [row.violations for row in table] + [row.violations for row in fallen]
+    violations += [row.violations for row in astray]
     raise typer.Exit(1 if any(violations) else 0)
 
 
@@ -113,26 +113,26 @@ def _in_lockstep(robot: str, runs: int, names: tuple[str, ...], seed: int, cores
     return outcomes
 
 
-def _in_postures(robot: str, runs: int, seed: int, cores: int | None) -> "list[Landing]":
-    from benchmarks.faults.falls import landings
+def _in_postures(robot: str, runs: int, seed: int, cores: int | None) -> "Sequence[FallRow]":
+    from benchmarks.faults.falls import fall_rows, landings
 
     found: list[Landing] = []
     with progress_bar(FALLS, runs) as advance:
         for one in landings(robot, runs, seed, cores):
             found.append(one)
             advance(f"{FALLS}, {one.fall.cause}, {one.fall.mount}")
-    return found
+    return fall_rows(found)
 
 
-def _running_away(robot: str, runs: int, seed: int, cores: int | None) -> "list[Runaway]":
-    from benchmarks.faults.runaway import runaways
+def _running_away(robot: str, runs: int, seed: int, cores: int | None) -> "Sequence[RunawayRow]":
+    from benchmarks.faults.runaway import runaway_rows, runaways
 
     found: list[Runaway] = []
     with progress_bar(RUNAWAY, runs) as advance:
         for one in runaways(robot, runs, seed, cores):
             found.append(one)
             advance(f"{RUNAWAY}, {one.cause}")
-    return found
+    return runaway_rows(found)
 
 
 def _print_runaways(table: "Sequence[RunawayRow]", seconds: float) -> None:

@@ -93,7 +93,7 @@ class WatchedArm(GuardedArm):
         self.plant.set_currents(quantise(current, nuisances.current_step))
         self.plant.advance(self._cycle_s)
         self._stamp_ns += round(self._cycle_s * 1e9)
-        self.holding.note(self._stamp_ns, self.q, dq, reading.current_a * self.robot.torque_constants)
+        self.holding.note(self._stamp_ns, self.q, dq, reading.current_a * self.robot.joint_constants)
         self._press(current)
         try:
             step = self.motion.update(self._stamp_ns, self.q)

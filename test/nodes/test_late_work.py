@@ -40,4 +40,5 @@ def test_nothing_is_compiled_or_imported_after_ready(
     found = [json.loads(line) for line in log.read_text().splitlines()]
     ready = {one["process"] for one in found if one["kind"] == "ready"}
     assert ready == {"simulated_arm", "hardware", "executor", "recorder"}
-    assert [one for one in found if one["kind"] != "ready"] == []
+    late = [f"{one['process']}: {one['kind']} {one['name']}" for one in found if one["kind"] != "ready"]
+    assert late == []

@@ -29,7 +29,7 @@ Moment = tuple[str, float]
 
 def since_start() -> Moment:
     """Return the present moment; a suspended machine's time counts."""
-    boot_id = BOOT_ID.read_text(encoding="ascii").strip() if BOOT_ID.is_file() else ""
+    boot_id = BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
     return boot_id, time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
