@@ -78,15 +78,21 @@ def faults(
         found = [row.as_dict() for row in table] + [row.as_dict() for row in fallen]
         print_json(found + [row.as_dict() for row in astray])
     else:
-        if table:
-            _print(table, seconds)
-        if fallen:
-            _print_falls(fallen, seconds)
-        if astray:
-            _print_runaways(astray, seconds)
+        _print_all(table, fallen, astray, seconds)
     violations = [row.violations for row in table] + [row.violations for row in fallen]
     violations += [row.violations for row in astray]
     raise typer.Exit(1 if any(violations) else 0)
+
+
+def _print_all(
+    table: "Sequence[FaultRow]", fallen: "Sequence[FallRow]", astray: "Sequence[RunawayRow]", seconds: float
+) -> None:
+    if table:
+        _print(table, seconds)
+    if fallen:
+        _print_falls(fallen, seconds)
+    if astray:
+        _print_runaways(astray, seconds)
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

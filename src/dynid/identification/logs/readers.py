@@ -262,8 +262,9 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
     if not file.is_file():
         return {}
     content = read_json(file, DataError)
-    if not isinstance(content, dict) or not isinstance(content.get("features", {}), dict):
-        raise DataError(f"{file} is not a LeRobot data set's: expected a JSON object")
+    features = content.get("features", {}) if isinstance(content, dict) else None
+    if not isinstance(features, dict) or not isinstance(features.get(STATE, {}), dict):
+        raise DataError(f"{file} is not a LeRobot data set's: expected a JSON object with objects as features")
     return content
 
 
@@ -285,8 +286,7 @@ def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[
     Raises:
         DataError: other names, which say nothing of the order, or another number of columns.
     """
-    feature = info.get("features", {}).get(STATE)
-    names = (feature.get("names") if isinstance(feature, dict) else None) or []
+    names = info.get("features", {}).get(STATE, {}).get("names") or []
     if isinstance(names, dict):
         names = next(iter(names.values()), [])
     plain = [str(one).removesuffix(".pos") for one in names]
