@@ -171,8 +171,6 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ControllerSettings.effort_share": (("executor", "control/effort_bounds.py", "effort_share"),),
     "ControllerSettings.effort_deflection_rad": (("executor", "control/effort_bounds.py", "effort_deflection_rad"),),
     "ControllerSettings.friction_share": (("executor", "control/model_laws.py", "friction_share"),),
-    "ControllerSettings.effort_share": (("executor", "control/effort_bounds.py", "effort_share"),),
-    "ControllerSettings.effort_deflection_rad": (("executor", "control/effort_bounds.py", "effort_deflection_rad"),),
     "ControllerSettings.sway_rad": (("executor", "control/selection.py", "sway_rad"),),
     "ControllerSettings.sway_hz": (("executor", "control/selection.py", "sway_hz"),),
     # -- excitation.yaml

@@ -261,8 +261,8 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
     file = path / "meta" / f"{name}.json"
     if not file.is_file():
         return {}
-    content = read_json(file, DataError)
-    features = content.get("features", {}) if isinstance(content, dict) else None
+    content: dict[str, Any] = read_json(file, DataError)
+    features = content.get("features", {}) if isinstance(content, dict) else None  # JSON may be anything
     if not isinstance(features, dict) or not isinstance(features.get(STATE, {}), dict):
         raise DataError(f"{file} is not a LeRobot data set's: expected a JSON object with objects as features")
     return content
