@@ -242,6 +242,7 @@ def test_a_held_arm_that_its_driver_lowers_was_not_pushed(client: Supervisor, no
     arm.wait_until_seen()
     driver.report("enabled")
     client.trigger("executor/hold")
+    arm.wait(lambda: bool(arm.references), "the held arm")
     arm.follows = False
     driver.report("stopping")
     for _ in range(4):  # faster than the reports of a busy driver

@@ -129,11 +129,11 @@ def _show(collection: "Collection", console: "Console", as_json: bool) -> list[s
 
 def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
     """Return what an adaptive run may do."""
-    from dynid.adaptive.settings import longest_motion
+    from dynid.commands.adaptive import chosen_settings
     from dynid.trajectory.families import load_excitation
 
     fastest = max(load_excitation(robot).file.velocity_rad_s)
-    longest_s = longest_motion(longest, after=after is not None)
+    longest_s = chosen_settings(longest, after).longest_s
     return words_within_limits(
         robot, "anywhere in the free space of the scene", fastest, f"for at most {longest_s:.0f} s of motion"
     )
