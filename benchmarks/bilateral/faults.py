@@ -19,6 +19,7 @@ FAULT_S, WATCHED_S = 1.5, 2.0
 MOST_GAIN_J = 0.3  # what the springs of wall and guards give back
 CALM_RAD_S = 1.0  # an arm that is lowered moves with some 0.6 rad/s
 BEYOND_RAD = 0.01
+LOWERED_RAD_S = 0.2  # a stopped arm is followed down no faster beyond a limit, to where it stays without torque
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,8 @@ def outcome(robot: Robot, fault: PairFault, run: PairRun) -> Outcome:
     gain = energy_gain(run, fault.let_go_s)
     found = []
     for side, name in enumerate(SIDES):
-        beyond = np.maximum(robot.lower - q[side], q[side] - robot.upper).max()
+        past = np.maximum(robot.lower - q[side], q[side] - robot.upper)
+        beyond = np.where(np.abs(dq[side]) > LOWERED_RAD_S, past, 0.0).max()
         if beyond > BEYOND_RAD:
             found.append(f"the {name} is {np.rad2deg(beyond):.1f} deg beyond a joint limit")
         if (np.abs(dq[side]) > robot.velocity_limits).any():

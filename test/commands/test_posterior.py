@@ -99,7 +99,7 @@ def test_what_is_no_result_gives_no_folder(result: Path, tmp_path: Path) -> None
         run("posterior", str(result), "--out", str(out), "--robot", "puma560")
     belief = (result / "belief.npz").read_bytes()
     (result / "belief.npz").write_bytes(b"broken")
-    with pytest.raises(DataError, match=r"belief\.npz cannot be read"):
+    with pytest.raises(DataError, match=r"belief\.npz is not a valid file of arrays, or is damaged"):
         run("posterior", str(result), "--out", str(out))
     (result / "belief.npz").unlink()
     with pytest.raises(InputNotFoundError, match=r"holds no belief\.npz .* identify again"):

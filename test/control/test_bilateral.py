@@ -107,7 +107,7 @@ def test_the_hand_feels_the_wall(stiffness):
 
 
 def test_a_unilateral_leader_feels_no_wall():
-    found = force_errors(pressed(1500.0, BilateralSettings(mode="unilateral")))
+    found = force_errors(pressed(400.0, BilateralSettings(mode="unilateral")))
     assert found["wall_n"] > 3.0 and found["held"] > 0.3
 
 

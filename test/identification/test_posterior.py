@@ -297,7 +297,7 @@ def test_a_belief_is_a_file(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match=f"holds no {BELIEF_FILE} with the covariance .* identify again"):
         Belief.load(tmp_path / "old")
     (tmp_path / BELIEF_FILE).write_bytes(b"nothing")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is not a valid file of arrays, or is damaged"):
         Belief.load(tmp_path)
 
 

@@ -48,7 +48,7 @@ def package(folder: Path, name: str = "package://arm_description/meshes/{}.stl")
             text += (
                 f'<joint name="to_{link}" type="revolute"><parent link="{above}"/><child link="{link}"/>'
                 f'<origin xyz="0 0 {height}"/><axis xyz="0 1 0"/>'
-                '<limit lower="-2.9" upper="2.9" velocity="2" effort="30"/></joint>'
+                '<limit lower="-2.9" upper="2.9" velocity="2" effort="10"/></joint>'
             )
         above = link
     path = folder / "urdf" / "arm.urdf"

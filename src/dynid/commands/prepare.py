@@ -1,13 +1,17 @@
 """`dynid prepare`: compile what commands and nodes run, before the first of them needs it."""
 
 from dynid.commands import options as opt
-from dynid.commands.terminal import say
+from dynid.commands.terminal import print_json, say
 
 
-def prepare(robot: opt.RobotOption = opt.DEFAULT_ROBOT, mount: opt.MountOption = None) -> None:
+def prepare(
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT, mount: opt.MountOption = None, as_json: opt.JsonOption = False
+) -> None:
     """Compile what commands and nodes run, once; a command that finds something missing does the same."""
     from dynid.rehearsal.compiling import ensure_compiled
     from dynid.robot import load_robot
 
     compiled = ensure_compiled(load_robot(robot), mount)
+    if as_json:
+        return print_json({"compiled": compiled})
     say("compiled" if compiled else "everything was compiled before")
