@@ -24,6 +24,7 @@ from benchmarks.faults.processes import (
 )
 from benchmarks.faults.table_run import Outcome
 from benchmarks.traces import load_trace
+from dynid.control.safe_box import NO_SCENE
 from dynid.errors import NodeError
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import begin_recording
@@ -203,6 +204,7 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
 
 def _begin_motion(chain: Chain, motion: str, bag: Path) -> None:
     chain.supervisor.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
+    chain.supervisor.set_parameters("executor", {"scene": NO_SCENE})  # some motions pass the table of the robot's scene
     begin_recording(chain.supervisor, motion, PROFILE, bag)
     chain.supervisor.trigger("executor/execute")
 

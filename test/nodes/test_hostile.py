@@ -32,6 +32,7 @@ from dynid.nodes.executor_node import ExecutorNode
 from dynid.nodes.hardware_node import HardwareNode
 from dynid.nodes.identification_node import IdentificationNode
 from dynid.nodes.motion_requests import MOST_BYTES, decoded_trajectory, message_motion, trajectory_name
+from dynid.nodes.outputs import HARDWARE_SILENCE_S
 from dynid.nodes.recorder_node import RecorderNode
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.messages import JointStateEncoder, encode_diagnostics, encode_string
@@ -79,7 +80,10 @@ class Arm:
         self.node, self.encode = node, JointStateEncoder(ROBOT.joint_names)
         self.commands: list[Any] = []
         node._output = SimpleNamespace(
-            send=lambda stamp, tau: self.commands.append(tau), end=lambda: None, report=dict[str, str]
+            send=lambda stamp, tau: self.commands.append(tau),
+            end=lambda: None,
+            report=dict[str, str],
+            silence_s=HARDWARE_SILENCE_S,
         )
         self.q = REST.copy()
         self.stamp_ns = max(node._stamp_ns, 10**9)
