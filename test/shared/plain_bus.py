@@ -1,14 +1,10 @@
 """The simplest arm behind an emulated servo bus, and the bus served within the test's process."""
 
-import contextlib
-import threading
-from collections.abc import Iterator
-
 import numpy as np
 
 from dynid.hardware.bus.protocol import PacketParser
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.bus.running import running_bus as running_bus  # tests take it from here
 from dynid.simulation.plant.interface import PlantReading
 from dynid.simulation.servo.chain import ServoChain
 
@@ -50,19 +46,6 @@ class IndependentAxesPlant:
     def measure(self) -> PlantReading:
         """Exact angles, velocities and currents."""
         return PlantReading(self.q.copy(), self.dq.copy(), self.current_a.copy())
-
-
-@contextlib.contextmanager
-def running_bus(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
-    """Serve in a thread while the block runs, then close; for tests and lock-step use within one process."""
-    thread = threading.Thread(target=bus.run, name="servo bus", daemon=True)
-    thread.start()
-    try:
-        yield bus
-    finally:
-        bus.stop()
-        thread.join()
-        bus.close()
 
 
 def send(chain: ServoChain, frame: bytes) -> list[bytes]:

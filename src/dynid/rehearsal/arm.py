@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.settings import load_safety
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.robot import Robot
+from dynid.simulation.bus.running import running_bus
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.plant.arm import ArmPlant
 from dynid.simulation.plant.interface import Plant
@@ -21,19 +21,6 @@ CYCLES = 20  # enough for every kind of message between driver and servos
 # Nobody sees this arm: its stop goes through all stages, each as short as possible, and ends after 0.3 s at the latest.
 SHORT_STOP = {"hold_s": 0.0, "stop_dwell_s": 0.002, "lean_s": 0.002, "lower_s": 0.01, "lower_dwell_s": 0.01}
 SHORT_STOP |= {"lower_from_s": 0.01, "stop_time_s": 0.1, "longest_stop_s": 0.3}
-
-
-@contextlib.contextmanager
-def _served(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
-    """Serve a simulated line in a thread while the block runs."""
-    thread = threading.Thread(target=bus.run, name="rehearsed line", daemon=True)
-    thread.start()
-    try:
-        yield bus
-    finally:
-        bus.stop()
-        thread.join()
-        bus.close()
 
 
 def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
@@ -52,7 +39,7 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
         if left <= 0:
             arrived.set()
 
-    with _served(EmulatedServoBus(robot, plant or ArmPlant(robot), wire_time=False)) as bus:
+    with running_bus(EmulatedServoBus(robot, plant or ArmPlant(robot), wire_time=False)) as bus:
         arm = DynamixelArm(robot, bus.port)
         with contextlib.suppress(DynidError):  # what goes wrong here is said when the real arm is opened
             arm.open()

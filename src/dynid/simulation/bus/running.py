@@ -1,0 +1,20 @@
+"""A simulated line that is served within the process of its driver."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from dynid.simulation.bus.servo_bus import EmulatedServoBus
+
+
+@contextlib.contextmanager
+def running_bus(bus: EmulatedServoBus) -> Iterator[EmulatedServoBus]:
+    """Serve a simulated line in a thread while the block runs, then close it."""
+    thread = threading.Thread(target=bus.run, name="servo bus", daemon=True)
+    thread.start()
+    try:
+        yield bus
+    finally:
+        bus.stop()
+        thread.join()
+        bus.close()
