@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from benchmarks.scene_judge import SceneJudge
 
-from dynid.control.safe_box import SafeBox, SceneFile, load_scene
+from dynid.control.safe_box import SafeBox, SceneFile, load_scene, scene_of
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, Robot, load_robot
+from dynid.trajectory.families import load_excitation
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 ROBOTS = ("crane_x7", "aloha_class")
@@ -113,3 +114,18 @@ def test_a_scene_without_sense_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigurationError, match="must lie below upper_m"):
         load_scene(tmp_path / "scene.yaml")
+
+
+def test_the_shipped_scene_refuses_those_of_the_shipped_motions_that_pass_below_its_table() -> None:
+    robot = load_robot("crane_x7")
+    scene = scene_of(robot)
+    assert scene is not None
+    box, excitation = SafeBox(robot, scene), load_excitation(robot)
+    refused = {}
+    for name in excitation.names:
+        try:
+            box.prove(excitation.trajectory(name), np.zeros(robot.size))
+        except SafetyError as error:
+            refused[name] = str(error)
+    assert set(refused) == {*(f"PB{k:02}" for k in range(1, 12)), "AP02", "AG01", "AG02"}
+    assert all("the border 'table'" in text for text in refused.values())

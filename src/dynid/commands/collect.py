@@ -6,6 +6,7 @@ that are planned while the arm moves.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dynid.nodes.collection import Collection
     from dynid.robot import Robot
 
+NO_SCENE = "none"  # as the executor's parameter names it
 MOST_MISSED = 0.001  # of a bag's cycles; see `data` in identification.yaml for what identification itself takes
 
 
@@ -37,7 +39,10 @@ def collect(
         bool, typer.Option("--adaptive", help="Instead: plan segments while the arm moves, and identify.")
     ] = False,
     scene: Annotated[
-        Path | None, typer.Option(help="With --adaptive: free space as YAML; default: scene.yaml of the robot.")
+        str | None,
+        typer.Option(
+            metavar="FILE|none", help="Free space that every motion keeps, as YAML; default: scene.yaml of the robot."
+        ),
     ] = None,
     longest: Annotated[
         float | None, typer.Option(min=9.0, help="With --adaptive: motion at most [s]; default: 30, 10 with --after.")
@@ -71,10 +76,12 @@ def collect(
     """
     if adaptive == bool(trajectories):
         raise typer.BadParameter("name the trajectories, or ask for --adaptive instead")
-    if not adaptive and (scene, longest, after) != (None, None, None):
-        raise typer.BadParameter("--scene, --longest and --after need --adaptive")
+    if not adaptive and (longest, after) != (None, None):
+        raise typer.BadParameter("--longest and --after need --adaptive")
     if adaptive and (profile != opt.DEFAULT_PROFILE or cool_to is not None):
         raise typer.BadParameter("--profile and --cool-to are for trajectories, not for --adaptive")
+    if adaptive and scene == NO_SCENE:
+        raise typer.BadParameter(f"--adaptive plans within a free space: --scene {NO_SCENE} leaves it without one")
     if adaptive and real_arm and scene is None:
         raise typer.BadParameter(
             "--adaptive moves anywhere in the free space: describe that around your arm in a file; name it with --scene"
@@ -86,7 +93,8 @@ def collect(
     chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     if adaptive:
         ask_before_moving(loaded, real_arm, _adaptive_words(loaded, longest, after), yes)
-        _adaptively(loaded, chain, out.absolute(), scene, longest, after, as_json)
+        _adaptively(loaded, chain, out.absolute(), None if scene is None else Path(scene), longest, after, as_json)
+    chain = replace(chain, scene=_checked_scene(loaded, scene))
     from dynid.hardware.safety.settings import load_safety
     from dynid.simulation.lockstep.bag_jobs import chosen_names
     from dynid.trajectory.families import load_excitation
@@ -108,6 +116,17 @@ def collect(
         console.print(f"finished motions stay in {out}; repeat the same call to resume", soft_wrap=True, markup=False)
         raise
     raise typer.Exit(1 if _show(collection, console, as_json) else 0)
+
+
+def _checked_scene(robot: "Robot", scene: str | None) -> str:
+    """Return a scene as the executor takes it, after reading it once: a wrong file is refused before anything moves."""
+    from dynid.control.safe_box import box_of
+
+    if scene is None:
+        return ""
+    chosen = NO_SCENE if scene == NO_SCENE else str(Path(scene).absolute())
+    box_of(robot, chosen)
+    return chosen
 
 
 def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:

@@ -283,4 +283,7 @@ class MotionCheck:
         try:
             self._box.prove(part, still)
         except SafetyError as error:
-            raise SafetyError(f"{error}; what is free around this arm says the executor's parameter scene") from error
+            raise SafetyError(
+                f"{error}; draw what is free around this arm in a file for the executor's parameter scene "
+                f"(--scene of `dynid collect`), or say 'none' where nothing is near"
+            ) from error

@@ -68,6 +68,7 @@ class ChainOptions:
         rate_hz: of the control cycle; 0 lets the driver find the highest that line and machine keep.
         lead: trajectory along which a hand leads the simulated arm, see `dynid.simulation.plant.hand`; None: no hand.
         held_kg: body that the simulated arm takes into its hand by SIGUSR1 and puts down by SIGUSR2 [kg]; None: none.
+        scene: free space of all motions as the executor takes it: a file, "" for the robot's own, "none".
     """
 
     robot: str
@@ -88,6 +89,7 @@ class ChainOptions:
     motor: tuple[str, ...] = ()
     lead: str | None = None
     held_kg: float | None = None
+    scene: str = ""
 
     @property
     def trips(self) -> bool:
@@ -172,7 +174,8 @@ class Chain:
         self.recorder = self._group.start_node("recorder_node", "recorder", {"robot": robot})
         if self.options.identification:
             self._group.start_node("identification_node", "identification", {"robot": robot})
-        self.executor = self._group.start_node("executor_node", "executor", {"robot": robot})
+        scene = {"scene": self.options.scene} if self.options.scene else {}
+        self.executor = self._group.start_node("executor_node", "executor", {"robot": robot, **scene})
         port = self.options.real_port or self._simulated_port()
         parameters = {"robot": robot, "port_name": port, "mount": self.options.mount or self.robot.file.default_mount}
         if self.options.real_port is None:
