@@ -1,6 +1,6 @@
 """Pages of the site generated from the code: commands from typer, files from schemas, the API from docstrings.
 
-Parts of README and CONTRIBUTING also become pages, so nothing is written twice. mkdocs calls the functions `on_...`.
+CONTRIBUTING also becomes a page, so nothing is written twice. mkdocs calls the functions `on_...`.
 """
 
 import importlib
@@ -69,7 +69,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
     pages = {
         "reference/commands.md": commands_page(),
-        "reference/ros.md": ros_page(),
         "reference/files.md": files_page(),
         "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
     } | {f"reference/api/{name}.md": api_page(name) for name in PACKAGES}
@@ -136,28 +135,6 @@ def _parameter(parameter: Any) -> str:
     shown = "required" if parameter.required else "" if default in (None, False, [], ()) else f"`{default}`"
     text = (getattr(parameter, "help", "") or "").replace("|", "\\|")
     return f"| {', '.join(f'`{name}`' for name in own)} | {text} | {shown} |"
-
-
-# -- README ----------------------------------------------------------------------------------------------------
-
-
-def section(text: str, heading: str) -> str:
-    """The part of a Markdown text under a heading, without the heading."""
-    level = heading.split(" ")[0]
-    match = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", text, re.MULTILINE | re.DOTALL)
-    if match is None:
-        raise ValueError(f"README.md has no section '{heading}', which the documentation shows")
-    return match[1]
-
-
-def ros_page() -> str:
-    """Topics, services, parameters and launch files, from the README."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    parts = {"Topics and services": "### Topics and services", "Parameters": "### Parameters"}
-    body = "\n".join(f"## {title}\n{section(readme, heading)}" for title, heading in parts.items())
-    launch = section(readme, "## In a ROS 2 workspace").split("### Topics and services")[0]
-    text = f"# Topics, services, parameters\n\n{body}\n## Launch files\n{launch}"
-    return text.replace("](docs/", "](../")  # the README's links, from here
 
 
 # -- files -----------------------------------------------------------------------------------------------------

@@ -205,8 +205,8 @@ def test_the_site_builds_without_a_dead_link(tree: Path) -> None:
     assert "relative_torque_error" in files and "pseudo_inertia_margin" in files
     api = (tree / "site/reference/api/model.html").read_text(encoding="utf-8")
     assert 'id="dynid.model.dynamics.ArmModel.inverse_dynamics"' in api and "Torque" in api
-    ros = (tree / "site/reference/ros.html").read_text(encoding="utf-8")
-    assert "joint_commands" in ros and "model_file" in ros and "collect.launch.py" in ros
+    interface = (tree / "site/interface.html").read_text(encoding="utf-8")
+    assert "joint_commands" in interface and "model_file" in interface
     loaded = re.findall(r'(?:src|href)="(https?://[^"]+)"', (tree / "site/start.html").read_text(encoding="utf-8"))
     assert not [one for one in loaded if one.endswith((".js", ".css")) or "font" in one]
 

@@ -86,8 +86,19 @@ def test_every_named_folder_and_file_exists() -> None:
     assert [(name, path) for name, path in paths if not (ROOT / path).exists()] == []
 
 
-def test_the_readme_names_exactly_the_nodes_topics_services_and_parameters_of_the_code() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_front_page_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 220
+
+
+def test_every_command_is_on_the_page_of_all_commands() -> None:
+    told = {tuple(shlex.split(line)[1:]) for line in run_commands("docs/commands.md")}
+    root: Any = typer.main.get_command(app)
+    context = root.make_context("dynid", [], resilient_parsing=True)
+    assert [name for name in root.list_commands(context) if not any(words[:1] == (name,) for words in told)] == []
+
+
+def test_the_interface_page_names_exactly_the_topics_services_and_parameters_of_the_code() -> None:
+    text = (ROOT / "docs/interface.md").read_text(encoding="utf-8")
     sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "src/dynid/nodes").glob("*.py")}
     code = "\n".join(sources.values())
     topics = set(re.findall(r'create_publisher\(\w+, "(\w+)"', code))
