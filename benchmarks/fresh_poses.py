@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.campaign.run import RunRecord, phi_of
+from dynid.identification.campaign.run import RunRecord, phi_of
 from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.campaign.held_out_set import HeldOutSet
-from benchmarks.campaign.representative import PathRescue, RepresentativeStudy, study_representative
-from benchmarks.campaign.run import RunRecord
+from dynid.identification.campaign.held_out_set import HeldOutSet
+from dynid.identification.campaign.representative import PathRescue, RepresentativeStudy, study_representative
+from dynid.identification.campaign.run import RunRecord
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.recording import load_recording
 from dynid.resources import load_validated, write_whole

@@ -47,7 +47,7 @@ SCHEMAS = {
     "mapping.yaml": ("The columns of a CSV file", "dynid.recording.csv_mapping:CsvMapping"),
     "model.yaml": ("An identified model, its verdict and provenance", "dynid.model.model_file:ModelFile"),
     "faults.yaml": ("Faults of a simulated arm, and their times", "dynid.simulation.faults.script:FaultScript"),
-    "runs/*.json": ("One run of a campaign", "benchmarks.campaign.run:RunRecord"),
+    "runs/*.json": ("One run of a campaign", "dynid.identification.campaign.run:RunRecord"),
 }
 
 

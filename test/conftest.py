@@ -62,7 +62,7 @@ LONGEST = [
         "hardware/test_state_cycle.py",
         "hardware/test_doctor.py",
         "test_docs.py",
-        "benchmarks/test_campaign.py",
+        "identification/campaign/test_campaign.py",
         "identification/test_pipeline.py",
         "benchmarks/test_faults.py",
         "adaptive/test_session.py",
@@ -72,11 +72,11 @@ LONGEST = [
         "test_kr300.py",
         "identification/test_diagnosis.py",
         "benchmarks/elastic/test_study.py",
-        "benchmarks/test_joint_level.py",
+        "identification/joint_level/test_joint_level.py",
         "simulation/test_motor.py",
         "identification/test_log_spread.py",
         "adaptive/test_after.py",
-        "benchmarks/test_joint_id.py",
+        "commands/test_joint_id.py",
         "benchmarks/test_control.py",
         "benchmarks/excitation/test_optimised.py",
         "identification/test_verdict_fooled.py",
@@ -94,7 +94,7 @@ LONGEST = [
         "benchmarks/test_feel_bound.py",
         "test_architecture.py",
         "test_tx40.py",
-        "benchmarks/test_closed_loop.py",
+        "identification/closed_loop/test_closed_loop.py",
     )
 ]
 

@@ -9,7 +9,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from benchmarks.campaign.campaign import Campaign
+    from dynid.identification.campaign.campaign import Campaign
 
 
 def campaign(
@@ -26,9 +26,9 @@ def campaign(
     Finished runs are kept in OUT.runs until the campaign is complete, so the same call resumes an interrupted campaign.
     Exit code 1 if the model is not accepted, or a check of the whole campaign fails.
     """
-    from benchmarks.campaign.campaign import campaign as run
-    from benchmarks.campaign.files import summary, write_campaign
+    from dynid.identification.campaign.campaign import campaign as run
     from dynid.identification.settings import IdentificationSettings
+    from dynid.reporting.campaign_files import summary, write_campaign
     from dynid.reporting.report import FILE_NAME
     from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot

@@ -38,12 +38,12 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare estimators on the same data: errors in and out of sample, consistency, run time."""
-    from benchmarks.bars import write_bars
     from benchmarks.studies.estimators.comparison import Comparison
     from dynid.identification.data.sample_sets import join
     from dynid.identification.data.sources import load_sources, torque_sentence
     from dynid.identification.settings import load_identification
     from dynid.model.dynamics import ArmModel
+    from dynid.reporting.bars import write_bars
     from dynid.reporting.trajectory_figure import check_output
     from dynid.robot import load_robot
 

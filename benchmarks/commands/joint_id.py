@@ -16,7 +16,7 @@ from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.parallel import in_processes
 
 if TYPE_CHECKING:
-    from benchmarks.joint_level.excitation import JointLevel
+    from dynid.identification.joint_level.excitation import JointLevel
     from dynid.robot import Robot
 
 
@@ -36,9 +36,9 @@ class _Job:
 
 
 def _simulate(job: _Job) -> None:
-    from benchmarks.joint_level.excited_arm import simulate_excitation
     from dynid.control.controller import load_controller
     from dynid.control.open_loop import PROFILE, OpenLoopJoint
+    from dynid.identification.joint_level.excited_arm import simulate_excitation
     from dynid.robot import load_robot
     from dynid.simulation.lockstep.simulated_bag import write_bag
     from dynid.trajectory.families import load_excitation
@@ -60,8 +60,8 @@ def _simulate(job: _Job) -> None:
 
 def _identify(job: _Job) -> "JointLevel":
     """Fit one joint from all excitations of it in the job's bags."""
-    from benchmarks.joint_level.excitation import excited_joints, identify_joint
     from dynid.control.controller import load_controller
+    from dynid.identification.joint_level.excitation import excited_joints, identify_joint
     from dynid.recording.recording import load_recording
     from dynid.robot import load_robot
 
@@ -93,7 +93,7 @@ def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
 
 def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Sequence[str]) -> list[_Job]:
     """One job for every joint that the bags excite, or for those that are wanted."""
-    from benchmarks.joint_level.excitation import excited_joints
+    from dynid.identification.joint_level.excitation import excited_joints
     from dynid.recording.recording import load_recording
 
     where: dict[int, list[Path]] = {}
@@ -136,9 +136,9 @@ def joint_id(
     joint_excitation_<number>, record, and pass the bags to this command. Exit code 1, and no controller.yaml, if a
     result is unreliable.
     """
-    from benchmarks.joint_level.excitation import write_controller
-    from benchmarks.joint_level.joint_figure import check_output, write_joint_figure
     from dynid.control.controller import load_controller
+    from dynid.identification.joint_level.excitation import write_controller
+    from dynid.reporting.joint_figure import check_output, write_joint_figure
     from dynid.resources import refuse_existing
 
     if bags and (live or real_arm or record or without or mount or friction):

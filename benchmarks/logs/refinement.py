@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky
 
-from benchmarks.closed_loop.clie import ClieOptions, refine_loop
-from benchmarks.closed_loop.loop_data import ClosedLoopData
-from benchmarks.closed_loop.simulation import ClosedLoop
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError
+from dynid.identification.closed_loop.clie import ClieOptions, refine_loop
+from dynid.identification.closed_loop.loop_data import ClosedLoopData
+from dynid.identification.closed_loop.simulation import ClosedLoop
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.logs.curves import curves_through
 from dynid.identification.logs.identify import LogModel

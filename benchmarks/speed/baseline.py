@@ -1,7 +1,7 @@
 """What closed-loop refinement costs without this project: lsqnonlin-like, by finite differences, 0.25 ms steps.
 
 `PlainLoop` is plain Python around `pinocchio.aba`, as one writes it first; it shares no simulation code with
-`benchmarks.closed_loop.simulation` and so is the reference that judges end points too. `ScalarLoop` is the
+`dynid.identification.closed_loop.simulation` and so is the reference that judges end points too. `ScalarLoop` is the
 same loop on a compiled scalar kernel.
 """
 
@@ -14,13 +14,13 @@ import pinocchio
 from scipy.optimize import OptimizeResult, least_squares
 from scipy.signal import fftconvolve
 
-from benchmarks.closed_loop.loop_data import ClosedLoopData
-from benchmarks.closed_loop.programs import forward_program
 from benchmarks.speed import scalar_kernels
 from dynid.codegen.kernels import Generated, load_kernels
 from dynid.control.controller import ControllerSettings
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
+from dynid.identification.closed_loop.loop_data import ClosedLoopData
+from dynid.identification.closed_loop.programs import forward_program
 from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import StandardParameters

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.campaign.campaign import Campaign, campaign
-from benchmarks.campaign.files import write_campaign
 from dynid.errors import DataError
+from dynid.identification.campaign.campaign import Campaign, campaign
+from dynid.reporting.campaign_files import write_campaign
 from dynid.robot import Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, BagMade, make_bag, make_bags
 from dynid.trajectory.families import Excitation

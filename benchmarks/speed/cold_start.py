@@ -6,9 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.campaign.run import Runner
 from dynid.codegen.kernels import CACHE_VARIABLE
 from dynid.errors import DataError
+from dynid.identification.campaign.run import Runner
 from dynid.identification.settings import load_identification
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot

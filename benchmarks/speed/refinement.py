@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.closed_loop.clie import ClieOptions, ClieResult, refine
-from benchmarks.closed_loop.friction_history import KnownFriction
-from benchmarks.closed_loop.loop_data import ClosedLoopData
-from benchmarks.closed_loop.projection import project
-from benchmarks.closed_loop.recorded_loop import closed_loop_data, recorded_controller
-from benchmarks.closed_loop.simulation import ClosedLoop, LoopOptions
 from benchmarks.speed.baseline import PlainLoop, ScalarLoop, cost, lsqnonlin_like
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError
+from dynid.identification.closed_loop.clie import ClieOptions, ClieResult, refine
+from dynid.identification.closed_loop.friction_history import KnownFriction
+from dynid.identification.closed_loop.loop_data import ClosedLoopData
+from dynid.identification.closed_loop.projection import project
+from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from dynid.identification.closed_loop.simulation import ClosedLoop, LoopOptions
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.audit import Auditor

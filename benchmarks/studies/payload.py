@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.closed_loop.row_weights import row_weights
 from dynid.errors import DataError
 from dynid.identification.changes import Change, parameter_changes
+from dynid.identification.closed_loop.row_weights import row_weights
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.essential import WeightedRows, joint_sigma
 from dynid.identification.estimators.table import estimator

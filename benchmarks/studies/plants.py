@@ -18,12 +18,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.campaign.campaign import campaign
-from benchmarks.campaign.joint import refine_jointly
 from benchmarks.studies.gear_friction import true_parameters
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError
+from dynid.identification.campaign.campaign import campaign
+from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.data.signals import Signals
 from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import arm, nominal
-from benchmarks.closed_loop.simulation import ClosedLoop, LoopOptions
 from benchmarks.speed.baseline import PlainLoop, ScalarLoop, cost, filtered_samples, lsqnonlin_like, standard_for
 from benchmarks.speed.refinement import Case, make_case
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
+from dynid.identification.closed_loop.simulation import ClosedLoop, LoopOptions
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from arms import RECORD, arm, nominal_standard
-from benchmarks.bars import bars
 from benchmarks.studies.estimators.comparison import Comparison
 from typer.testing import CliRunner
 
@@ -16,6 +15,7 @@ from dynid.errors import ConfigurationError, OutputExistsError, UnknownNameError
 from dynid.identification.settings import load_identification
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard
+from dynid.reporting.bars import bars
 from dynid.robot import load_robot
 
 PLANAR = load_robot("planar_3r")

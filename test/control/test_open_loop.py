@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from benchmarks.joint_level.excited_arm import simulate_excitation
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
 from dynid.control.open_loop import ExcitationSettings, OpenLoopJoint, SwitchingPath, excited_joint, plan_excitation
 from dynid.errors import SafetyError, UnknownNameError
+from dynid.identification.joint_level.excited_arm import simulate_excitation
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 

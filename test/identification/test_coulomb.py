@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from arms import RECORD, arm, nominal
-from benchmarks.closed_loop.row_weights import loop_weights, row_weights
 
 from dynid.errors import DataError
 from dynid.identification import checks
+from dynid.identification.closed_loop.row_weights import loop_weights, row_weights
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.table import estimator

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from benchmarks import checks as more_checks
+from benchmarks import checks as demo_checks
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError
 from dynid.identification import checks
+from dynid.identification.campaign import checks as campaign_checks
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.model.dynamics import ArmModel
 from dynid.reporting.arm_view import link_margins, worst_pose
@@ -86,7 +87,8 @@ def test_a_report_on_a_simulated_arm_says_so(planar_result: Path, tmp_path: Path
 
 
 def test_every_check_has_advice() -> None:
-    tables = [one for module in (checks, more_checks) for one in vars(module).values() if isinstance(one, tuple)]
+    modules = (checks, campaign_checks, demo_checks)
+    tables = [one for module in modules for one in vars(module).values() if isinstance(one, tuple)]
     ids = {rule.id for table in tables for rule in table if isinstance(rule, checks.Rule) and rule.group != "Chain"}
     assert {"missed_cycles", "suspicion", "cloud_contraction"} <= ids <= set(yaml.safe_load(ADVICE.read_text()))
 

@@ -10,7 +10,7 @@ its `name` is for people, and `group` says which question it answers. A row look
     SETUP                      set-up unknowns that were estimated beside the parameters
     HELD_OUT                   a predicted motion that was not fitted
 
-Campaign and demo, which live beside the wheel, have more of them: `benchmarks/checks.py`.
+A campaign has more of them, in `campaign/checks.py`; so has the demo.
 """
 
 from collections.abc import Callable, Iterable, Sequence

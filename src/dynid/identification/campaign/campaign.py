@@ -1,0 +1,302 @@
+"""Campaign: every bag at every sampling interval, then one accepted model (paper Algorithm 1, lines 17 to 20).
+
+Bags are worked on in parallel, each read once; finished runs are stored, so an interrupted campaign goes on where it
+was. From the cloud of all feasible runs the representative is chosen; the consistent model nearest to it is the result.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import DataError, DynidError
+from dynid.identification.campaign.checks import CAMPAIGN
+from dynid.identification.campaign.cloud import FEWEST_RUNS, Candidate, Cloud, analyse_cloud, with_scatter
+from dynid.identification.campaign.held_out_set import HeldOutSet
+from dynid.identification.campaign.representative import RepresentativeStudy, study_representative
+from dynid.identification.campaign.run import Runner, RunRecord, friction_of, phi_of
+from dynid.identification.campaign.store import RunStore, bag_digest, fingerprint
+from dynid.identification.checks import judge
+from dynid.identification.data.preprocessing import preprocess_recording
+from dynid.identification.data.sources import refuse_fitted
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.pipeline import Identification
+from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.parallel import in_processes
+from dynid.recording.recording import load_recording
+from dynid.robot import Robot, load_robot
+from dynid.verdict import Verdict
+
+Advance = Callable[[str], None]
+LARGE_ENOUGH = 3  # so many times smaller a bag shows the friction's structure, too
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One bag at all sampling intervals."""
+
+    robot_folder: Path
+    settings: IdentificationSettings
+    bag: Path
+    store: RunStore
+    gears: KnownGears | None = None
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """Outcome of a bag: its runs, how many of them were stored already, or why it cannot be used."""
+
+    runs: tuple[RunRecord, ...] = ()
+    reused: int = 0
+    failure: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """Everything that a campaign found.
+
+    Attributes:
+        robot, settings: what it ran with.
+        runs: all runs, refused ones included, by bag and interval.
+        failures: bags that could not be used, with the reason.
+        reused: number of runs that were stored already.
+        candidates: the runs behind the cloud's candidates, in its order.
+        cloud: the analysed cloud.
+        study: the representative on its way to the result.
+        processing: checks of the campaign as a whole: share of feasible runs, contraction of the cloud.
+        seconds: wall time of the runs, and of all.
+    """
+
+    robot: Robot
+    settings: IdentificationSettings
+    runs: tuple[RunRecord, ...]
+    failures: dict[str, str]
+    reused: int
+    candidates: tuple[RunRecord, ...]
+    cloud: Cloud
+    study: RepresentativeStudy
+    processing: Verdict
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Identification:
+        """The result."""
+        return self.study.result
+
+    @property
+    def verdict(self) -> Verdict:
+        """Checks of the result; their conjunction accepts it."""
+        return self.result.verdict
+
+    @property
+    def representative(self) -> RunRecord:
+        """The chosen run."""
+        return self.candidates[self.cloud.representative.index]
+
+    def routing(self) -> dict[float, dict[str, int]]:
+        """Runs per sampling interval and route (paper Table III), those that were refused, and their number."""
+        table: dict[float, dict[str, int]] = {}
+        for run in self.runs:
+            row = table.setdefault(run.interval_s, {"O-C": 0, "O-S-C": 0, "unrouted": 0, "refused": 0, "total": 0})
+            row[run.route or "unrouted"] += 1
+            row["refused"] += not run.accepted
+            row["total"] += 1
+        return dict(sorted(table.items()))
+
+
+def _work(job: _Job) -> _Outcome:
+    """All runs of one bag; what makes the bag unusable is its outcome and no error."""
+    intervals = job.settings.campaign_intervals_s
+    try:
+        digest = bag_digest(job.bag)
+        keys = [job.store.key(digest, interval) for interval in intervals]
+        runs = [job.store.get(job.bag.name, key) for key in keys]
+        reused = sum(run is not None for run in runs)
+        if reused == len(runs):
+            return _Outcome(tuple(run for run in runs if run is not None), reused)
+        robot = load_robot(job.robot_folder)
+        recording = load_recording(job.bag, robot)
+        runner = Runner(robot, job.settings, recording.hardware.mount, job.gears)
+        for index, (key, interval) in enumerate(zip(keys, intervals, strict=True)):
+            if runs[index] is None:
+                record = runner.run(recording, interval, key)
+                job.store.put(record)
+                runs[index] = record
+    except DynidError as error:
+        return _Outcome(failure=str(error))
+    return _Outcome(tuple(run for run in runs if run is not None), reused)
+
+
+def _size(bag: Path) -> int:
+    files = bag.rglob("*") if bag.is_dir() else [bag]
+    return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
+    """Friction of the arm by one bag that can be used: all runs take its structure and are linearised there.
+
+    The comparison of structures takes as long as dozens of runs, and most for the longest bag; so it is the smallest of
+    those that are a third as large, which bags that are added or broken seldom change. Where it cannot be used, the
+    next larger ones are tried, then the smaller ones. None where friction is ignored or no bag can be used.
+    """
+    if settings.coulomb_friction.treatment != "estimated":
+        return None
+    by_size = sorted(((_size(bag), bag) for bag in bags), key=lambda one: one[0])
+    large = [bag for size, bag in by_size if LARGE_ENOUGH * size >= by_size[-1][0]]
+    small = [bag for _, bag in by_size[: len(by_size) - len(large)]]
+    for bag in [*large, *reversed(small)]:
+        try:
+            recording = load_recording(bag, robot)
+            model = ArmModel.of(robot, mount=recording.hardware.mount)
+            samples = preprocess_recording(recording, robot, settings)
+            beside = Regression.stack(model, samples, settings.coulomb_friction).beside
+        except DynidError:
+            continue  # its runs say why
+        return None if beside is None else beside.fit.known
+    return None
+
+
+def run_all(
+    robot: Robot,
+    bags: Sequence[Path],
+    settings: IdentificationSettings,
+    folder: Path,
+    *,
+    processes: int | None = None,
+    advance: Advance = lambda text: None,
+    gears: KnownGears | None = None,
+) -> tuple[tuple[RunRecord, ...], dict[str, str], int]:
+    """All runs of all bags.
+
+    Args:
+        robot: the robot the bags must be of.
+        bags: what to identify from.
+        settings: how.
+        folder: of the stored runs.
+        processes: None is one per core.
+        advance: called for every finished bag.
+        gears: friction of the arm, see `campaign_gears`.
+
+    Returns:
+        The runs in the order of the bags, the bags that failed with their reasons, and the number of reused runs.
+
+    Raises:
+        DataError: several bags have one name.
+    """
+    names = [bag.name for bag in bags]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"several bags are named {', '.join(doubled)}: give every bag a unique name")
+    store = RunStore(folder, fingerprint(robot, settings, gears))
+    # long bags first, so that no core is left alone with one at the end
+    order = sorted(range(len(bags)), key=lambda k: -_size(bags[k]))
+    jobs = [_Job(robot.folder, settings, bags[k], store, gears) for k in order]
+    outcomes: dict[int, _Outcome] = {}
+    for place, outcome in in_processes(_work, jobs, processes):
+        outcomes[order[place]] = outcome
+        advance(f"{'FAILED ' if outcome.failure else ''}{bags[order[place]].name}")
+    runs: list[RunRecord] = []
+    failures: dict[str, str] = {}
+    setting: tuple[float, ...] | None = None
+    for k, bag in enumerate(bags):
+        if outcomes[k].failure:
+            failures[bag.name] = outcomes[k].failure
+            continue
+        first = outcomes[k].runs[0]
+        setting = setting or first.torque_constants_nm_per_a
+        if first.torque_constants_nm_per_a != setting:
+            failures[bag.name] = (
+                f"recorded with torque constants {first.torque_constants_nm_per_a} N m/A, other bags with {setting}: "
+                "their parameters are not comparable"
+            )
+            continue
+        runs += outcomes[k].runs
+    return tuple(runs), failures, sum(outcome.reused for outcome in outcomes.values())
+
+
+def campaign(
+    robot: Robot,
+    bags: Sequence[Path],
+    folder: Path,
+    *,
+    validation_bags: Sequence[Path] = (),
+    settings: IdentificationSettings | None = None,
+    processes: int | None = None,
+    advance: Advance = lambda text: None,
+) -> Campaign:
+    """Identify from every bag at every sampling interval, and choose, rescue and judge one model.
+
+    Args:
+        robot: the robot the bags must be of.
+        bags: what to identify from.
+        folder: where finished runs are stored, and looked for.
+        validation_bags: held-out bags.
+        settings: None reads the robot's identification.yaml.
+        processes: None is one per core.
+        advance: called for every finished bag.
+
+    Raises:
+        InputNotFoundError, DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs ended
+            feasible.
+        InfeasibleError: no consistent model within the robot's physical bounds.
+    """
+    settings = settings or load_identification(robot)
+    begin = time.perf_counter()
+    gears = campaign_gears(robot, bags, settings)
+    held_out = HeldOutSet.load(robot, validation_bags, settings, gears)  # before the long part, so that it fails early
+    runs, failures, reused = run_all(robot, bags, settings, folder, processes=processes, advance=advance, gears=gears)
+    runs_seconds = time.perf_counter() - begin
+    refuse_fitted([(run.bag, run.bag_sha256) for run in runs], [(one.name, one.sha256) for one in held_out.portions])
+    feasible = tuple(run for run in runs if run.accepted)
+    if len(feasible) < FEWEST_RUNS:
+        reasons = [f"{name}: {reason}" for name, reason in failures.items()]
+        reasons += [f"{run.label}: {run.refusal}" for run in runs if not run.accepted]
+        why = "; ".join(reasons) or "no bags"
+        raise DataError(f"{len(feasible)} runs ended feasible, but at least {FEWEST_RUNS} are needed: {why}")
+    advance("cloud")
+    model = ArmModel.of(robot, mount=feasible[0].mount)
+    held_out.refuse_other_constants(feasible[0].torque_constants_nm_per_a)
+    cloud = analyse_cloud(
+        [_candidate(run, model, held_out, settings) for run in feasible],
+        lambda_min_limit=settings.acceptance.lambda_min_kg_m2,
+    )
+    chosen = feasible[cloud.representative.index]
+    bag = next(bag for bag in bags if bag.name == chosen.bag)
+    study = study_representative(robot, settings, chosen, load_recording(bag, robot), held_out, gears)
+    same = [run.clie.phi for run in feasible if run.clie is not None and run.interval_s == chosen.interval_s]
+    spread = replace(study.result.consistent, base=with_scatter(study.result.base, np.array(same)))
+    used = {run.bag: (run.bag, run.bag_sha256, "fitted") for run in runs}
+    made = f"campaign of {len(runs)} runs; representative {chosen.label} ({chosen.route}), consistent projection"
+    judges = [(one.name, one.sha256, "held out") for one in held_out.portions]
+    result = replace(study.result, consistent=spread, source=made, sources=(*used.values(), *judges))
+    return Campaign(
+        robot=robot,
+        settings=settings,
+        runs=runs,
+        failures=failures,
+        reused=reused,
+        candidates=feasible,
+        cloud=cloud,
+        study=replace(study, result=result),
+        processing=judge(CAMPAIGN, [len(feasible) / len(runs)]) + cloud.verdict,
+        seconds={"runs": runs_seconds, "all": time.perf_counter() - begin},
+    )
+
+
+def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet, settings: IdentificationSettings) -> Candidate:
+    """A run as a point of the cloud."""
+    assert run.ols is not None and run.clie is not None
+    clie, friction = phi_of(run.clie, model.names), friction_of(run.clie)
+    return Candidate(
+        trajectory=run.bag,
+        interval_s=run.interval_s,
+        names=model.names,
+        ols=np.array(run.ols.phi),
+        sdp=np.array((run.sdp or run.ols).phi),
+        clie=clie.values,
+        lambda_min=run.clie.lambda_min,
+        validation_error=held_out.relative_error(clie, friction),
+    )

@@ -1,0 +1,53 @@
+"""The checks of a campaign, made like those of `dynid.identification.checks`.
+
+DIRECT_FIT                 held-out bags against a fit to themselves
+CAMPAIGN, CONTRACTION      all runs of a campaign; its cloud at one sampling interval
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynid.identification.checks import Measured, Rule
+
+
+class DirectFit(NamedTuple):
+    """Relative errors on held-out bags: of the result, of a fit to these bags, and of one without friction."""
+
+    result: float
+    direct: float
+    smooth: float
+
+    def ratio(self) -> Measured:
+        """The result's error over the least that is possible."""
+        ratio = self.result / self.direct if self.direct > 0 else np.inf
+        return ratio, (
+            f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "
+            f"{self.smooth:.3g}"
+        )
+
+
+class Contraction(NamedTuple):
+    """Traces of the covariances of a campaign's sets by stage, at one sampling interval, and of how many runs."""
+
+    interval_ms: float
+    runs: int
+    ols: float
+    sdp: float
+    clie: float
+
+
+BEYOND_DIRECT_FIT = "held-out torque error / error of a direct fit"
+DIRECT_FIT = (Rule[DirectFit]("torque_error_over_direct_fit", "Prediction", BEYOND_DIRECT_FIT, DirectFit.ratio, 1.05),)
+CAMPAIGN: tuple[Rule[float], ...] = (
+    Rule("feasible_runs", "Campaign", "share of feasible runs", lambda share: share, 150 / 160, "at least"),
+)
+CONTRACTION: tuple[Rule[Contraction], ...] = (
+    Rule(
+        "cloud_contraction",
+        "Campaign",
+        "spread of CLIE at {0.interval_ms:g} ms (limit: spread of OLS)",
+        lambda one: (one.clie, f"trace of the covariance of {one.runs} sets; SDP {one.sdp:.3g}"),
+        lambda one: one.ols,
+    ),
+)

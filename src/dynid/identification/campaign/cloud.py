@@ -1,0 +1,256 @@
+"""The cloud of parameter sets of a campaign, and which of them represents the arm (paper VI-A, VI-B, Fig. 7).
+
+One principal-component basis over the sets of all stages makes them comparable: OLS, SDP (where CLIE starts: the
+projected set, or OLS itself where no projection was needed) and CLIE. The spread of a stage is the trace of the
+covariance of its scores; it does not depend on how the basis is turned, only on the scale of the parameters.
+
+The representative is chosen among the CLIE sets in three steps: the most central ones are shortlisted; of these the
+feasible ones stay, if there are any (else the choice needs a rescue); of these the one with the smallest error on
+held-out motions is taken. Centrality is the distance to the cloud's median, which stray sets cannot pull.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.campaign.checks import CONTRACTION, Contraction
+from dynid.identification.checks import judge
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, read_only
+from dynid.verdict import Verdict
+
+Stage = Literal["OLS", "SDP", "CLIE"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+SHORTLIST_SHARE = 0.1
+SHORTLIST_LEAST = 5
+FEWEST_RUNS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One run of a campaign.
+
+    Attributes:
+        trajectory: its name.
+        interval_s: sampling interval.
+        names: base parameters, (p,).
+        ols, sdp, clie: the stages' parameters, (p,); sdp is where CLIE started.
+        lambda_min: smallest eigenvalue of M found for the CLIE set [kg m^2]; NaN if it was not audited.
+        validation_error: relative torque error of the CLIE set on held-out motions; NaN if there were none.
+    """
+
+    trajectory: str
+    interval_s: float
+    names: tuple[str, ...]
+    ols: FloatArray
+    sdp: FloatArray
+    clie: FloatArray
+    lambda_min: float = float("nan")
+    validation_error: float = float("nan")
+
+    @property
+    def label(self) -> str:
+        """The run in words, such as 'AG02 at 40 ms'."""
+        return f"{self.trajectory} at {self.interval_s * 1e3:g} ms"
+
+    def stage(self, name: Stage) -> FloatArray:
+        """The parameters (p,) of one stage."""
+        return {"OLS": self.ols, "SDP": self.sdp, "CLIE": self.clie}[name]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Trace of the covariance of a stage's scores; interval_s is None over all sampling intervals."""
+
+    stage: Stage
+    interval_s: float | None
+    trace: float
+    runs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Representative:
+    """The chosen run: its place in the list of candidates, its rank by centrality (1 is the most central), and why."""
+
+    index: int
+    rank: int
+    needs_rescue: bool
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """The analysed cloud; arrays are read-only.
+
+    Attributes:
+        candidates: the runs, N of them.
+        centre: mean of all sets of all stages, (p,).
+        basis: principal directions as columns, (p, k), the strongest first.
+        explained: share of the total variance per direction, (k,).
+        scores: per stage the sets in the common basis, (N, k).
+        spreads: per stage and sampling interval, and over all intervals.
+        distances: of the CLIE sets to the CLIE cloud's median, (N,).
+        representative: the chosen run.
+        verdict: CLIE spread at most the OLS spread, a check per sampling interval.
+    """
+
+    candidates: tuple[Candidate, ...]
+    centre: FloatArray
+    basis: FloatArray
+    explained: FloatArray
+    scores: dict[Stage, FloatArray]
+    spreads: tuple[Spread, ...]
+    distances: FloatArray
+    representative: Representative
+    verdict: Verdict
+
+    def spread(self, stage: Stage, interval_s: float | None = None) -> float:
+        """The trace of one stage at one sampling interval, or over all.
+
+        Raises:
+            DataError: no run has this interval.
+        """
+        for one in self.spreads:
+            if one.stage == stage and one.interval_s == interval_s:
+                return one.trace
+        raise DataError(f"no run of the cloud has a sampling interval of {interval_s} s")
+
+
+def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean (p,), principal directions as columns (p, k) and their shares of the variance (k,) of sets (N, p).
+
+    Every direction's largest entry is positive, so that results do not change sign between machines.
+    """
+    centre = sets.mean(axis=0)
+    _, singular, directions = np.linalg.svd(sets - centre, full_matrices=False)
+    largest = np.abs(directions).argmax(axis=1)
+    directions *= np.sign(directions[np.arange(len(directions)), largest])[:, None]
+    power = singular**2
+    return centre, directions.T, power / max(float(power.sum()), np.finfo(float).tiny)
+
+
+def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 0.0) -> Cloud:
+    """Analyse the runs of a campaign and choose their representative.
+
+    Args:
+        candidates: the runs.
+        lambda_min_limit: what lambda_min of a feasible CLIE set must reach [kg m^2].
+
+    Raises:
+        DataError: fewer than three runs, runs of different models, or values that are not finite.
+    """
+    runs = tuple(candidates)
+    _refuse_unusable(runs)
+    stacked = np.array([[run.stage(stage) for run in runs] for stage in STAGES])  # (3, N, p)
+    pooled = stacked.reshape(-1, stacked.shape[-1])
+    centre, basis, explained = principal_basis(pooled)
+    scores: dict[Stage, FloatArray] = {
+        stage: read_only((stacked[k] - centre) @ basis) for k, stage in enumerate(STAGES)
+    }
+    spreads = _spreads(runs, scores)
+    distances = np.linalg.norm(scores["CLIE"] - np.median(scores["CLIE"], axis=0), axis=1)
+    return Cloud(
+        candidates=runs,
+        centre=read_only(centre),
+        basis=read_only(basis),
+        explained=read_only(explained),
+        scores=scores,
+        spreads=spreads,
+        distances=read_only(distances),
+        representative=_choose(runs, distances, lambda_min_limit),
+        verdict=judge(CONTRACTION, _contractions(spreads)),
+    )
+
+
+def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
+    if len(runs) < FEWEST_RUNS:
+        raise DataError(f"a cloud needs at least {FEWEST_RUNS} runs, got {len(runs)}")
+    for run in runs:
+        if run.names != runs[0].names:
+            raise DataError(f"{run.label} belongs to another model than {runs[0].label}; a cloud needs one model")
+        for stage in STAGES:
+            values = run.stage(stage)
+            if np.shape(values) != (len(run.names),) or not np.isfinite(values).all():
+                raise DataError(f"{run.label}: the {stage} parameters must be {len(run.names)} finite values")
+
+
+def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tuple[Spread, ...]:
+    """Spread per stage over all runs, then per sampling interval; NaN where an interval has fewer than two runs."""
+    interval = np.array([run.interval_s for run in runs])
+    rows = []
+    for chosen in (None, *sorted(set(interval.tolist()))):
+        member = np.ones(len(runs), dtype=bool) if chosen is None else interval == chosen
+        for stage in STAGES:
+            count = int(member.sum())
+            trace = float(scores[stage][member].var(axis=0, ddof=1).sum()) if count > 1 else float("nan")
+            rows.append(Spread(stage, chosen, trace, count))
+    return tuple(rows)
+
+
+def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
+    """Parameters whose standard deviations are at least the scatter of the sets (k, p) of as many motions.
+
+    One motion does not show what its own sticking did to an estimate; others, which stuck elsewhere, do. With fewer
+    than `FEWEST_RUNS` sets nothing changes.
+    """
+    if len(sets) < FEWEST_RUNS:
+        return base
+    scatter, own = sets.std(axis=0, ddof=1), base.standard_deviations
+    if own is None:
+        return BaseParameters(base.names, base.values, np.diag(scatter**2))
+    assert base.covariance is not None
+    factor = np.maximum(1.0, np.divide(scatter, own, np.ones_like(own), where=own > 0.0))
+    return BaseParameters(base.names, base.values, base.covariance * np.outer(factor, factor))
+
+
+def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
+    """The stages' spreads beside each other per sampling interval.
+
+    One motion alone has no spread over motions, at no interval, and nothing to compare.
+    """
+    if max(one.runs for one in spreads if one.interval_s is not None) < 2:
+        return []
+    trace = {(one.stage, one.interval_s): one.trace for one in spreads}
+    counts = {one.interval_s: one.runs for one in spreads if one.interval_s is not None}
+    return [
+        Contraction(1e3 * interval, runs, *(trace[stage, interval] for stage in STAGES))
+        for interval, runs in counts.items()
+    ]
+
+
+def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) -> Representative:
+    """The representative by centrality, then feasibility, then held-out validation."""
+    order = np.argsort(distances, kind="stable")
+    shortlist = order[: max(SHORTLIST_LEAST, round(SHORTLIST_SHARE * len(runs)))]
+    feasible = [int(k) for k in shortlist if runs[k].lambda_min >= limit]
+    pool = feasible or [int(k) for k in shortlist]
+    validated = [k for k in pool if np.isfinite(runs[k].validation_error)]
+    # without held-out motions the most central one is left to decide
+    index = min(validated, key=lambda k: runs[k].validation_error) if validated else pool[0]
+    rank = int(np.flatnonzero(order == index)[0]) + 1
+    run = runs[index]
+    sentences = [
+        f"{run.label} lies {distances[index]:.3g} from the median of the {len(runs)} CLIE sets: rank {rank} by "
+        f"distance, and so one of the {len(shortlist)} most central"
+    ]
+    if feasible:
+        sentences.append(
+            f"its inertia matrix is positive definite over the audit domain (lambda_min {run.lambda_min:.3g} kg m^2), "
+            f"as for {len(feasible)} of these {len(shortlist)}"
+        )
+    else:
+        sentences.append(
+            f"none of these {len(shortlist)} reaches a lambda_min of {limit:.3g} kg m^2 (this one: "
+            f"{run.lambda_min:.3g}), so it must be rescued"
+        )
+    if validated:
+        sentences.append(
+            f"of the remaining {len(validated)} it predicts the held-out motions best, with a relative torque error of "
+            f"{run.validation_error:.3g}"
+        )
+    else:
+        sentences.append("without held-out motions, the most central set was chosen")
+    return Representative(index, rank, not feasible, "; ".join(sentences) + ".")

@@ -1,0 +1,138 @@
+"""A campaign's representative on its way to the accepted model: rescue, consistent projection, acceptance.
+
+Two ways lead to a feasible model. The campaign's refinement keeps M(q) positive definite over the audit domain in every
+step. The paper refines without that and rescues afterwards (eq. 12); that way is gone too, so that the size of the
+rescue can be compared (Table VI). The result is the consistent model nearest to the former in torque.
+"""
+
+from dataclasses import dataclass, replace
+
+from dynid.errors import DynidError
+from dynid.identification.campaign.checks import DIRECT_FIT, DirectFit
+from dynid.identification.campaign.held_out_set import HeldOutSet
+from dynid.identification.campaign.run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
+from dynid.identification.checks import HELD_OUT, judge
+from dynid.identification.closed_loop.clie import ClieOptions, refine
+from dynid.identification.closed_loop.friction_history import KnownFriction
+from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from dynid.identification.data.preprocessing import preprocess_recording
+from dynid.identification.data.sources import Portion
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.table import estimator
+from dynid.identification.feasibility.audit import AuditResult
+from dynid.identification.pipeline import Identification, conclude
+from dynid.identification.prediction import Motion, pooled_errors
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.recording.recording import Recording
+from dynid.robot import Robot
+
+JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
+
+
+@dataclass(frozen=True, eq=False)
+class PathRescue:
+    """The paper's way: refined with M(q) positive definite on the path alone, then rescued; each with its audit."""
+
+    clie: BaseParameters
+    clie_audit: AuditResult
+    rescued: BaseParameters
+    rescued_audit: AuditResult
+
+
+@dataclass(frozen=True, eq=False)
+class RepresentativeStudy:
+    """The representative and its outcome.
+
+    Attributes:
+        run: the chosen run.
+        final: the run's feasible set, from the refinement or its rescue.
+        path_rescue: the paper's way from the same start; a sentence where it failed.
+        result: the consistent model nearest to `final`, judged.
+        held_out: predicted held-out bags by set: "CLIE", "rescue" (the paper's way), "result", "direct fit" and,
+            without friction, "direct fit of base parameters".
+    """
+
+    run: RunRecord
+    final: BaseParameters
+    path_rescue: PathRescue | str
+    result: Identification
+    held_out: dict[str, tuple[Motion, ...]]
+
+
+def study_representative(
+    robot: Robot,
+    settings: IdentificationSettings,
+    run: RunRecord,
+    recording: Recording,
+    held_out: HeldOutSet,
+    gears: KnownGears | None = None,
+) -> RepresentativeStudy:
+    """Bring the chosen run to a consistent model and judge it.
+
+    Args:
+        robot, settings: of the campaign.
+        run: the chosen run.
+        recording: its bag.
+        held_out: held-out bags; may be empty.
+
+    Raises:
+        InfeasibleError: no consistent model within the robot's physical bounds.
+    """
+    runner = Runner(robot, settings, run.mount, gears)
+    model = runner.model
+    samples = preprocess_recording(recording, robot, settings, interval_s=run.interval_s)
+    estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, gears)
+    regression = estimate.regression
+    assert run.final is not None and run.clie is not None
+    final = phi_of(run.final, model.names)
+    result = conclude(
+        robot,
+        settings,
+        model,
+        [Portion(recording.source.name, "fitted", recording.sha256, run.mount, samples)],
+        estimate,
+        final,
+        constants=run.torque_constants_nm_per_a,
+        refined=(float(run.clie_reason == "converged"), f"{run.clie_reason} after {run.clie_steps} steps"),
+        seed=RESCUE_SEED + 1,
+    )
+    way = _paper_way(runner, run, recording, _known_friction(model, estimate))
+    sets = {"CLIE": phi_of(run.clie, model.names), "result": result.base}
+    if isinstance(way, PathRescue):
+        sets |= {"path CLIE": way.clie, "rescue": way.rescued}
+    motions = {name: held_out.validate(phi, regression.friction_given(phi.values)) for name, phi in sets.items()}
+    verdict = result.verdict
+    if held_out.portions:
+        motions["direct fit"] = held_out.validate(*held_out.direct_fit())
+        motions["direct fit of base parameters"] = held_out.validate(*held_out.direct_fit(with_friction=False))
+        pooled = [pooled_errors(motions[name]).relative for name in JUDGED_SETS]
+        verdict += judge(HELD_OUT, motions["result"], settings) + judge(DIRECT_FIT, [DirectFit(*pooled)])
+    result = replace(result, motions=(*motions["result"], *result.motions), verdict=verdict)
+    return RepresentativeStudy(run, final, way, result, motions)
+
+
+def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None:
+    """Friction as the run's refinement took it: beside the unconstrained parameters."""
+    return None if estimate.friction is None else KnownFriction(model, estimate.base, estimate.friction)
+
+
+def _paper_way(
+    runner: Runner, run: RunRecord, recording: Recording, friction: KnownFriction | None
+) -> PathRescue | str:
+    """Refinement that looks at the path alone, then the rescue; or why it failed."""
+    start = run.sdp or run.ols
+    assert start is not None
+    try:
+        data = closed_loop_data(recording, runner.robot, runner.settings, run.interval_s, friction)
+        names = runner.model.names
+        clie = refine(
+            runner.model, recorded_controller(recording), data, phi_of(start, names), ClieOptions(eps=0.0)
+        ).base
+        rescued = rescue(runner, clie)
+    except DynidError as error:
+        return str(error)
+    audits = [runner.audit(phi, FRESH_SEED) for phi in (clie, rescued)]
+    return PathRescue(clie, audits[0], rescued, audits[1])

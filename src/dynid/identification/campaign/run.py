@@ -1,0 +1,287 @@
+"""One run of a campaign: one bag at one sampling interval by Algorithm 1 of the paper.
+
+OLS; an audit of it; where it is not positive definite the projection with the smallest margin of the ladder; the
+closed-loop refinement, which keeps M(q) positive definite over the audit domain in every step; an audit on fresh
+poses, and a rescue (paper eq. 12) where it still finds a bad one. Every run ends feasible or with a named refusal.
+"""
+
+import time
+from typing import Literal
+
+import numpy as np
+
+from dynid.errors import DynidError, InfeasibleError
+from dynid.identification.checks import DATA, FRICTION, OneRegression, judge
+from dynid.identification.closed_loop.clie import ClieOptions, ClieResult, refine
+from dynid.identification.closed_loop.friction_history import KnownFriction
+from dynid.identification.closed_loop.projection import ProjectionResult, project
+from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from dynid.identification.data.preprocessing import preprocess_recording
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.table import estimator
+from dynid.identification.feasibility.audit import Auditor, AuditResult
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters, physical_lower_bounds
+from dynid.recording.recording import Recording
+from dynid.robot import FloatArray, Robot, Strict
+
+Route = Literal["O-C", "O-S-C"]
+Outcome = Literal["feasible", "rescued", "refused"]
+FRESH_SEED, RESCUE_SEED = 1, 2  # added to the audit's own seed
+
+
+class StageRecord(Strict):
+    """One stage's parameters with what was found of them.
+
+    lambda_min: smallest eigenvalue of M found [kg m^2].
+    rmse_nm, relative: torque errors of inverse dynamics on the run's own samples.
+    friction: its parameters that fit to phi, see `Regression`; empty where it is ignored.
+    standard_deviations: of the parameters; empty for a projection, which has none of its own.
+    """
+
+    phi: tuple[float, ...]
+    standard_deviations: tuple[float, ...] = ()
+    lambda_min: float
+    rmse_nm: float
+    relative: float
+    seconds: float
+    friction: tuple[float, ...] = ()
+
+
+class RunRecord(Strict):
+    """One run, as it is stored.
+
+    sdp and eps_kg_m2 are None where OLS was positive definite already. clie and final are None if the run was refused
+    before; final is the refined set, or the rescued one. closed_loop_rmse_nm is before and after the refinement,
+    samples weighing as in it.
+    """
+
+    key: str
+    bag: str
+    bag_sha256: str
+    trajectory: str
+    mount: str
+    torque_constants_nm_per_a: tuple[float, ...]
+    interval_s: float
+    outcome: Outcome = "refused"
+    refusal: str = ""
+    findings: tuple[str, ...] = ()
+    samples: int = 0
+    kappa: float | None = None
+    weakest: tuple[str, ...] = ()
+    ols: StageRecord | None = None
+    route: Route | None = None
+    eps_kg_m2: float | None = None
+    sdp: StageRecord | None = None
+    clie: StageRecord | None = None
+    clie_reason: str = ""
+    clie_steps: int = 0
+    closed_loop_rmse_nm: tuple[float, float] | None = None
+    final: StageRecord | None = None
+    seconds: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """The run in words, such as 'AG02 at 40 ms'."""
+        return f"{self.bag} at {self.interval_s * 1e3:g} ms"
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it ended feasible."""
+        return self.outcome != "refused"
+
+
+class Runner:
+    """Runs of one robot at one mount; the auditor and its kernels are made once.
+
+    Args:
+        robot: the robot.
+        settings: of the runs.
+        mount: of the robot.
+        gears: friction of the arm, whose structure all runs take; None has each run choose its own.
+    """
+
+    def __init__(
+        self, robot: Robot, settings: IdentificationSettings, mount: str, gears: KnownGears | None = None
+    ) -> None:
+        self.robot, self.settings, self.gears = robot, settings, gears
+        self.model = ArmModel.of(robot, mount=mount)
+        self.auditor = Auditor(self.model, robot.audit_lower, robot.audit_upper)
+        self.lower = physical_lower_bounds(self.model.names)
+
+    def audit(self, base: BaseParameters, more_seed: int = 0) -> AuditResult:
+        """An audit with the effort of the settings."""
+        effort = self.settings.audit
+        return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
+
+    def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
+        """The projection with margin eps [kg m^2]; InfeasibleError where there is none."""
+        effort, rounds = self.settings.audit, self.settings.projection.maximum_rounds
+        return project(
+            self.auditor,
+            base,
+            eps,
+            lower=self.lower,
+            poses=effort.poses,
+            searches=effort.searches,
+            seed=effort.seed + more_seed,
+            maximum_rounds=rounds,
+        )
+
+    def run(self, recording: Recording, interval_s: float, key: str) -> RunRecord:
+        """One run; what the data or an optimisation refuse becomes the record's refusal."""
+        experiment = recording.experiment
+        blank = RunRecord(
+            key=key,
+            bag=recording.source.name,
+            bag_sha256=recording.sha256,
+            trajectory=experiment.trajectory if experiment else recording.source.name,
+            mount=recording.hardware.mount,
+            torque_constants_nm_per_a=recording.hardware.torque_constants_nm_per_a,
+            interval_s=interval_s,
+        )
+        begin = time.perf_counter()
+        progress = _Progress(self, recording, interval_s)
+        try:
+            progress.complete()
+        except (DynidError, np.linalg.LinAlgError) as error:
+            progress.found |= {"outcome": "refused", "refusal": f"{progress.doing}: {error}", "final": None}
+        return blank.model_copy(update={**progress.found, "seconds": time.perf_counter() - begin})
+
+
+def clie_options(settings: IdentificationSettings) -> ClieOptions:
+    """How a campaign refines: M stays a rescue's margin above zero."""
+    return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
+
+
+class _Progress:
+    """A run under way: what it is doing, and what it has found so far, as fields of the record."""
+
+    def __init__(self, runner: Runner, recording: Recording, interval_s: float) -> None:
+        self.runner, self.recording, self.interval_s = runner, recording, interval_s
+        self.doing = "preprocessing"
+        self.found: dict[str, object] = {}
+        self.friction: KnownFriction | None = None
+        self.weights: FloatArray | None = None  # of the closed loop's samples
+
+    def complete(self) -> None:
+        """All stages, one after the other."""
+        runner, settings = self.runner, self.runner.settings
+        samples = preprocess_recording(self.recording, runner.robot, settings, interval_s=self.interval_s)
+        verdict = judge(DATA, samples.quality, settings)
+        self.found |= {"samples": len(samples), "findings": tuple(check.sentence() for check in verdict.failed)}
+        self.doing = "least squares"
+        begin = time.perf_counter()
+        estimate = estimator(settings.estimator).estimate(
+            runner.model, samples, settings.coulomb_friction, runner.gears
+        )
+        if estimate.friction is not None:
+            self.friction = KnownFriction(runner.model, estimate.base, estimate.friction)
+        self.regression = estimate.regression
+        verdict += judge(FRICTION, [OneRegression(self.regression, samples.joint_names)], settings)
+        self.found["findings"] = tuple(check.sentence() for check in verdict.failed)
+        self._note_ols(estimate, time.perf_counter() - begin)
+        refined = self._refine(estimate.base)
+        self._accept(refined.base)
+
+    def _note_ols(self, estimate: Estimate, seconds: float) -> None:
+        self.found |= {"kappa": estimate.condition_number, "weakest": estimate.weakest}
+        self.found["ols"] = self._stage(estimate.base, self.runner.audit(estimate.base).lambda_min, seconds)
+
+    def _stage(self, base: BaseParameters, lambda_min: float, seconds: float) -> StageRecord:
+        errors, friction = self.regression.errors(base.values), self.regression.friction_given(base.values)
+        deviations = base.standard_deviations
+        return StageRecord(
+            phi=tuple(base.values.tolist()),
+            standard_deviations=() if deviations is None else tuple(deviations.tolist()),
+            lambda_min=lambda_min,
+            rmse_nm=errors.rmse,
+            relative=errors.relative,
+            seconds=seconds,
+            friction=() if friction is None else tuple(friction.tolist()),
+        )
+
+    def _refine(self, ols: BaseParameters) -> ClieResult:
+        """The refinement from OLS if it is positive definite, else from the first margin that can be refined from."""
+        self.doing = "preparing the closed loop"
+        settings, runner = self.runner.settings, self.runner
+        controller = recorded_controller(self.recording)
+        data = closed_loop_data(self.recording, runner.robot, settings, self.interval_s, self.friction)
+        stage = self.found["ols"]
+        assert isinstance(stage, StageRecord)
+        starts: list[float | None] = [None] if stage.lambda_min > 0.0 else []
+        refusals = []
+        for eps in (*starts, *sorted(settings.projection.ladder_kg_m2)):
+            self.weights = data.weights
+            try:
+                start = ols if eps is None else self._project(ols, eps)
+                self.doing = "closed-loop refinement"
+                result = refine(runner.model, controller, data, start, clie_options(settings), runner.auditor)
+            except InfeasibleError as error:
+                refusals.append(f"{'OLS' if eps is None else f'eps {eps:g}'}: {error}")
+                continue
+            self._note_clie(result, "O-C" if eps is None else "O-S-C", eps)
+            return result
+        raise InfeasibleError(f"no margin of the ladder gives a refined model; {'; '.join(refusals)}")
+
+    def _project(self, ols: BaseParameters, eps: float) -> BaseParameters:
+        self.doing = "projection"
+        begin = time.perf_counter()
+        result = self.runner.project(ols, eps)
+        seconds = time.perf_counter() - begin
+        base = BaseParameters(ols.names, result.base.values)
+        self.found["sdp"] = self._stage(base, result.audit.lambda_min, seconds)
+        return base
+
+    def _note_clie(self, result: ClieResult, route: Route, eps: float | None) -> None:
+        count = result.simulation.tau.size if self.weights is None else float(np.sum(self.weights**2))
+        self.found |= {
+            "route": route,
+            "eps_kg_m2": eps,
+            "clie_reason": result.reason,
+            "clie_steps": len(result.iterations),
+            "closed_loop_rmse_nm": (float(np.sqrt(result.start_cost / count)), float(np.sqrt(result.cost / count))),
+            "clie": self._stage(result.base, self.runner.audit(result.base, FRESH_SEED).lambda_min, result.seconds),
+        }
+        if eps is None:
+            self.found["sdp"] = None
+
+    def _accept(self, base: BaseParameters) -> None:
+        """The refined set if it is feasible on fresh poses, else the rescued one; another audit judges the rescue."""
+        clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
+        assert isinstance(clie, StageRecord)
+        if clie.lambda_min >= limit:
+            self.found |= {"outcome": "feasible", "final": clie}
+            return
+        self.doing = "rescue"
+        begin = time.perf_counter()
+        rescued = rescue(self.runner, base)
+        lambda_min = self.runner.audit(rescued, RESCUE_SEED).lambda_min
+        final = self._stage(rescued, lambda_min, time.perf_counter() - begin)
+        if lambda_min < limit:
+            raise InfeasibleError(f"over fresh poses the rescued model has a lambda_min of {lambda_min:.3g} kg m^2")
+        self.found |= {"outcome": "rescued", "final": final}
+
+
+def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
+    """The nearest positive-definite model to refined parameters (paper eq. 12), with a margin.
+
+    Raises:
+        InfeasibleError: there is none.
+    """
+    return runner.project(base, runner.settings.projection.rescue_margin_kg_m2, FRESH_SEED).base
+
+
+def friction_of(stage: StageRecord) -> FloatArray | None:
+    """The friction parameters (m,) of a stored stage; None where friction was ignored."""
+    return np.array(stage.friction) if stage.friction else None
+
+
+def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:
+    """A stored stage as base parameters; the covariance is the diagonal one of its standard deviations."""
+    covariance: FloatArray | None = None
+    if stage.standard_deviations:
+        covariance = np.diag(np.square(stage.standard_deviations))
+    return BaseParameters(names, np.array(stage.phi), covariance)

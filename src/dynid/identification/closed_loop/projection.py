@@ -1,0 +1,96 @@
+"""Projection onto positive-definite models by cutting planes (paper eqs. 8 and 12; design 5.2).
+
+    min || L (phi - phi0) ||   subject to   M(q; phi) >= eps I   for all q in the audit domain.
+
+M is linear in phi, so every pose q and vector v gives the linear condition v' M(q; phi) v >= eps, a cut. The infinite
+family of them is met by adding only those that the current phi violates: an audit looks for violating poses, their
+eigenvectors become cuts, a quadratic program finds the nearest phi that meets all cuts so far, and so on until the
+audit, with its adversarial search, finds none. Every cut is valid, so the result is the nearest feasible phi up to
+`RESERVE`: the program aims that much inside, because cuts approach the boundary from outside without touching it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import DataError, InfeasibleError
+from dynid.identification.closed_loop.cut_program import Cuts, nearest_under_cuts
+from dynid.identification.feasibility.audit import CHUNK, SEARCHES, Auditor, AuditResult
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+KNOWN_POSES = 512
+BOUND_TOLERANCE = 1e-9  # of the quadratic program, on single parameters
+MAXIMUM_ROUNDS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionResult:
+    """Outcome of a projection.
+
+    Attributes:
+        base: the projected parameters; their covariance is that of the parameters before.
+        eps: margin that was asked for [kg m^2].
+        distance: || phi - phi0 ||, in the mixed SI units of the parameters.
+        cuts: number of cuts in the last quadratic program; 0 if phi0 was feasible already.
+        rounds: number of quadratic programs.
+        audit: of the result, with limit eps; passed.
+    """
+
+    base: BaseParameters
+    eps: float
+    distance: float
+    cuts: int
+    rounds: int
+    audit: AuditResult
+
+
+def project(
+    auditor: Auditor,
+    phi0: BaseParameters,
+    eps: float,
+    *,
+    metric: FloatArray | None = None,
+    lower: FloatArray | None = None,
+    poses: int = CHUNK,
+    searches: int = SEARCHES,
+    seed: int = 1,
+    maximum_rounds: int = MAXIMUM_ROUNDS,
+) -> ProjectionResult:
+    """The model nearest to phi0 whose inertia matrix is at least eps I over the audit domain.
+
+    Args:
+        auditor: the arm and the domain.
+        phi0: base parameters to project.
+        eps: margin [kg m^2]; 0 stops at the boundary, as the paper's rescue does.
+        metric: (k, p) matrix L of the norm, such as the R factor of a regressor; None is the Euclidean one.
+        lower: (p,) lower bounds of the parameters themselves, -inf where there is none; None for no bounds.
+        poses, searches, seed: of the audits.
+        maximum_rounds: quadratic programs before giving up.
+
+    Raises:
+        InfeasibleError: no feasible model was found within the rounds, or none exists under the bounds.
+    """
+    if not np.isfinite(eps) or eps < 0:
+        raise DataError(f"the margin eps is {eps} kg m^2; expected a number of at least 0")
+    bounded = np.zeros(0, dtype=int) if lower is None else np.flatnonzero(np.isfinite(lower))
+    fixed = np.zeros(0) if lower is None else np.asarray(lower, dtype=np.float64)[bounded]
+    found = Cuts(auditor.functions, eps, (np.eye(len(phi0.names))[bounded], fixed))
+    phi, audit = phi0, auditor.audit(phi0, limit=eps, poses=poses, searches=searches, seed=seed)
+    known = audit.worst_poses
+    for rounds in range(maximum_rounds + 1):
+        within = lower is None or bool((phi.values >= lower - BOUND_TOLERANCE).all())
+        if audit.passed and within:
+            distance = float(np.linalg.norm(phi.values - phi0.values))
+            return ProjectionResult(phi, eps, distance, len(found.bounds), rounds, audit)
+        if rounds == maximum_rounds:
+            break
+        found.add(known, phi.values)
+        phi = phi0.with_values(nearest_under_cuts(phi0.values, found.rows, found.bounds, metric))
+        audit = auditor.audit(phi, limit=eps, poses=poses, searches=searches, seed=seed, extra=known)
+        # earlier findings stay in sight: a new phi may fail again close to an old pose
+        known = np.concatenate([audit.worst_poses, known])[:KNOWN_POSES]
+    raise InfeasibleError(
+        f"the projection with eps = {eps:.3g} kg m^2 found no positive-definite model in {maximum_rounds} rounds and "
+        f"{len(found.bounds)} cuts; the smallest eigenvalue was still {audit.lambda_min:.3g} kg m^2"
+    )

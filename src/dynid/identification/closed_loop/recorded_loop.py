@@ -1,0 +1,178 @@
+"""What a recording says about the closed loop: the law's settings, the reference, the commands, and the delay."""
+
+import math
+
+import numpy as np
+
+from dynid.control.controller import ControllerSettings
+from dynid.errors import DataError
+from dynid.identification.closed_loop.friction_history import KnownFriction
+from dynid.identification.closed_loop.loop_data import ClosedLoopData
+from dynid.identification.closed_loop.row_weights import loop_weights
+from dynid.identification.closed_loop.sampling import impulse_response
+from dynid.identification.data.preprocessing import LowPass, central_differences
+from dynid.identification.data.signals import interpolate
+from dynid.identification.settings import IdentificationSettings
+from dynid.recording.recording import Recording
+from dynid.robot import FloatArray, Robot
+
+LEAD_S = 2.0  # of reference before the first sample: the loop forgets its start within it
+CONTROLLER = "ff_pd"
+OLDEST = 6  # commands that one could be the answer to
+LARGEST_MISFIT = 0.1  # mean deviation of written from commanded torques, of the latters' variation
+
+
+def recorded_controller(recording: Recording) -> ControllerSettings:
+    """Settings of the FF+PD law (paper eq. 2) that the experiment ran with.
+
+    Raises:
+        DataError: no experiment was recorded, another law ran, or its gains are not complete.
+    """
+    experiment = recording.experiment
+    if experiment is None:
+        raise DataError(f"{recording.source} holds no experiment, so the settings of the control law are unknown")
+    gains = experiment.gains
+    missing = [name for name in ("K_P", "K_V", "M_hat", "D_hat", "Tf") if name not in gains]
+    if experiment.controller != CONTROLLER or missing:
+        raise DataError(
+            f"{recording.source}: closed-loop refinement needs the gains of the law '{CONTROLLER}'; the recording has "
+            f"'{experiment.controller}' with {', '.join(gains) or 'none'}"
+        )
+    return ControllerSettings.model_validate(
+        {
+            "schema_version": 1,
+            "proportional_gain_1_s2": gains["K_P"],
+            "velocity_gain_1_s": gains["K_V"],
+            "inertia_kg_m2": gains["M_hat"],
+            "damping_nm_s_rad": gains["D_hat"],
+            "pseudo_differentiation_s": gains["Tf"],
+        }
+    )
+
+
+def closed_loop_data(
+    recording: Recording,
+    robot: Robot,
+    settings: IdentificationSettings,
+    interval_s: float | None = None,
+    friction: KnownFriction | None = None,
+) -> ClosedLoopData:
+    """Reference and torque commands of a recording, behind the low-pass of the target interval, at its samples.
+
+    Args:
+        recording: with the topics reference and joint_commands.
+        robot: of the recording.
+        settings: filter and target interval.
+        interval_s: target sampling interval; None is the settings' own.
+        friction: known friction. It loads the joints of the simulated arm as it loaded the measured ones, and
+            samples near a standstill, where it is not known, weigh less.
+
+    Raises:
+        DataError: reference or commands were not recorded, or they do not cover the trajectory.
+    """
+    if recording.reference is None or recording.commands is None:
+        lacking = "reference" if recording.reference is None else "joint_commands"
+        raise DataError(f"{recording.source} holds no topic '{lacking}', which closed-loop refinement needs")
+    interval, cycle = interval_s or settings.sampling_interval_s, recording.hardware.cycle_s
+    columns = [recording.joint_names.index(name) for name in robot.joint_names]
+    low_pass = LowPass(settings.filter, interval, cycle)
+    begin, end = recording.trajectory_span()
+    reference, commands = recording.reference, recording.commands
+    covered = max(reference.time[0], commands.time[0]), min(reference.time[-1], commands.time[-1])
+    usable = max(begin, covered[0] + low_pass.settling_s), min(end, covered[1] - low_pass.settling_s)
+    first_sample, last_sample = (usable[0] - begin) / interval - 1e-9, (usable[1] - begin) / interval + 1e-9
+    samples = np.arange(math.ceil(first_sample), math.floor(last_sample) + 1)
+    if len(samples) < settings.data.minimum_samples:
+        raise DataError(
+            f"{recording.source}: {len(samples)} usable samples every {interval:.3g} s; at least "
+            f"{settings.data.minimum_samples} are needed"
+        )
+    # the grid of the control cycles has a node at the begin of the trajectory, so samples fall on nodes
+    times = begin + interval * samples
+    first = math.ceil((max(times[0] - LEAD_S - low_pass.settling_s, covered[0]) - begin) / cycle - 1e-9)
+    last = math.floor((min(times[-1] + low_pass.settling_s, covered[1]) - begin) / cycle + 1e-9)
+    grid = begin + cycle * np.arange(first, last + 1)
+    response = impulse_response(low_pass.apply, math.ceil(3 * low_pass.settling_s / cycle))
+
+    def on_grid(values: FloatArray) -> FloatArray:
+        return interpolate(grid, reference.time, values[:, columns])
+
+    filtered = low_pass.apply(interpolate(grid, commands.time, commands.tau[:, columns]))
+    nodes = np.rint((times - grid[0]) / cycle).astype(int)
+    external, weights, deviation = None, None, None
+    if friction is not None:
+        q, tau = (interpolate(grid, recording.time, x[:, columns]) for x in (recording.q, recording.tau_present))
+        loaded, uncertain = friction.along(q, tau, cycle, settings.coulomb_friction, _written(recording, grid, columns))
+        external, deviation = -loaded, low_pass.apply(-uncertain)[nodes]
+        dq, _ = central_differences(low_pass.apply(q), cycle)
+        weights = loop_weights(dq, settings.coulomb_friction, cycle)[nodes]
+    return ClosedLoopData(
+        q_ref=on_grid(reference.q),
+        dq_ref=on_grid(reference.dq),
+        ddq_ref=on_grid(reference.ddq),
+        sample_times=times - grid[0],
+        tau=filtered[nodes],
+        initial_state=np.array([interpolate(grid[:1], recording.time, x[:, columns])[0] for x in _states(recording)]),
+        response=response,
+        cycle_s=cycle,
+        external=external,
+        weights=weights,
+        load_deviation=deviation,
+        delay_cycles=delay_cycles(
+            recording, robot, settings.goal_delay(robot, cycle, simulated=recording.hardware.simulated)
+        ),
+    )
+
+
+def _written(recording: Recording, grid: FloatArray, columns: list[int]) -> FloatArray | None:
+    """Torques that were written last at the instants of a grid, (K, n) [N m]; None where they were not recorded."""
+    applied = recording.applied
+    if applied is None:
+        return None
+    return applied.tau[np.clip(np.searchsorted(applied.time, grid, side="right") - 1, 0, None)][:, columns]
+
+
+def _states(recording: Recording) -> tuple[FloatArray, FloatArray]:
+    return recording.q, recording.dq
+
+
+def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int:
+    """Whole control cycles from a state to its command being in force, from the stamps of states and written torques.
+
+    Which command a written torque answers is found by its value: limits and the current's resolution apart, it is the
+    command itself.
+
+    Args:
+        recording: with states, commands and applied torques.
+        robot: whose control cycle counts.
+        goal_delay_s: from the stamp of a written torque to the middle of its effect, so half a cycle after its begin.
+
+    Raises:
+        DataError: the written torques were not recorded, or are not the commands.
+    """
+    commands, applied = recording.commands, recording.applied
+    if commands is None or applied is None:
+        raise DataError(
+            f"{recording.source} holds no topic 'applied_commands', which closed-loop refinement needs to estimate the "
+            "loop's delay"
+        )
+    begin, end = recording.trajectory_span()
+    inside = (applied.time >= begin) & (applied.time <= end)
+    written, newest = applied.tau[inside], np.searchsorted(commands.time, applied.time[inside], side="right") - 1
+    # every row by itself: at a late cycle the newest command may be missing, or two arrive at once
+    candidates = [commands.tau[np.maximum(newest - age, 0)] for age in range(OLDEST)]
+    deviations = np.array([np.abs(written - candidate).mean(axis=1) for candidate in candidates])
+    ages = np.argmin(deviations, axis=0)
+    variation = float(np.abs(candidates[0] - candidates[0].mean(axis=0)).mean())
+    if not deviations.min(axis=0).mean() < LARGEST_MISFIT * variation:
+        raise DataError(
+            f"{recording.source}: the torques written to the servos differ from the commands by "
+            f"{deviations.min(axis=0).mean():.2g} N m on average, while the commands vary by {variation:.2g} N m; "
+            "closed-loop refinement needs commands that were applied: did the guard intervene, or was another "
+            "controller active?"
+        )
+    answered = np.maximum(newest - ages, 0)
+    state = np.maximum(np.searchsorted(recording.time, commands.time[answered], side="right") - 1, 0)
+    late = float(np.median(applied.time[inside] - recording.time[state]))
+    cycle = recording.hardware.cycle_s
+    return round((late + goal_delay_s - 0.5 * cycle) / cycle)

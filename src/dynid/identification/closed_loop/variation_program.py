@@ -1,0 +1,69 @@
+"""One step of the variational equations as a straight-line program; its lanes are the base parameters.
+
+Symbols: per axis the variations q, v of the motion, f of the pseudo-differentiated velocity and z of the delay's lag;
+bars are means over the step. With acceleration a, the implicit midpoint rule over h reads
+
+    v- = v + h/2 a,   q- = q + h/2 v + h^2/4 a,   f- = keep_f f + add_f v-,   u- = -(stiffness q- + damping f-),
+    z- = keep_z z + add_z u-,   M a + C v- + K q- + Y = 2 z- - u-,
+
+where the last right-hand side is the Pade lag (1 - s d/2) / (1 + s d/2) of u. Its a is moved to the left, so that one
+matrix E, factorised outside, serves all parameters.
+"""
+
+import casadi as ca
+
+from dynid.codegen.emit import Program, emit
+from dynid.identification.closed_loop.programs import inverse_dynamics_sparsity
+from dynid.model.dynamics import ArmModel
+
+
+def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
+    """A dense (n n, 1) symbol in column order, and the (n, n) matrix with only the entries of a sparsity."""
+    n = sparsity.shape[0]
+    symbol = ca.SX.sym(name, n * n)
+    matrix = ca.SX(sparsity)
+    for i, j in zip(*sparsity.get_triplet(), strict=True):
+        matrix[i, j] = symbol[j * n + i]
+    return symbol, matrix
+
+
+def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
+    """Solve with L U by columns, L's unit diagonal left out and U's inverted."""
+    x = ca.SX(right)
+    for i in range(n):
+        for j in range(i):
+            x[i] = x[i] - factors[j * n + i] * x[j]
+    for i in reversed(range(n)):
+        for j in range(i + 1, n):
+            x[i] = x[i] - factors[j * n + i] * x[j]
+        x[i] = x[i] * factors[i * n + i]
+    return x
+
+
+def variation_program(model: ArmModel, columns: int) -> Program:
+    """New states x (4 n) = (q, v, f, z) and the command's variation `varied` (n) from x, y = Y, and shared values.
+
+    Shared: `law` (2 n) stiffness and damping; `gains` h, keep_f, add_f, keep_z, add_z; C, K and the factors E, (n n)
+    each by columns.
+    """
+    n = model.axes
+    x, y = ca.SX.sym("x", 4 * n), ca.SX.sym("y", n)
+    q, v, f, z = (x[k * n : (k + 1) * n] for k in range(4))
+    law, gains, E = ca.SX.sym("law", 2 * n), ca.SX.sym("gains", 5), ca.SX.sym("E", n * n)
+    stiffness, damping = law[:n], law[n:]
+    h, keep_f, add_f, keep_z, add_z = (gains[k] for k in range(5))
+    C, C_matrix = _masked("C", inverse_dynamics_sparsity(model, "dq"))
+    K, K_matrix = _masked("K", inverse_dynamics_sparsity(model, "q"))
+    along = q + 0.5 * h * v
+    u = -(stiffness * along + damping * (keep_f * f + add_f * v))
+    right = 2 * keep_z * z + (2 * add_z - 1) * u - y - C_matrix @ v - K_matrix @ along
+    a = _solve(E, right, n)
+    mean_v = v + 0.5 * h * a
+    mean_f = keep_f * f + add_f * mean_v
+    mean_u = -(stiffness * (along + 0.25 * h * h * a) + damping * mean_f)
+    mean_z = keep_z * z + add_z * mean_u
+    new_q, new_f = q + h * mean_v, 2 * mean_f - f
+    new = ca.vertcat(new_q, v + h * a, new_f, 2 * mean_z - z)
+    varied = -(stiffness * new_q + damping * new_f)
+    shared = {"law": law, "gains": gains, "C": C, "K": K, "E": E}
+    return emit({"x": x, "y": y}, shared, {"new": new, "varied": varied}, columns)

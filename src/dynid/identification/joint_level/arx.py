@@ -1,0 +1,112 @@
+"""A fourth-order ARX model of one joint from the data of the first-order fit, to see what eq. 1 leaves out.
+
+A(z) v = B(z) u over averages of a few samples: v is the encoder's difference over an interval, u the mean net torque
+in it, so that both carry the same averaging and B/A is the joint's response. Only stretches in which the joint keeps
+moving one way are used: there Coulomb friction and play are constants, and what the first-order fit knows of them can
+be taken off. The paper uses the comparison in the same sense (arXiv:2605.15949, figure 2b).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import minimum_filter1d
+
+from dynid.errors import DataError
+from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
+from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment
+from dynid.robot import FloatArray, read_only
+
+ORDER = 4
+AVERAGE_S = 0.005
+MOVING_RAD_S = 0.3
+CLEAR_S = 0.005  # on both sides of an interval the joint must keep moving, too
+SMOOTH_HZ = 30.0  # of the speed that decides about the direction
+# Both signals pass one zero-phase filter: their ratio stays, and the encoder steps do not bias the least squares.
+FILTER_HZ = 40.0
+SHORTEST = 64  # samples of a segment
+FEWEST_ROWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class ArxFit:
+    """v_k + a_1 v_{k-1} + ... + a_4 v_{k-4} = b_0 u_k + ... + b_4 u_{k-4}; arrays are read-only.
+
+    Attributes:
+        a: (4,).
+        b: (5,) [rad/s per N m].
+        interval_s: between two values [s].
+        rows: equations of the least squares.
+    """
+
+    a: FloatArray
+    b: FloatArray
+    interval_s: float
+    rows: int
+
+    def response(self, frequency_hz: FloatArray) -> FloatArray:
+        """Torque to velocity at frequencies (F,) [Hz], complex, (F,)."""
+        z = np.exp(-2j * np.pi * np.asarray(frequency_hz) * self.interval_s)
+        powers = z[:, None] ** np.arange(ORDER + 1)
+        return np.asarray((powers @ self.b) / (powers @ np.concatenate([[1.0], self.a])))
+
+
+def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) -> ArxFit:
+    """Least squares over all usable stretches.
+
+    Args:
+        segments: as of `fit_first_order`.
+        dt: time between two samples [s].
+        first_order: what is known of friction, load and dead time.
+
+    Raises:
+        DataError: the joint does not keep moving for long enough anywhere.
+    """
+    size = max(1, round(AVERAGE_S / dt))
+    whole = [piece for one in segments for piece in _complete(one) if len(piece.q) >= SHORTEST]
+    blocks = [_rows(*_averages(one, dt, size, first_order)) for one in whole]
+    count = sum(len(v) for _, v in blocks)
+    if count < FEWEST_ROWS:
+        raise DataError(
+            f"the joint kept moving in {count} intervals of {1e3 * size * dt:.0f} ms only, but {FEWEST_ROWS} are "
+            "needed: excite it with more torque"
+        )
+    regressor, v = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    solution = np.linalg.lstsq(regressor, v, rcond=None)[0]
+    return ArxFit(read_only(solution[:ORDER]), read_only(solution[ORDER:]), size * dt, count)
+
+
+def _complete(segment: Segment) -> Iterator[Segment]:
+    """The pieces of a segment without a missing reading."""
+    read = np.concatenate([[False], np.isfinite(segment.q), [False]])
+    edges = np.flatnonzero(np.diff(read.astype(np.int8))).tolist()
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        yield Segment(segment.q[begin:end], segment.torque[begin : end + LEAD])
+
+
+def _averages(
+    segment: Segment, dt: float, size: int, known: FirstOrderFit
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean net torque, mean velocity, and whether the joint keeps moving, per interval of `size` samples, (n,) each."""
+    q, samples = segment.q, len(segment.q)
+    smooth = butterworth_sections(2, SMOOTH_HZ, 1.0 / dt)
+    speed = np.gradient(filtered_both_ways(smooth, q), dt)
+    clear = minimum_filter1d((np.abs(speed) > MOVING_RAD_S).astype(np.uint8), 2 * round(CLEAR_S / dt) + 1)
+    load = known.coulomb.value * np.sign(speed) + known.offset + known.stiffness * (q - known.centre)
+    # a command acts after the dead time: what loads the joint then is to be taken off it
+    grid = np.arange(samples)
+    net = segment.torque[LEAD:] - np.interp(grid + known.dead_time.value / dt, grid, load)
+    quiet = butterworth_sections(2, FILTER_HZ, 1.0 / dt)
+    net, q = filtered_both_ways(quiet, net), filtered_both_ways(quiet, q)
+    n = (samples - 1) // size
+    u = net[: n * size].reshape(n, size).mean(axis=1)
+    v = np.diff(q[: n * size + 1 : size]) / (size * dt)
+    return u, v, clear[: n * size].reshape(n, size).min(axis=1)
+
+
+def _rows(u: FloatArray, v: FloatArray, clear: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Regressor rows (k, 9) and velocities (k,) where the joint kept moving over the whole memory of the model."""
+    k = np.arange(ORDER, len(v))
+    k = k[np.all([clear[k - lag] > 0 for lag in range(ORDER + 1)], axis=0)]
+    columns = [-v[k - lag] for lag in range(1, ORDER + 1)] + [u[k - lag] for lag in range(ORDER + 1)]
+    return np.array(columns).T, v[k]

@@ -1,0 +1,247 @@
+"""Recorded joint excitations as segments for the joint-level fit, and its results for all joints."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from dynid.control.controller import ControllerSettings
+from dynid.control.motion_check import nominal_torques
+from dynid.control.open_loop import PREFIX
+from dynid.errors import DataError
+from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.identification.joint_level.arx import ArxFit, fit_arx
+from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
+from dynid.recording.recording import Recording
+from dynid.resources import write_whole
+from dynid.robot import FloatArray, Robot
+
+GAP_CYCLES = 1.5
+SAME_STAMP_OF_CYCLE = 0.25
+HELD_S = 0.02
+RESPONSE_HZ = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ExcitedJoint:
+    """One recorded excitation of one joint, N states of n joints.
+
+    Attributes:
+        joint: index.
+        time: of the states, (N,) [s].
+        q: positions, (N, n) [rad].
+        command: what the controller answered to each state, (N, n) [N m].
+        dq_ref, ddq_ref: reference of each state, (N, n) [rad/s, rad/s^2].
+        torque_constants: (n,) [N m/A].
+        mount: which way gravity points.
+        source: where it comes from.
+    """
+
+    joint: int
+    time: FloatArray
+    q: FloatArray
+    command: FloatArray
+    dq_ref: FloatArray
+    ddq_ref: FloatArray
+    torque_constants: FloatArray
+    mount: str
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class JointLevel:
+    """What was found of one joint: eq. 1, the fourth-order model, and where from.
+
+    Where the data are too little for the fourth-order model, `arx` is the reason in words.
+    """
+
+    name: str
+    joint: int
+    first_order: FirstOrderFit
+    arx: ArxFit | str
+    source: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as plain values, with the two frequency responses side by side."""
+        fit, hertz = self.first_order, np.array(RESPONSE_HZ)
+        bounded = {
+            "gain_rad_s_per_nm": fit.gain,
+            "time_constant_s": fit.time_constant,
+            "dead_time_s": fit.dead_time,
+            "coulomb_friction_nm": fit.coulomb,
+        }
+        responses = {"first_order": fit.response(hertz)}
+        fourth: dict[str, Any] = {"refused": self.arx}
+        if isinstance(self.arx, ArxFit):
+            responses["arx"] = self.arx.response(hertz)
+            fourth = {"a": self.arx.a.tolist(), "b": self.arx.b.tolist(), "interval_s": self.arx.interval_s}
+        return {
+            key: {"value": one.value, "lower_95": one.lower, "upper_95": one.upper} for key, one in bounded.items()
+        } | {
+            "inertia_kg_m2": fit.inertia,
+            "damping_nm_s_rad": fit.damping,
+            "play_deg": float(np.rad2deg(fit.play)),
+            "samples": fit.samples,
+            "missing_share": fit.missing,
+            "doubts": list(fit.doubts),
+            "normalised_error": fit.normalised_error,
+            "arx": fourth,
+            "response": {
+                "frequency_hz": list(RESPONSE_HZ),
+                **{
+                    kind: {
+                        "magnitude_db": (20.0 * np.log10(np.abs(values))).tolist(),
+                        "phase_deg": np.rad2deg(np.unwrap(np.angle(values))).tolist(),
+                    }
+                    for kind, values in responses.items()
+                },
+            },
+            "source": self.source,
+        }
+
+
+def excited_joints(recording: Recording) -> list[ExcitedJoint]:
+    """The joint excitations in a bag.
+
+    Raises:
+        DataError: there is none, or commands or reference were not recorded.
+    """
+    found = []
+    for experiment in recording.experiments:
+        if not experiment.trajectory.startswith(PREFIX):
+            continue
+        span = recording.trajectory_span(experiment)
+        if recording.commands is None or recording.reference is None:
+            raise DataError(f"{recording.source} lacks joint_commands or reference, so the excitation is unknown")
+        part = recording.window(max(span[0] - LEAD * recording.hardware.cycle_s, recording.time[0]), span[1])
+        assert part.commands is not None and part.reference is not None
+        found.append(
+            ExcitedJoint(
+                joint=int(experiment.trajectory.removeprefix(PREFIX)) - 1,
+                time=part.time,
+                q=part.q,
+                command=_at_states(part.time, part.commands.time, part.commands.tau, recording.hardware.cycle_s),
+                dq_ref=_at_states(part.time, part.reference.time, part.reference.dq, recording.hardware.cycle_s),
+                ddq_ref=_at_states(part.time, part.reference.time, part.reference.ddq, recording.hardware.cycle_s),
+                torque_constants=np.array(recording.hardware.torque_constants_nm_per_a),
+                mount=recording.hardware.mount,
+                source=str(recording.source),
+            )
+        )
+    if not found:
+        names = ", ".join(one.trajectory for one in recording.experiments) or "none"
+        raise DataError(
+            f"{recording.source} holds no joint excitation ('{PREFIX}<number>'); its experiments are: {names}"
+        )
+    return found
+
+
+def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: float) -> FloatArray:
+    """Values that answer states, at those states, (N, n); what was not recorded keeps its predecessor."""
+    index = np.searchsorted(stamps, time + SAME_STAMP_OF_CYCLE * cycle, side="right") - 1
+    return np.asarray(values[np.maximum(index, 0)])
+
+
+def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]:
+    """The stretches without feedback, and the time between two states [s].
+
+    The reference gives them: it stands, and its acceleration carries the signal. Torques are those that the current's
+    steps leave, less what carries the arm's weight by its nominal parameters.
+
+    Raises:
+        DataError: too few states.
+    """
+    j = excited.joint
+    if len(excited.time) < 2 * LEAD:
+        raise DataError(f"{excited.source}: the excitation of joint {j + 1} has {len(excited.time)} states only")
+    between = np.diff(excited.time)
+    dt = float(between[between < GAP_CYCLES * np.median(between)].mean())
+    unit = CURRENT_A_PER_COUNT * excited.torque_constants[j]
+    limit = robot.current_limits[j] * excited.torque_constants[j]
+    still = np.zeros_like(excited.q)
+    load = nominal_torques(robot, excited.mount)(excited.q, still, still)[:, j]
+    net = np.clip(np.rint(excited.command[:, j] / unit) * unit, -limit, limit) - load
+    driven = (excited.dq_ref[:, j] == 0.0) & (excited.ddq_ref[:, j] != 0.0)
+    # a servo holds its current while states are missing; after a longer time the driver lets it fade
+    cycles = np.concatenate([[1], np.rint(between / dt).astype(int)])
+    places = np.cumsum(cycles)
+    found = []
+    for begin, end in _stretches(driven, cycles * dt > HELD_S):
+        if places[begin] - places[0] < LEAD:
+            continue  # what was commanded before is not known
+        q = np.full(places[end - 1] - places[begin] + 1, np.nan)
+        q[places[begin:end] - places[begin]] = excited.q[begin:end, j]
+        instants = np.arange(places[begin] - LEAD, places[end - 1] + 1)
+        found.append(Segment(q, net[np.searchsorted(places, instants, side="right") - 1]))
+    return found, dt
+
+
+def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Begin and end of the stretches in which `driven` holds, up to the first state that is too late."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], driven.astype(np.int8), [0]]))).tolist()
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        gaps = np.flatnonzero(late[begin + 1 : end])
+        yield begin, begin + 1 + int(gaps[0]) if len(gaps) else end
+
+
+def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: ControllerSettings) -> JointLevel:
+    """Fit both models to all excitations of one joint.
+
+    Raises:
+        DataError: they are of several joints, of different cycle times, or nothing can be fitted.
+    """
+    joint = excited[0].joint
+    name = robot.joint_names[joint]
+    parts, steps = [], []
+    for one in excited:
+        if one.joint != joint:
+            raise DataError(f"excitations of joints {joint + 1} and {one.joint + 1} cannot be fitted together")
+        found, dt = segments(one, robot)
+        parts += found
+        steps.append(dt)
+    dt = float(np.median(steps))
+    start = (controller.inertia_kg_m2[joint], max(controller.damping_nm_s_rad[joint], 1e-4))
+    try:
+        first = fit_first_order(parts, dt, POSITION_RAD_PER_COUNT, start)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    try:
+        arx: ArxFit | str = fit_arx(parts, dt, first)
+    except DataError as error:
+        arx = str(error)
+    return JointLevel(name, joint, first, arx, ", ".join(dict.fromkeys(one.source for one in excited)))
+
+
+def controller_settings(found: Sequence[JointLevel], controller: ControllerSettings) -> ControllerSettings:
+    """The controller's settings with M_hat = Tp1/Kp and D_hat = 1/Kp of the joints that were identified."""
+    inertia, damping = list(controller.inertia_kg_m2), list(controller.damping_nm_s_rad)
+    for one in found:
+        inertia[one.joint] = float(f"{one.first_order.inertia:.6g}")
+        damping[one.joint] = float(f"{one.first_order.damping:.6g}")
+    return controller.model_copy(update={"inertia_kg_m2": tuple(inertia), "damping_nm_s_rad": tuple(damping)})
+
+
+def write_controller(path: Path, found: Sequence[JointLevel], controller: ControllerSettings) -> None:
+    """Write a controller.yaml with the identified realization parameters; never over an existing file.
+
+    Raises:
+        OutputExistsError: the file exists.
+        DataError: a joint's fit must not be relied on.
+    """
+    for one in found:
+        if one.first_order.doubts:
+            raise DataError(f"{path} is not written: joint {one.joint + 1}: {'; '.join(one.first_order.doubts)}")
+    joints = ", ".join(str(one.joint + 1) for one in found)
+    head = (
+        "# FF+PD with pseudo-differentiation (arXiv:2605.15949, eq. 2), one value per joint, in robot.yaml's order.\n"
+        f"# M_hat = Tp1 / Kp and D_hat = 1 / Kp of joints {joints} were identified (section III-B) from\n"
+        + "".join(f"#   {source}\n" for source in dict.fromkeys(one.source for one in found))
+        + "# They serve to execute motions, not as a model. The gains are copied from the previous file.\n"
+    )
+    content = json.loads(controller_settings(found, controller).model_dump_json())
+    write_whole(path, head + yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120))

@@ -1,0 +1,257 @@
+"""Joint-level identification: a first-order lag with dead time per joint (arXiv:2605.15949, section III-B, eq. 1).
+
+G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity, fitted by prediction error: a Kalman filter predicts every
+encoder reading from those before, and the parameters are those that predict best. Filter and torque model know what a
+real joint has beside eq. 1 (Coulomb friction, play between joint and encoder, a constant load and one that grows with
+the angle), so that Kp and Tp1 = M / D are those of the linear part; all are estimated together. Td is counted as in the
+paper: from the command to the middle of the time for which it is held.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import OptimizeResult, least_squares
+
+from dynid.errors import DataError
+from dynid.identification.joint_level.kernels import predict_errors
+from dynid.robot import FloatArray
+
+LEAD = 16  # commands before a segment that may still act in it
+CONFIDENCE = 1.96  # standard deviations: 95 %
+NOISE_ROUNDS = 6
+NOISE_SETTLED = 0.02
+FRICTION_SHARES = (0.15, 0.4, 0.7)  # of the torque, to begin with
+FIRST_CALLS = 8
+SHORTEST_SEGMENT = 50
+LARGEST_DELAY = LEAD - 2  # in samples
+MOVED_COUNTS = 40.0  # encoder counts: a joint that hardly moves sticks and tells of nothing but friction
+START_SPEED_RAD_S = 0.05
+PLAY_UNIT_RAD = 1e-3
+X_SCALE = (0.1, 0.1, 0.3, 0.02, 0.02, 0.1, 0.3)
+STEPS = (1e-3, 1e-3, 2e-2, 3e-4, 3e-4, 3e-3, 2e-2)
+LOWER = (-np.inf, -np.inf, 0.0, 0.0, -np.inf, -np.inf, 0.0)
+WIDEST_FACTOR = 50.0  # between what M and D were thought to be and what they are
+LARGEST_PLAY = 20.0  # of PLAY_UNIT_RAD
+# What a fit that is relied on keeps: a host that misses more cycles has moved the arm otherwise than it thinks.
+LARGEST_MISSING, LARGEST_ERROR, WIDEST_BOUNDS = 0.05, 1.5, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A stretch of one joint without feedback.
+
+    Attributes:
+        q: measured positions, (N,) [rad]; NaN where a reading is missing, neither first nor last.
+        torque: commanded torques less the known load, (LEAD + N,) [N m]; the last N belong to q.
+    """
+
+    q: FloatArray
+    torque: FloatArray
+
+    def __post_init__(self) -> None:
+        if len(self.torque) != len(self.q) + LEAD:
+            raise DataError(
+                f"a segment of {len(self.q)} positions has {len(self.torque)} torques; expected {LEAD} more"
+            )
+        if len(self.q) and not np.isfinite(self.q[[0, -1]]).all():
+            raise DataError("a segment starts or ends with a missing reading; trim it")
+
+    @property
+    def way(self) -> float:
+        """From the smallest to the largest angle [rad]."""
+        return float(np.nanmax(self.q) - np.nanmin(self.q)) if len(self.q) else 0.0
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A value with its 95 % confidence bounds."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class FirstOrderFit:
+    """Eq. 1 for one joint, and what the fit found beside it.
+
+    Attributes:
+        gain: Kp [rad/s per N m].
+        time_constant: Tp1 [s].
+        dead_time: Td [s].
+        coulomb: Coulomb friction [N m].
+        offset: constant load [N m].
+        stiffness: load per angle [N m/rad], about `centre`.
+        centre: angle at which the load is `offset` [rad].
+        play: width of the gap between joint and encoder [rad].
+        torque_noise: standard deviation per sample that explains the errors [N m].
+        samples: readings that were predicted.
+        missing: share of the cycles without a reading.
+        normalised_error: root mean square of the errors over what the noise explains; about 1.
+    """
+
+    gain: Bounded
+    time_constant: Bounded
+    dead_time: Bounded
+    coulomb: Bounded
+    offset: float
+    stiffness: float
+    centre: float
+    play: float
+    torque_noise: float
+    samples: int
+    missing: float
+    normalised_error: float
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why this must not be relied on, one sentence each; empty for a fit in order."""
+        width = max((one.upper - one.lower) / one.value for one in (self.gain, self.time_constant))
+        limits = (
+            (self.missing, LARGEST_MISSING, "of the cycles have no reading"),
+            (self.normalised_error, LARGEST_ERROR, "times the error explained by noise remains"),
+            (width, WIDEST_BOUNDS, "of the value is the width of a confidence interval"),
+        )
+        return tuple(
+            f"{value:.3g} {what}, at most {limit:g} is trusted" for value, limit, what in limits if value > limit
+        )
+
+    @property
+    def inertia(self) -> float:
+        """M_hat = Tp1 / Kp [kg m^2]."""
+        return self.time_constant.value / self.gain.value
+
+    @property
+    def damping(self) -> float:
+        """D_hat = 1 / Kp [N m s/rad]."""
+        return 1.0 / self.gain.value
+
+    def response(self, frequency_hz: FloatArray) -> FloatArray:
+        """G(j 2 pi f) of eq. 1 at frequencies (F,) [Hz], complex, (F,)."""
+        s = 2j * np.pi * np.asarray(frequency_hz)
+        return np.asarray(self.gain.value / (1.0 + self.time_constant.value * s) * np.exp(-self.dead_time.value * s))
+
+
+class _Problem:
+    """Normalised prediction errors of all segments, for ln M, ln D, delay [samples], F, c, k and play."""
+
+    def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
+        self.segments, self.dt = segments, dt
+        self.centre = float(np.nanmean(np.concatenate([one.q for one in segments])))
+        self.noise = np.array([0.01, max(position_step, 1e-7) / np.sqrt(12.0), START_SPEED_RAD_S])
+
+    def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Errors and their expected standard deviations, (N,) each [rad]."""
+        model = np.array(
+            [np.exp(x[0]), np.exp(x[1]), x[2] * self.dt, x[3], x[4], x[5], self.centre, 0.5 * PLAY_UNIT_RAD * x[6]]
+        )
+        found = []
+        for one in self.segments:
+            error, spread = np.empty((2, len(one.q)))
+            predict_errors(one.q, one.torque, self.dt, model, self.noise, error, spread)
+            read = np.isfinite(one.q)
+            found.append((error[read], spread[read]))
+        error, spread = (np.concatenate(part) for part in zip(*found, strict=True))
+        return error, spread
+
+    def residuals(self, x: FloatArray) -> FloatArray:
+        """Errors by their expected standard deviations, (N,)."""
+        error, spread = self.errors(x)
+        return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
+
+    def jacobian(self, x: FloatArray) -> FloatArray:
+        """By central differences, with steps that suit each parameter, (N, 7)."""
+        columns = []
+        for k, step in enumerate(STEPS):
+            low, high = x.copy(), x.copy()
+            low[k], high[k] = max(x[k] - step, LOWER[k]), x[k] + step
+            columns.append((self.residuals(high) - self.residuals(low)) / (high[k] - low[k]))
+        return np.array(columns).T
+
+
+def fit_first_order(
+    segments: Sequence[Segment], dt: float, position_step: float, start: tuple[float, float]
+) -> FirstOrderFit:
+    """Fit eq. 1.
+
+    Args:
+        segments: stretches without feedback; those that are too short are omitted.
+        dt: time between two samples [s].
+        position_step: encoder resolution [rad].
+        start: M and D to begin with [kg m^2, N m s/rad].
+
+    Raises:
+        DataError: no segment is long enough, the joint hardly moved, or no parameters fit.
+    """
+    enough = MOVED_COUNTS * position_step
+    usable = [one for one in segments if len(one.q) >= SHORTEST_SEGMENT and one.way >= enough > 0.0]
+    if not usable:
+        furthest = max((one.way for one in segments), default=0.0)
+        raise DataError(
+            f"of {len(segments)} open-loop segments none has {SHORTEST_SEGMENT} states and a motion of "
+            f"{np.rad2deg(enough):.1f} deg (the largest is {np.rad2deg(furthest):.2f} deg): record a joint excitation "
+            "with more torque"
+        )
+    problem = _Problem(usable, dt, position_step)
+    wide = np.log(WIDEST_FACTOR)
+    middle = np.log(start)
+    lower = [*(middle - wide), *LOWER[2:]]
+    upper = [*(middle + wide), LARGEST_DELAY, np.inf, np.inf, np.inf, LARGEST_PLAY]
+
+    def search(x: FloatArray, calls: int | None = None) -> OptimizeResult:
+        return least_squares(
+            problem.residuals,
+            x,
+            jac=problem.jacobian,
+            bounds=(lower, upper),
+            x_scale=X_SCALE,
+            xtol=1e-6,
+            ftol=1e-6,
+            max_nfev=calls,
+        )
+
+    # Friction that is thought too small or too large at the begin leads to other minima; so several are tried.
+    size = float(np.median(np.abs(np.concatenate([one.torque for one in usable]))))
+    starts = [np.array([*middle, 1.0, share * size, 0.0, 0.0, 0.5]) for share in FRICTION_SHARES]
+    x = min((search(one, FIRST_CALLS) for one in starts), key=lambda found: float(found.cost)).x
+    for _ in range(NOISE_ROUNDS):
+        x = search(x).x
+        level = float(np.sqrt(np.mean(problem.residuals(x) ** 2)))
+        if abs(level - 1.0) < NOISE_SETTLED:
+            break
+        problem.noise[0] *= level
+    return _result(problem, x)
+
+
+def _result(problem: _Problem, x: FloatArray) -> FirstOrderFit:
+    """Values and bounds: the covariance of (ln M, ln D, ...) carried over to Kp = 1/D and Tp1 = M/D."""
+    residuals = problem.residuals(x)
+    level = float(np.mean(residuals**2))
+    jacobian = problem.jacobian(x)
+    covariance = np.linalg.pinv(jacobian.T @ jacobian) * level
+    deviation = np.sqrt(np.diag(covariance))
+    inertia, damping = float(np.exp(x[0])), float(np.exp(x[1]))
+    both = float(np.sqrt(max(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1], 0.0)))
+
+    def factor(value: float, spread: float) -> Bounded:
+        width = float(np.exp(CONFIDENCE * spread))
+        return Bounded(value, value / width, value * width)
+
+    def around(value: float, spread: float) -> Bounded:
+        return Bounded(value, value - CONFIDENCE * spread, value + CONFIDENCE * spread)
+
+    return FirstOrderFit(
+        gain=factor(1.0 / damping, float(deviation[1])),
+        time_constant=factor(inertia / damping, both),
+        dead_time=around(float(x[2] + 0.5) * problem.dt, float(deviation[2]) * problem.dt),
+        coulomb=around(float(x[3]), float(deviation[3])),
+        offset=float(x[4]),
+        stiffness=float(x[5]),
+        centre=problem.centre,
+        play=PLAY_UNIT_RAD * float(x[6]),
+        torque_noise=float(problem.noise[0]),
+        samples=len(residuals),
+        missing=1.0 - len(residuals) / sum(len(one.q) for one in problem.segments),
+        normalised_error=float(np.sqrt(level)),
+    )
