@@ -45,7 +45,8 @@ def fingerprint(robot: Robot) -> str:
     """Changes with the simulated arm's links, rotors, gears, nuisances and servos; not with comments."""
     simulated = robot.file.simulation
     plant = simulated.plant_parameters or simulated.standard_parameters
-    parts = [repr(read_yaml(robot.folder / name)) for name in (plant, "friction.yaml")]
+    contents = [read_yaml(robot.folder / name) for name in (plant, "friction.yaml")]
+    parts = [repr({name: value for name, value in one.items() if name != "source"}) for one in contents]
     nuisances = simulated.nuisances
     parts += ["" if nuisances is None else nuisances.model_dump_json(), simulated.friction]
     parts += [model.model_dump_json() for model in robot.file.servos.values()]

@@ -49,7 +49,7 @@ def main() -> None:
     out = parser.parse_args().out
     refuse_existing(out)
     robot = load_robot("crane_x7")
-    source = "The simulated arm: nominal.yaml moved inside the bounds of robot.yaml (benchmarks/plant_parameters.py)."
+    source = "The simulated arm: nominal.yaml moved inside the bounds of robot.yaml."
     content = to_file(plant_parameters(robot), ArmModel.of(robot).mdh, robot.name, robot.joint_names, source)
     save_standard(out, content)
 

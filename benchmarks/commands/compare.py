@@ -22,7 +22,7 @@ from dynid.commands.terminal import print_json, say, stages, stdout, table
 from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from benchmarks.studies.estimators.comparison import Row
+    from dynid.identification.comparison import Row
 
 
 def compare(
@@ -38,7 +38,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare estimators on the same data: errors in and out of sample, consistency, run time."""
-    from benchmarks.studies.estimators.comparison import Comparison
+    from dynid.identification.comparison import Comparison
     from dynid.identification.data.sample_sets import join
     from dynid.identification.data.sources import load_sources, torque_sentence
     from dynid.identification.settings import load_identification

@@ -17,9 +17,9 @@ elastic = typer.Typer(
 @elastic.command()
 def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     """Classify every parameter as unidentifiable, dependent or independent."""
-    from benchmarks.studies.elastic.classification import classify_structure
-    from benchmarks.studies.elastic.model import ElasticModel
-    from benchmarks.studies.elastic.settings import load_elastic
+    from dynid.identification.elastic.classification import classify_structure
+    from dynid.identification.elastic.model import ElasticModel
+    from dynid.identification.elastic.settings import load_elastic
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
@@ -39,7 +39,7 @@ def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None
 @elastic.command()
 def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     """Simulate an arm with elastic joints, identify it, and report the errors, also with noise."""
-    from benchmarks.studies.elastic.study import study as run_study
+    from dynid.identification.elastic.study import study as run_study
     from dynid.robot import load_robot
 
     with stages("elastic", 1) as tell:
@@ -72,7 +72,7 @@ def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
 @elastic.command()
 def shapes(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
     """Report the study's error for several shapes of the Stribeck curve, which publications seldom give."""
-    from benchmarks.studies.elastic.study import error_by_stribeck
+    from dynid.identification.elastic.study import error_by_stribeck
     from dynid.robot import load_robot
 
     with stages("elastic", 1) as tell:

@@ -10,7 +10,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, Rob
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from benchmarks.studies.estimators.closest_standard import ClosestStandard
+    from dynid.identification.estimators.closest_standard import ClosestStandard
     from dynid.identification.estimators.essential import EssentialParameters
 
 
@@ -28,10 +28,10 @@ def essential(
     as_json: JsonOption = False,
 ) -> None:
     """Drop the base parameters that the motion does not excite, and adapt a-priori standard parameters to the rest."""
-    from benchmarks.studies.estimators.closest_standard import closest_standard
-    from benchmarks.studies.estimators.comparison import a_priori
+    from dynid.identification.comparison import a_priori
     from dynid.identification.data.sample_sets import join
     from dynid.identification.data.sources import load_sources, torque_sentence
+    from dynid.identification.estimators.closest_standard import closest_standard
     from dynid.identification.estimators.essential import essential_parameters, without_friction
     from dynid.identification.settings import load_identification
     from dynid.model.dynamics import ArmModel

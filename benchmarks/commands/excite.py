@@ -29,12 +29,7 @@ def optimised(
     as_json: JsonOption = False,
 ) -> None:
     """Optimise an excitation motion within all limits, for `dynid simulate`, the executor and the demo."""
-    from benchmarks.studies.excitation.optimiser import (
-        ExcitationOptimiser,
-        ExcitationWish,
-        condition_number,
-        trajectory_file,
-    )
+    from dynid.excitation.optimiser import ExcitationOptimiser, ExcitationWish, condition_number, trajectory_file
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
     from dynid.trajectory.families import load_excitation
@@ -93,8 +88,8 @@ def one_joint(
     as_json: JsonOption = False,
 ) -> None:
     """Move one joint at a time, from the last one inward, each on the fastest sine within the limits."""
-    from benchmarks.studies.excitation.one_joint import OneJointWish
-    from benchmarks.studies.excitation.optimiser import ExcitationOptimiser, condition_number, rank, trajectory_file
+    from dynid.excitation.one_joint import OneJointWish
+    from dynid.excitation.optimiser import ExcitationOptimiser, condition_number, rank, trajectory_file
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
     from dynid.trajectory.families import load_excitation

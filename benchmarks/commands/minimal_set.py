@@ -20,8 +20,8 @@ def minimal_set(
 
     Names match `robot check`, but frames differ: at the URDF's joint, z along its axis. Drives are excluded.
     """
-    from benchmarks.studies.screws import ScrewChain, same
     from dynid.model.regressor import LINK_PARAMETERS
+    from dynid.model.screws import ScrewChain, same
     from dynid.robot import load_robot
 
     chain = ScrewChain.of(load_robot(robot))

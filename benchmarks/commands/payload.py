@@ -9,8 +9,8 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, Rob
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from benchmarks.studies.payload import Payload
     from dynid.identification.changes import Change
+    from dynid.identification.payload.payload import Payload
 
 
 def payload(
@@ -22,10 +22,10 @@ def payload(
     as_json: JsonOption = False,
 ) -> None:
     """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty."""
-    from benchmarks.studies.payload import changes_between, find_payload
-    from benchmarks.studies.two_runs import load_two_runs
     from dynid.identification.changes import beyond_chance
     from dynid.identification.data.sources import torque_sentence
+    from dynid.identification.payload.payload import changes_between, find_payload
+    from dynid.identification.payload.two_runs import load_two_runs
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)

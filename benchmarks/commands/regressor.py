@@ -24,7 +24,7 @@ def regressor(
     as_json: JsonOption = False,
 ) -> None:
     """Compute the regressor W (tau = W phi); without states, only list names, units and groupings."""
-    from benchmarks.studies.base_regressor import base_regressor
+    from dynid.model.base_regressor import base_regressor
     from dynid.resources import refuse_existing, write_whole
     from dynid.robot import load_robot
 

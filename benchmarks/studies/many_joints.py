@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.studies.excitation.series import Series
 from dynid.errors import DataError
+from dynid.excitation.series import Series
 from dynid.identification.estimators.sequential import sequential_fit
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.model.dynamics import ArmModel

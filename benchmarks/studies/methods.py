@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.elastic.study import ElasticStudy, study
-from benchmarks.studies.excitation.one_joint import OneJointWish
-from benchmarks.studies.excitation.optimiser import ExcitationOptimiser, ExcitationWish, condition_number
 from benchmarks.studies.many_joints import LARGEST, SMALLEST, Fit, Setting, Study, chain, growth
-from benchmarks.studies.screws import ScrewChain, same
+from dynid.excitation.one_joint import OneJointWish
+from dynid.excitation.optimiser import ExcitationOptimiser, ExcitationWish, condition_number
+from dynid.identification.elastic.study import ElasticStudy, study
 from dynid.model.dynamics import ArmModel
+from dynid.model.screws import ScrewChain, same
 from dynid.model.standard import load_nominal
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation

@@ -46,7 +46,7 @@ def test_the_minimal_set_as_a_command() -> None:
 
 
 def test_a_set_that_depends_on_the_data_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.studies.screws.same", lambda one, other: False)
+    monkeypatch.setattr("dynid.model.screws.same", lambda one, other: False)
     found = as_json("robot", "minimal-set", "lower_limb_3r", "--sets", 2)
     assert (found["invariant"], found["exit_code"]) == (False, 1)
 

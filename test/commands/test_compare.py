@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from arms import RECORD, arm, nominal_standard
-from benchmarks.studies.estimators.comparison import Comparison
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, OutputExistsError, UnknownNameError
+from dynid.identification.comparison import Comparison
 from dynid.identification.settings import load_identification
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.studies.base_regressor import base_regressor
 from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, OutputExistsError, UnknownNameError
+from dynid.model.base_regressor import base_regressor
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from arms import arm, nominal, nominal_standard
-from benchmarks.studies.estimators.closest_standard import (
+
+from dynid.errors import DataError
+from dynid.identification.estimators.closest_standard import (
     TOLERANCES,
     closest_standard,
     definite_links,
@@ -11,8 +13,6 @@ from benchmarks.studies.estimators.closest_standard import (
     is_definite,
     with_identified_drives,
 )
-
-from dynid.errors import DataError
 from dynid.identification.estimators.essential import essential_parameters
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import StandardParameters

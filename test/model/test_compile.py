@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.kernels import compile_forward_dynamics, compile_inertia_matrix, compile_regressor
+from compiled_arm import compile_forward_dynamics, compile_inertia_matrix
 
-from dynid.codegen.compile import compile_inverse_dynamics, compile_pivots
+from dynid.codegen.compile import compile_inverse_dynamics, compile_pivots, compile_regressor
 from dynid.errors import DataError
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import MdhChain

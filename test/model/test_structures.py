@@ -3,9 +3,9 @@
 import numpy as np
 import pinocchio
 import pytest
-from benchmarks.kernels import compile_forward_dynamics, compile_inertia_matrix, compile_regressor
+from compiled_arm import compile_forward_dynamics, compile_inertia_matrix
 
-from dynid.codegen.compile import compile_inverse_dynamics
+from dynid.codegen.compile import compile_inverse_dynamics, compile_regressor
 from dynid.model.base_parameters import Regrouping
 from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import DriveTerms

@@ -99,3 +99,19 @@ def compile_inverse_dynamics(
         return kernel(model.axes, values, q, dq, ddq) + model.dry_torque(np.atleast_2d(dq), phi)
 
     return inverse_dynamics
+
+
+def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
+    """A function `(q, dq, ddq) -> W (N, n, p)`, states (N, n): `ArmModel.regressor` (paper eq. 4)."""
+    n, p = model.axes, len(model.names)
+    kernel = StatesKernel(
+        model, "regressor", "ddq", lambda arm: ca.densify(ca.jacobian(arm.inverse_dynamics(arm.ddq), arm.phi)).T
+    )
+
+    def regressor(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        W = kernel(n * p, np.zeros(p), q, dq, ddq).reshape(-1, n, p)
+        rates, dry = np.atleast_2d(dq), [model.names[k] for k in model.dry_places]
+        W[:, :, model.dry_places] = model.drive.columns(dry, rates, np.zeros_like(rates))
+        return W
+
+    return regressor

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import least_squares
 
-from benchmarks.studies.known_mass import JointScale, arm_columns, beside, refuse_unseen
-from benchmarks.studies.payload import load_columns
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import sandwich
+from dynid.identification.payload.known_mass import JointScale, arm_columns, beside, refuse_unseen
+from dynid.identification.payload.payload import load_columns
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import LINK_PARAMETERS
 from dynid.model.standard import LinkInertia, from_link_frame

@@ -1,16 +1,12 @@
 """The trajectories must identify the model: every parameter, as well conditioned as the paper's."""
 
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from dynid.excitation.conditioning import paper_condition_numbers
 from dynid.model.dynamics import ArmModel
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
-
-PAPER = Path(__file__).parents[2] / "benchmarks" / "paper_condition_numbers.csv"
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +25,7 @@ def singular_values():
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["paper", "limited"])
 def test_condition_numbers_come_near_the_papers(singular_values, profile):
-    with PAPER.open(encoding="utf-8", newline="") as stream:
-        paper = {row["trajectory"]: float(row["kappa"]) for row in csv.DictReader(stream) if row["sampling_ms"] == "40"}
+    paper = paper_condition_numbers(40)
     assert len(paper) == 40
     ratios = []
     for name, kappa in paper.items():

@@ -7,13 +7,13 @@ import numpy as np
 import pinocchio
 import yaml
 
-from benchmarks.kernels import compile_regressor
-from benchmarks.studies.excitation.objectives import Bounds, Objective, Problem, Regressor, optimise
-from benchmarks.studies.excitation.one_joint import OneJointExcitation
-from benchmarks.studies.excitation.series import Series, SeriesKind
+from dynid.codegen.compile import compile_regressor
 from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques, robot_limits
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
+from dynid.excitation.objectives import Bounds, Objective, Problem, Regressor, optimise
+from dynid.excitation.one_joint import OneJointExcitation
+from dynid.excitation.series import Series, SeriesKind
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
@@ -67,9 +67,12 @@ class OptimisedExcitation:
     kappa: float
 
 
-def condition_number(regressor: Regressor, motion: Motion) -> float:
-    """2-norm condition number of the regressor (N, n, p) stacked over a motion; errors as of the regressor."""
-    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
+def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> float:
+    """2-norm condition number of the regressor (N, n, p) stacked over a motion, sampled every `step_s`.
+
+    Errors are those of the regressor.
+    """
+    W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, step_s)))
     return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
 
 

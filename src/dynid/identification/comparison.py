@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.estimators.closest_standard import closest_standard, with_identified_drives
 from dynid.errors import DynidError, UnknownNameError
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.estimators.closest_standard import closest_standard, with_identified_drives
 from dynid.identification.estimators.essential import essential_parameters, without_friction
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.gear_rows import predicted_torques

@@ -1,4 +1,4 @@
-"""Compiled kernels of many states that only benchmarks and tests need, made as those of `dynid.codegen.compile`."""
+"""Compiled kernels of many states that only tests need, made as those of `dynid.codegen.compile`."""
 
 from collections.abc import Callable
 
@@ -38,19 +38,3 @@ def compile_inertia_matrix(model: ArmModel) -> Callable[[FloatArray, BaseParamet
         return kernel(n * n, model.values_of(phi), q, q, q).reshape(-1, n, n)
 
     return inertia_matrix
-
-
-def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-    """A function `(q, dq, ddq) -> W (N, n, p)`, states (N, n): `ArmModel.regressor` (paper eq. 4)."""
-    n, p = model.axes, len(model.names)
-    kernel = StatesKernel(
-        model, "regressor", "ddq", lambda arm: ca.densify(ca.jacobian(arm.inverse_dynamics(arm.ddq), arm.phi)).T
-    )
-
-    def regressor(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        W = kernel(n * p, np.zeros(p), q, dq, ddq).reshape(-1, n, p)
-        rates, dry = np.atleast_2d(dq), [model.names[k] for k in model.dry_places]
-        W[:, :, model.dry_places] = model.drive.columns(dry, rates, np.zeros_like(rates))
-        return W
-
-    return regressor

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.studies.elastic.model import ElasticModel
-from benchmarks.studies.elastic.mujoco_arm import MujocoElasticArm
-from benchmarks.studies.elastic.settings import STEP_S, ElasticFile, Stribeck
-from benchmarks.studies.excitation.series import Series
+from dynid.excitation.series import Series
+from dynid.identification.elastic.model import ElasticModel
+from dynid.identification.elastic.mujoco_arm import MujocoElasticArm
+from dynid.identification.elastic.settings import STEP_S, ElasticFile, Stribeck
 from dynid.model.parameters import StandardParameters
 from dynid.robot import FloatArray, read_only
 

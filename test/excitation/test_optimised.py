@@ -5,16 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.studies.excitation import optimiser as excitation_optimiser
-from benchmarks.studies.excitation.objectives import (
-    Problem,
-    cost,
-    d_optimality,
-    log_condition,
-    optimise,
-    start_coefficients,
-)
-from benchmarks.studies.excitation.optimiser import (
+from random_arm import random_arm
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.excitation import optimiser as excitation_optimiser
+from dynid.excitation.objectives import Problem, cost, d_optimality, log_condition, optimise, start_coefficients
+from dynid.excitation.optimiser import (
     Clearance,
     ExcitationOptimiser,
     ExcitationWish,
@@ -22,12 +20,7 @@ from benchmarks.studies.excitation.optimiser import (
     repulsion,
     trajectory_file,
 )
-from benchmarks.studies.excitation.series import Series, SeriesKind
-from random_arm import random_arm
-from typer.testing import CliRunner
-
-from dynid.cli import app
-from dynid.errors import ConfigurationError, SafetyError
+from dynid.excitation.series import Series, SeriesKind
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import load_trajectory_file

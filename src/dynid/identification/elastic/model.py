@@ -20,8 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from benchmarks.studies.elastic.settings import ElasticFile
 from dynid.errors import DataError
+from dynid.identification.elastic.settings import ElasticFile
 from dynid.model.base_parameters import standard_names
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import link_columns, link_motions

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from benchmarks.studies.elastic.classification import classify, classify_structure
-from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
-from benchmarks.studies.elastic.mujoco_arm import MujocoElasticArm
-from benchmarks.studies.elastic.settings import load_elastic
 
 from dynid.errors import ConfigurationError, DataError
+from dynid.identification.elastic.classification import classify, classify_structure
+from dynid.identification.elastic.model import ElasticModel, ElasticStates
+from dynid.identification.elastic.mujoco_arm import MujocoElasticArm
+from dynid.identification.elastic.settings import load_elastic
 from dynid.robot import load_robot
 
 

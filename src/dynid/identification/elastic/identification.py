@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import butter, sosfiltfilt
 
-from benchmarks.studies.elastic.classification import Classification, classify_structure
-from benchmarks.studies.elastic.experiment import Recording
-from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
-from benchmarks.studies.elastic.settings import Measurement
 from dynid.errors import DataError
+from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
+from dynid.identification.elastic.classification import Classification, classify_structure
+from dynid.identification.elastic.experiment import Recording
+from dynid.identification.elastic.model import ElasticModel, ElasticStates
+from dynid.identification.elastic.settings import Measurement
 from dynid.robot import FloatArray, read_only
 
 ROUNDS = 3  # of weighting every row by the residual of its kind
@@ -38,11 +38,11 @@ def filtered(recording: Recording, how: Measurement) -> tuple[ElasticStates, Flo
     Raises:
         DataError: the recording is shorter than its margins.
     """
-    sections = butter(how.order, how.cutoff_hz, fs=recording.rate_hz, output="sos")
+    sections = butterworth_sections(how.order, how.cutoff_hz, recording.rate_hz)
     margin, step = int(how.margin_s * recording.rate_hz), 1.0 / recording.rate_hz
     if len(recording.q) < 2 * margin + 100:
         raise DataError(f"a recording of {len(recording.q)} samples; expected {2 * margin + 100} or more")
-    q, theta, tau = (sosfiltfilt(sections, one, axis=0) for one in (recording.q, recording.theta, recording.tau))
+    q, theta, tau = (filtered_both_ways(sections, one) for one in (recording.q, recording.theta, recording.tau))
     rates = [_rates(one, step) for one in (q, theta)]
     inner = slice(max(margin, 1), -max(margin, 1))
     states = ElasticStates(q, *rates[0], theta, *rates[1]).rows(inner)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.studies.elastic.classification import Classification, classify_structure
-from benchmarks.studies.elastic.experiment import Recording, drawn_reference, measured, run
-from benchmarks.studies.elastic.identification import ElasticEstimate, filtered, identify, relative_errors
-from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
-from benchmarks.studies.elastic.settings import ElasticFile, Stribeck, load_elastic
+from dynid.identification.elastic.classification import Classification, classify_structure
+from dynid.identification.elastic.experiment import Recording, drawn_reference, measured, run
+from dynid.identification.elastic.identification import ElasticEstimate, filtered, identify, relative_errors
+from dynid.identification.elastic.model import ElasticModel, ElasticStates
+from dynid.identification.elastic.settings import ElasticFile, Stribeck, load_elastic
 from dynid.robot import FloatArray, Robot
 
 NOISE_DB = (20.0, 70.0, 80.0, 100.0, 200.0)

@@ -8,8 +8,8 @@ from xml.sax.saxutils import quoteattr
 import mujoco
 import numpy as np
 
-from benchmarks.studies.elastic.model import ElasticModel
 from dynid.errors import ConfigurationError, DataError
+from dynid.identification.elastic.model import ElasticModel
 from dynid.model.standard import six, tensor
 from dynid.robot import FloatArray
 

@@ -4,12 +4,12 @@ import mujoco
 import numpy as np
 import pinocchio
 import pytest
-from benchmarks.studies.screws import INERTIA_VECTOR, ScrewChain, turned_onto
 
 from dynid.errors import DataError
 from dynid.model.chain import SerialChain, read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import standard_regressor
+from dynid.model.screws import INERTIA_VECTOR, ScrewChain, turned_onto
 from dynid.model.standard import load_standard, pseudo_inertia, ten_parameters
 from dynid.robot import FloatArray, known_robots, load_robot
 

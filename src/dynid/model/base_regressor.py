@@ -1,6 +1,6 @@
 """The base regressor of a robot for anybody's code: names, columns and groupings for any states.
 
-from benchmarks.studies.base_regressor import base_regressor
+from dynid.model.base_regressor import base_regressor
 
 found = base_regressor("tx40", q, dq, ddq)      # states (N, n)
 tau = found.regressor @ phi                      # (N, n)

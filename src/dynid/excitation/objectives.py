@@ -8,7 +8,7 @@ gradient H = df/dA, and df = 2 sum (W H) . dW:
 
 dW comes from central differences in the states of every sample, so the cost of a gradient does not grow with the number
 of coefficients. Limits are penalties whose weight grows from round to round; what is left outside is taken away by the
-caller, who checks the result (see `benchmarks.studies.excitation.optimiser`).
+caller, who checks the result (see `dynid.excitation.optimiser`).
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import minimize
 
-from benchmarks.studies.excitation.series import Series
 from dynid.errors import ConfigurationError
+from dynid.excitation.series import Series
 from dynid.robot import FloatArray, read_only
 
 Objective = Literal["condition", "d_optimal"]

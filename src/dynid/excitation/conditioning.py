@@ -1,6 +1,6 @@
 """Condition number of the regressor on every trajectory's reference motion, beside the paper's Appendix A.
 
-    python benchmarks/excitation_conditioning.py [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
+    python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
 The paper's figures are of measured motion, ours of the noise-free reference: at low speed and short sampling intervals
 the noise in the paper's accelerations lowers its kappa. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2,
@@ -15,37 +15,36 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from dynid.excitation.optimiser import condition_number
 from dynid.model.dynamics import ArmModel
 from dynid.resources import write_whole
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
-from dynid.trajectory.trajectory import Trajectory
 
 PAPER = Path(__file__).with_name("paper_condition_numbers.csv")
-
-
-def condition_number(model: ArmModel, trajectory: Trajectory, interval: float) -> float:
-    """2-norm condition number of the stacked regressor sampled every `interval` seconds."""
-    samples = trajectory.sample_all(np.arange(0.0, trajectory.duration, interval))
-    return float(np.linalg.cond(model.regressor(*samples).reshape(-1, len(model.names))))
+SAMPLING_MS = (10, 20, 40, 80)  # that the paper has figures for
 
 
 def paper_condition_numbers(sampling_ms: int) -> dict[str, float]:
+    """The paper's condition numbers by trajectory at one of SAMPLING_MS."""
     with PAPER.open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if int(row["sampling_ms"]) == sampling_ms]
-    if not rows:
-        raise SystemExit(f"{PAPER.name} has no figures for {sampling_ms} ms; choose 10, 20, 40 or 80")
     return {row["trajectory"]: float(row["kappa"]) for row in rows}
 
 
 def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
+    """Rows of the table, one for each trajectory and profile.
+
+    Raises:
+        UnknownNameError: no such robot.
+    """
     robot = load_robot(robot_name)
     model, excitation, paper = ArmModel.of(robot), load_excitation(robot), paper_condition_numbers(sampling_ms)
     rows = []
     for name in excitation.names:
         for profile in excitation.profiles:
             trajectory = excitation.trajectory(name, profile)
-            kappa = condition_number(model, trajectory, sampling_ms / 1000.0)
+            kappa = condition_number(model.regressor, trajectory, sampling_ms / 1000.0)
             rows.append(
                 {
                     "trajectory": name,
@@ -62,9 +61,10 @@ def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--robot", default="crane_x7")
-    parser.add_argument("--sampling-ms", type=int, default=40)
+    parser.add_argument("--sampling-ms", type=int, choices=SAMPLING_MS, default=40)
     parser.add_argument("--csv", type=Path, help="write the table here; must not exist")
     arguments = parser.parse_args()
     rows = compare(arguments.robot, arguments.sampling_ms)

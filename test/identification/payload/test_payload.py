@@ -6,10 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from arms import arm, nominal_standard
-from benchmarks.studies.known_mass import JointScale, check_torque_constants, pooled
-from benchmarks.studies.mass_alone import FAR_M, check_with_mass_alone
-from benchmarks.studies.payload import changes_between, find_payload
-from benchmarks.studies.two_runs import load_two_runs
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
@@ -18,6 +14,10 @@ from dynid.export.mjcf import default_stops
 from dynid.identification.changes import beyond_chance, parameter_changes
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.essential import essential_parameters
+from dynid.identification.payload.known_mass import JointScale, check_torque_constants, pooled
+from dynid.identification.payload.mass_alone import FAR_M, check_with_mass_alone
+from dynid.identification.payload.payload import changes_between, find_payload
+from dynid.identification.payload.two_runs import load_two_runs
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.regressor import LINK_PARAMETERS

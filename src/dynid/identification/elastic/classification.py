@@ -5,8 +5,8 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.studies.elastic.model import ElasticModel, ElasticStates
 from dynid.errors import DataError
+from dynid.identification.elastic.model import ElasticModel, ElasticStates
 from dynid.model.numerical_regrouping import grouping, independent_columns, is_silent
 from dynid.robot import FloatArray, read_only
 

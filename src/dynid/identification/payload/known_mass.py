@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.studies.payload import load_columns
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import score_covariance
+from dynid.identification.payload.payload import load_columns
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
 from dynid.model.standard import LinkInertia, from_link_frame

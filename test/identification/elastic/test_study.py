@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from benchmarks.studies.elastic.classification import classify_structure
-from benchmarks.studies.elastic.experiment import Recording, drawn_reference, friction, measured, run
-from benchmarks.studies.elastic.identification import filtered, identify, relative_errors
-from benchmarks.studies.elastic.model import ElasticModel
-from benchmarks.studies.elastic.settings import load_elastic
-from benchmarks.studies.elastic.study import ElasticStudy, error_by_stribeck, study, with_noise
 
 from dynid.errors import DataError
+from dynid.identification.elastic.classification import classify_structure
+from dynid.identification.elastic.experiment import Recording, drawn_reference, friction, measured, run
+from dynid.identification.elastic.identification import filtered, identify, relative_errors
+from dynid.identification.elastic.model import ElasticModel
+from dynid.identification.elastic.settings import load_elastic
+from dynid.identification.elastic.study import ElasticStudy, error_by_stribeck, study, with_noise
 from dynid.robot import load_robot
 
 pytestmark = pytest.mark.slow

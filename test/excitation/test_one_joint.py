@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from benchmarks.studies.excitation.one_joint import OneJointWish, Sine
-from benchmarks.studies.excitation.optimiser import ExcitationOptimiser
 
 from dynid.errors import ConfigurationError, SafetyError
+from dynid.excitation.one_joint import OneJointWish, Sine
+from dynid.excitation.optimiser import ExcitationOptimiser
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot

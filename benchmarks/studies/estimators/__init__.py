@@ -1,1 +1,0 @@
-"""Estimators of other papers beside the pipeline, and all of them on the same data; see docs/methods.md."""
