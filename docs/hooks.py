@@ -27,6 +27,7 @@ PACKAGES = {
     "trajectory": "Excitation motions",
     "control": "Control laws and the phases of a motion",
     "hardware": "Servo bus, control cycle, safety",
+    "excitation": "Motions designed for a robot, within its limits",
     "export": "A model in formats that other software loads",
     "simulation": "The simulated arm",
     "recording": "Bags and CSV files",
