@@ -82,7 +82,7 @@ LONGEST = [
         "identification/test_verdict_fooled.py",
         "contact/test_live_payload.py",
         "benchmarks/test_pipeline.py",
-        "benchmarks/test_two_arms_demo.py",
+        "demo/test_two_arms.py",
         "commands/test_identify.py",
         "benchmarks/test_coverage.py",
         "control/test_bilateral.py",

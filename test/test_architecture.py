@@ -74,6 +74,7 @@ ORDER = (
     "adaptive",
     "rehearsal",
     "nodes",
+    "demo",
     "commands",
     "cli",
     "__main__",
@@ -159,7 +160,7 @@ def test_imports_keep_the_rules() -> None:
         ("dynid.reporting.report", "from dynid.cli import app"),
         ("dynid.recording.cdr", "import rclpy"),
         ("dynid.cli", "def late():\n    from sensor_msgs.msg import JointState"),
-        ("benchmarks.chain.demo", "from benchmarks.chain import soak"),
+        ("dynid.demo.demo", "from benchmarks.chain import soak"),
         ("dynid.commands.identify", "from dynid import __version__, identify"),
     ],
 )

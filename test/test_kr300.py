@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from arms import arm
 from benchmarks.logs.kr300 import SETTINGS, coupled, least_eigenvalue, refinements, run_of, stiffness, variants
-from benchmarks.logs.refinement import refined
 
 from dynid.errors import DataError
 from dynid.identification.logs.fit import KNOWN, NONE
 from dynid.identification.logs.identify import identify_logs
 from dynid.identification.logs.judge import log_errors
+from dynid.identification.logs.refinement import refined
 from dynid.identification.logs.rows import START, Point
 from dynid.identification.logs.springs import SpringArm, log_arm
 from dynid.identification.logs.tables import result_content

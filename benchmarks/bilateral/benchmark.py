@@ -9,18 +9,20 @@ import numpy as np
 
 from benchmarks.bilateral.cycle_cost import cycle_costs
 from benchmarks.bilateral.faults import FAULTS, PairFault, energy_gain, inject
-from benchmarks.bilateral.lockstep import Lines, LockstepPair, PairRun
-from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
-from benchmarks.speed.control import identified, make_bench, nominal_models
+from benchmarks.speed.control import nominal_models
 from dynid.control.bilateral.law import BilateralSettings
 from dynid.control.control_model import ControlModel, from_model_file
+from dynid.demo.bench import identified, make_bench
+from dynid.demo.two_arms import FORCE_ERROR, TRACKING_DEG
 from dynid.robot import Robot
+from dynid.simulation.lockstep.arm_pair import Lines, LockstepPair, PairRun
+from dynid.simulation.lockstep.hand_and_wall import Hand, Wall, pressing, wandering
 
 WALLS_N_M = (300.0, 1500.0, 6000.0)
 FREE_S, ENGAGED_S, LET_GO_S, HANDS_OFF_S = 5.0, 1.0, 2.2, 2.0
 PRESS_S, HELD_FROM_S = 3.4, 2.5
 HELD_N = 0.5  # of the wall's force: from here on it is contact
-TRACKING_DEG, FORCE_ERROR, GAIN_J = 1.0, 0.15, 0.02
+GAIN_J = 0.02
 Make = Callable[[Sequence[Lines]], LockstepPair]
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.bilateral.lockstep import START_DEG
 from dynid.control.arm_controller import ArmController
 from dynid.control.bilateral.arm_messages import ArmMessages
 from dynid.control.bilateral.cycles import PairCycles
@@ -24,6 +23,7 @@ from dynid.control.model_laws import ComputedTorque
 from dynid.control.motion import MotionExecutor
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
 from dynid.robot import Robot
+from dynid.simulation.lockstep.arm_pair import START_DEG
 
 CYCLE_NS, BLOCK = 1_000_000, 200
 MOVES_RAD, TURN_S = 0.01, 0.5  # both arms move, so that nothing thinks that one has stopped

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.bilateral.lockstep import Lines, LockstepPair, PairRun
-from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
 from dynid.control.bilateral.pair import SIDES
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.lockstep.arm_pair import Lines, LockstepPair, PairRun
+from dynid.simulation.lockstep.hand_and_wall import Hand, Wall, pressing, wandering
 
 FAULT_S, WATCHED_S = 1.5, 2.0
 MOST_GAIN_J = 0.3  # what the springs of wall and guards give back

@@ -70,7 +70,7 @@ def demo(
         raise typer.Exit(exit_code(result))
     loaded = opt.load_arm(robot, mount, without, friction)
     with opt.needs_ros("the demo"):
-        from benchmarks.chain.demo import DemoOptions, chosen_motions, run_demo, usual_motions
+        from dynid.demo.demo import DemoOptions, chosen_motions, run_demo, usual_motions
         from dynid.nodes.chain import ChainOptions
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion
@@ -108,8 +108,8 @@ def demo(
 
 def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | None, seed: int, as_json: bool) -> None:
     """A follower that meets a wall, and a leader that feels it."""
-    from benchmarks.bilateral.demo import run_two_arms
     from dynid.commands.terminal import stages
+    from dynid.demo.two_arms import run_two_arms
     from dynid.reporting.tables import print_verdict
 
     if real_arm is not None:

@@ -21,7 +21,7 @@ def mapping(
     as_json: JsonOption = False,
 ) -> None:
     """Draft the mapping of a CSV recording from its header; the recording is read with it once."""
-    from benchmarks.csv_draft import draft_mapping
+    from dynid.recording.csv_draft import draft_mapping
     from dynid.recording.csv_mapping import CsvMapping
     from dynid.recording.csv_reader import read_csv
     from dynid.resources import refuse_existing, write_whole, yaml_text

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.logs.refinement import refined
 from dynid.errors import DataError
 from dynid.identification.logs import fit as fitting
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.judge import log_errors
+from dynid.identification.logs.refinement import refined
 from dynid.identification.logs.rows import RowSettings
 from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel

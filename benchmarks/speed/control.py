@@ -6,7 +6,7 @@ model of a real arm is worse. What it lacks is friction, and as a URDF it lacks 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +16,24 @@ import numpy as np
 from benchmarks.speed.hand_push import pushes
 from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel, ModelGate, from_model_file
-from dynid.control.controller import ControllerSettings, Gains, TorqueLaw, load_controller
-from dynid.control.dynamics_kernel import InverseDynamics, SingleState, compile_single
-from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
+from dynid.control.controller import ControllerSettings, Gains, TorqueLaw
+from dynid.control.dynamics_kernel import InverseDynamics
+from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.motion import MotionExecutor
+from dynid.demo.bench import IDENTIFICATION, PROFILE, Bench, identified, make_bench
 from dynid.errors import DataError, SafetyError
 from dynid.export.mjcf import PlantOptions, build_spec
-from dynid.identification.pipeline import identify
-from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.model_file import ModelFile
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_nominal
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder, ReferenceEncoder
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.lockstep.run import simulate
-from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.arm import plant_standard
-from dynid.trajectory.families import Excitation, load_excitation
 
 TRAJECTORIES = ("V01", "V02", "V03")
-IDENTIFICATION, PROFILE = "demo_identification", "limited"
 POSES, POSE_SEED = 200, 7
 WARM_CYCLES, TIMED_CYCLES = 500, 8000
 RELEASED_S, PUSH_S, AFTER_S, WATCHED_S = 5.0, 0.3, 3.0, 1.0
@@ -65,44 +60,6 @@ class NominalGravity:
     def gains(self) -> Gains:
         """Those of FF+PD."""
         return self._law.gains()
-
-
-@dataclass(frozen=True, eq=False)
-class Bench:
-    """What every measurement needs."""
-
-    robot: Robot
-    settings: ControllerSettings
-    excitation: Excitation
-    arm: ArmModel
-    dynamics: SingleState
-    mount: str
-    seed: int
-
-
-def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
-    """Load and compile."""
-    chosen = mount or robot.file.default_mount
-    arm = ArmModel.of(robot, mount=chosen)
-    return Bench(robot, load_controller(robot), load_excitation(robot), arm, compile_single(arm), chosen, seed)
-
-
-def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFile:
-    """The accepted model of one recorded motion on the simulated arm.
-
-    Raises:
-        DataError: the model was not accepted.
-    """
-    motion, folder = bench.excitation.trajectory(IDENTIFICATION, PROFILE), work / ("-".join(without) or "all")
-    run = simulate(
-        bench.robot, motion, FeedforwardPd(bench.settings), mount=bench.mount, seed=bench.seed, switched_off=without
-    )
-    write_bag(run, bench.robot, bench.settings, folder, profile=PROFILE)
-    result = identify(bench.robot, [folder])
-    if not result.verdict.accepted:
-        failed = "; ".join(check.sentence() for check in result.verdict.failed)
-        raise DataError(f"the model that the benchmark identified was not accepted: {failed}")
-    return result.model_file()
 
 
 def nominal_models(bench: Bench) -> dict[str, ControlModel]:

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from benchmarks.bilateral.benchmark import force_errors, tracking_deg
 from benchmarks.bilateral.faults import FAULTS, PairFault, energy_gain, inject
-from benchmarks.bilateral.lockstep import START_DEG, Lines, LockstepPair
-from benchmarks.bilateral.world import Hand, Wall, pressing, wandering
 
 from dynid.control.bilateral.cycles import PairCycles
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
@@ -24,6 +22,8 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
+from dynid.simulation.lockstep.arm_pair import START_DEG, Lines, LockstepPair
+from dynid.simulation.lockstep.hand_and_wall import Hand, Wall, pressing, wandering
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.nuisances import NUISANCES

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from arms import arm, nominal
-from benchmarks.chain.demo import GENTLE_MOTIONS, MOTIONS, usual_motions
 
 from dynid.control.motion_check import MotionCheck, model_torques, robot_limits
 from dynid.control.safe_box import SafeBox, scene_of
 from dynid.control.self_collision import SelfCollision
+from dynid.demo.demo import GENTLE_MOTIONS, MOTIONS, usual_motions
 from dynid.errors import SafetyError
 from dynid.model.gear_presets import gear_friction
 from dynid.nodes.chain import ChainOptions

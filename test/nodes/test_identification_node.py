@@ -124,7 +124,7 @@ def _is_handed_over(client: Supervisor, output: Path, before: str) -> None:
     assert verdict["accepted"] and [c["name"] for c in verdict["checks"]] == [c.name for c in model.verdict]
     description = client.latched_text("robot_description")
     assert description == (output / "model.urdf").read_text() != before
-    command = [sys.executable, "-m", "benchmarks.chain.readback", "identification", *NAMES]
+    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *NAMES]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     read = json.loads(done.stdout)
     assert list(read["phi"].values()) == _values(output).tolist() and read["robot_description"] == description
@@ -149,7 +149,7 @@ def test_a_model_that_is_not_accepted_is_written_and_not_handed_over(
 
 
 def test_a_parameter_that_does_not_exist_is_told_in_one_sentence(client: Supervisor, node: Process) -> None:
-    command = [sys.executable, "-m", "benchmarks.chain.readback", "identification", "NOPE"]
+    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", "NOPE"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines()[-1] == "error: identification does not have all of the parameters model.phi.NOPE"

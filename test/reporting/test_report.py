@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from benchmarks import checks as demo_checks
 from typer.testing import CliRunner
 
 from dynid.cli import app
+from dynid.demo import checks as demo_checks
 from dynid.errors import DataError, InputNotFoundError, OutputExistsError
 from dynid.identification import checks
 from dynid.identification.campaign import checks as campaign_checks

@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.bilateral import demo
-from benchmarks.bilateral.lockstep import PairRun
 
+from dynid.demo import two_arms as demo
 from dynid.recording.recording import load_recording
 from dynid.robot import Robot
+from dynid.simulation.lockstep.arm_pair import PairRun
 
 
 @pytest.mark.slow

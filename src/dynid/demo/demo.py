@@ -17,8 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmarks.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published
-from benchmarks.children import child_environment
+from dynid.demo.checks import AT_REST, GAIN, PUBLISHED, RECORDED, Published
 from dynid.errors import ConfigurationError, NodeError
 from dynid.hardware.safety.settings import load_safety
 from dynid.identification.checks import judge
@@ -194,9 +193,9 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
 def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
     """What a separate process sees of the model through ROS."""
     names = ArmModel.of(robot).names
-    command = [sys.executable, "-m", "benchmarks.chain.readback", "identification", *names]
-    environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
-    done = subprocess.run(
+    command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
+    environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
+    done = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
         command, env=environment, capture_output=True, text=True, timeout=READ_BACK_TIMEOUT_S, check=False
     )
     if done.returncode:

@@ -10,18 +10,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.bilateral.benchmark import FORCE_ERROR, TRACKING_DEG
-from benchmarks.bilateral.lockstep import LockstepPair, PairRun
-from benchmarks.bilateral.world import Hand, Wall, smooth, wandering
-from benchmarks.speed.control import identified, make_bench
 from dynid.control.bilateral.law import BilateralSettings
 from dynid.control.bilateral.pair import SIDES
 from dynid.control.control_model import from_model_file
+from dynid.demo.bench import identified, make_bench
 from dynid.recording.lerobot import Episode, write_lerobot
 from dynid.reporting.joint_names import short_names
 from dynid.reporting.trajectory_figure import STYLE
 from dynid.resources import whole_folder
 from dynid.robot import FloatArray, Robot, read_only
+from dynid.simulation.lockstep.arm_pair import LockstepPair, PairRun
+from dynid.simulation.lockstep.hand_and_wall import Hand, Wall, smooth, wandering
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.verdict import Check, Verdict
 
@@ -30,6 +29,7 @@ WALL_N_M, WALL_M, DEPTH_M, ENGAGED_S = 1500.0, 0.06, 0.11, 1.0
 HELD_FROM_S = FREE_S + PRESS_S + 0.2
 ALL_S = FREE_S + PRESS_S + HOLD_S + BACK_S + END_S
 TASK = "press the wall"
+TRACKING_DEG, FORCE_ERROR = 1.0, 0.15  # RMS; of the wall's force, too
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Two arms</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }}

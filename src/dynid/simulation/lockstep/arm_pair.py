@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.bilateral.world import Tool, ToolState
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.control.bilateral.pair import SIDES, ArmPair, Reading
 from dynid.control.control_model import ControlModel
@@ -20,6 +19,7 @@ from dynid.control.dynamics_kernel import SingleState
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.robot import FloatArray, Robot
+from dynid.simulation.lockstep.hand_and_wall import Tool, ToolState
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.nuisances import quantise
 

@@ -1,6 +1,6 @@
 """Read the published model back through ROS, as a program of a user's would: parameters and robot description to JSON.
 
-Run as a process of its own: `python -m benchmarks.chain.readback identification NAME...`.
+Run as a process of its own: `python -m dynid.nodes.readback identification NAME...`.
 """
 
 import json

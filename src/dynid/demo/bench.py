@@ -1,0 +1,57 @@
+"""A robot with what measurements on its simulated arm need, and the model that the arm's own motion gives."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynid.control.controller import ControllerSettings, load_controller
+from dynid.control.dynamics_kernel import SingleState, compile_single
+from dynid.control.ff_pd import FeedforwardPd
+from dynid.errors import DataError
+from dynid.identification.pipeline import identify
+from dynid.model.dynamics import ArmModel
+from dynid.model.model_file import ModelFile
+from dynid.robot import Robot
+from dynid.simulation.lockstep.run import simulate
+from dynid.simulation.lockstep.simulated_bag import write_bag
+from dynid.trajectory.families import Excitation, load_excitation
+
+IDENTIFICATION, PROFILE = "demo_identification", "limited"
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What every measurement needs."""
+
+    robot: Robot
+    settings: ControllerSettings
+    excitation: Excitation
+    arm: ArmModel
+    dynamics: SingleState
+    mount: str
+    seed: int
+
+
+def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
+    """Load and compile."""
+    chosen = mount or robot.file.default_mount
+    arm = ArmModel.of(robot, mount=chosen)
+    return Bench(robot, load_controller(robot), load_excitation(robot), arm, compile_single(arm), chosen, seed)
+
+
+def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFile:
+    """The accepted model of one recorded motion on the simulated arm.
+
+    Raises:
+        DataError: the model was not accepted.
+    """
+    motion, folder = bench.excitation.trajectory(IDENTIFICATION, PROFILE), work / ("-".join(without) or "all")
+    run = simulate(
+        bench.robot, motion, FeedforwardPd(bench.settings), mount=bench.mount, seed=bench.seed, switched_off=without
+    )
+    write_bag(run, bench.robot, bench.settings, folder, profile=PROFILE)
+    result = identify(bench.robot, [folder])
+    if not result.verdict.accepted:
+        failed = "; ".join(check.sentence() for check in result.verdict.failed)
+        raise DataError(f"the model of the simulated arm was not accepted: {failed}")
+    return result.model_file()
