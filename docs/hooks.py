@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,9 +18,10 @@ from mkdocs.structure.pages import Page
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from dynid.cli import app
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from benchmarks.cli import app  # noqa: E402
+
 PACKAGES = {
     "core": "The basis of all packages: robots, files, errors",
     "model": "Geometry, base parameters, regressor, dynamics, standard parameters",
@@ -106,9 +108,10 @@ def commands_page() -> str:
     context = command.make_context("dynid", [], resilient_parsing=True)
     parts = [
         "# Commands\n",
-        "Type `./run COMMAND` in a source tree, or `dynid COMMAND` if the package is installed. With `--json` a "
-        "command prints one JSON object to standard output and nothing else; progress goes to standard error. Exit "
-        "codes: 0 done and accepted, 1 refused or a check failed, 2 wrong arguments, 130 interrupted.\n",
+        "Type `./run COMMAND` in a source tree, or `dynid COMMAND` if the package is installed (without "
+        "`benchmark`). With `--json` a command prints one JSON object to standard output and nothing else; progress "
+        "goes to standard error. Exit codes: 0 done and accepted, 1 refused or a check failed, 2 wrong arguments, "
+        "130 interrupted.\n",
         "Anywhere on the line, `--quiet` (`-q`) prints only errors and requested JSON, `--verbose` (`-v`) reports "
         "every stage with its time. Only terminals get colour; `NO_COLOR` turns it off.\n",
     ]

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import typer
 import yaml
+from benchmarks.cli import app
 from benchmarks.paper_comparison import ENDS, REPRODUCE
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from benchmarks.cli import app
 
-from dynid.cli import app
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import typer
-
-from dynid.cli import app
+from benchmarks.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "docker/README.md", ROOT / "run")

@@ -1,4 +1,4 @@
-"""`dynid benchmark bilateral`: how well two simulated arms are one, and whether faults leave both safe."""
+"""`./run benchmark bilateral`: how well two simulated arms are one, and whether faults leave both safe."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

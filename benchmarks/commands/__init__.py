@@ -1,1 +1,1 @@
-"""Commands of `dynid` that need a checkout."""
+"""`./run benchmark`: figures that anybody can measure again; one file per benchmark, each with a `register(group)`."""

@@ -1,4 +1,4 @@
-"""`dynid benchmark adaptive`: from an unknown arm to an accepted model, against the long identification motion."""
+"""`./run benchmark adaptive`: from an unknown arm to an accepted model, against the long identification motion."""
 
 from pathlib import Path
 from typing import Annotated

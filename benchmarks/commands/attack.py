@@ -1,4 +1,4 @@
-"""`dynid benchmark attack`: the running chain and hostile peers."""
+"""`./run benchmark attack`: the running chain and hostile peers."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`dynid benchmark bilateral`: two simulated arms as one, in free motion, in contact, and with faults."""
+"""`./run benchmark bilateral`: two simulated arms as one, in free motion, in contact, and with faults."""
 
 import tempfile
 from pathlib import Path
@@ -36,7 +36,7 @@ def bilateral(
 
 
 def _figures(figures: dict[str, Any]) -> Table:
-    table = Table("figure", "identified", "nominal", title="dynid benchmark bilateral", title_justify="left")
+    table = Table("figure", "identified", "nominal", title="./run benchmark bilateral", title_justify="left")
     for key in ("tracking_deg_rms_free", "hand_n_rms_free", "energy_gain_hands_off_j"):
         table.add_row(key, f"{figures[key]:.3g}", f"{figures[key + '_nominal']:.3g}")
     for key in ("force_error_contact", "force_error_pressing"):

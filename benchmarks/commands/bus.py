@@ -1,4 +1,4 @@
-"""`dynid benchmark bus`: does the control cycle keep its rate, alone with the chain, and with a bad line?"""
+"""`./run benchmark bus`: does the control cycle keep its rate, alone with the chain, and with a bad line?"""
 
 from collections.abc import Callable
 from dataclasses import asdict

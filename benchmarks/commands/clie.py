@@ -1,4 +1,4 @@
-"""`dynid benchmark clie`: the identification pipeline's speed, and its refinement against plain baselines."""
+"""`./run benchmark clie`: the identification pipeline's speed, and its refinement against plain baselines."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ def clie(
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table("figure", "value", title="dynid benchmark clie", title_justify="left")
+    table = Table("figure", "value", title="./run benchmark clie", title_justify="left")
     for name, value in figures.items():
         table.add_row(name, f"{value:.6g}" if isinstance(value, float) else str(value))
     return table

@@ -1,4 +1,4 @@
-"""`dynid benchmark compiling`: what is compiled before anything runs, how long it takes, and what needs it."""
+"""`./run benchmark compiling`: what is compiled before anything runs, how long it takes, and what needs it."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""`dynid benchmark control`: what the identified model is worth for control, and what a control step costs."""
+"""`./run benchmark control`: what the identified model is worth for control, and what a control step costs."""
 
 import tempfile
 from pathlib import Path
@@ -36,7 +36,7 @@ def control(
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    table = Table("figure", "value", title="dynid benchmark control", title_justify="left")
+    table = Table("figure", "value", title="./run benchmark control", title_justify="left")
     for name, value in figures.items():
         if isinstance(value, float):
             table.add_row(name, f"{value:.4g}")

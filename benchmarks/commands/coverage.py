@@ -1,4 +1,4 @@
-"""`dynid benchmark coverage`: do stated intervals hold the truth as often as they say?"""
+"""`./run benchmark coverage`: do stated intervals hold the truth as often as they say?"""
 
 from typing import Annotated
 

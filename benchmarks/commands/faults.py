@@ -1,4 +1,4 @@
-"""`dynid benchmark faults`: what the arm does when line, servos, commands or processes fail."""
+"""`./run benchmark faults`: what the arm does when line, servos, commands or processes fail."""
 
 import time
 from collections.abc import Sequence
@@ -173,7 +173,7 @@ def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int)
 
 
 def _print(table: "Sequence[FaultRow]", seconds: float) -> None:
-    shown = Table("fault", "required outcome", "runs", "violations", "stop [ms]", title="dynid benchmark faults")
+    shown = Table("fault", "required outcome", "runs", "violations", "stop [ms]", title="./run benchmark faults")
     for row in table:
         stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
         shown.add_row(row.fault, row.expectation, str(row.runs), str(row.violations), stop)
@@ -187,7 +187,7 @@ def _print(table: "Sequence[FaultRow]", seconds: float) -> None:
 
 def _print_falls(table: "Sequence[FallRow]", seconds: float) -> None:
     columns = ("stopped by", "runs", "violations", "torque off [s]", "latest [s]", "moved after [deg]", "tool [m/s]")
-    shown = Table(*columns, "no rest found", title="dynid benchmark faults: falls")
+    shown = Table(*columns, "no rest found", title="./run benchmark faults: falls")
     for row in table:
         shown.add_row(row.cause, *row.figures)
     console = stdout()

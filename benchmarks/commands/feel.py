@@ -1,4 +1,4 @@
-"""`dynid benchmark feel`: contact without a sensor, weighing, and hand guiding, on the simulated arm in lock-step."""
+"""`./run benchmark feel`: contact without a sensor, weighing, and hand guiding, on the simulated arm in lock-step."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`dynid benchmark friction`: is the model right on arms whose gears rub as measured ones do?"""
+"""`./run benchmark friction`: is the model right on arms whose gears rub as measured ones do?"""
 
 import tempfile
 from pathlib import Path
@@ -28,7 +28,7 @@ def friction(
     loaded = load_robot(robot)
     with stages("benchmark", plants + 1) as begin, tempfile.TemporaryDirectory() as work:
         rows = benchmark_friction(loaded, Path(work), plants, begin)
-    table = Table(*rows[0].as_dict(), title="dynid benchmark friction", title_justify="left")
+    table = Table(*rows[0].as_dict(), title="./run benchmark friction", title_justify="left")
     for row in rows:
         shown = row.as_dict().values()
         table.add_row(*(f"{x:.3g}" if isinstance(x, float) else str(x) for x in shown))

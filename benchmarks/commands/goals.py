@@ -1,4 +1,4 @@
-"""`dynid benchmark goals`: motions of strangers, and whether those that are accepted keep every limit."""
+"""`./run benchmark goals`: motions of strangers, and whether those that are accepted keep every limit."""
 
 from typing import Annotated
 

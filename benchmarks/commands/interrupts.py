@@ -1,4 +1,4 @@
-"""`dynid benchmark interrupts`: the demo, or the launch files, interrupted at random moments."""
+"""`./run benchmark interrupts`: the demo, or the launch files, interrupted at random moments."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`dynid benchmark logs`: identification from slow logs of position control."""
+"""`./run benchmark logs`: identification from slow logs of position control."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ def logs(
 
     with stages("benchmark", 2) as begin:
         found = benchmark_logs(load_robot(robot), minutes, seed, progress=begin)
-    table = Table("figure", "value", "bar", title="dynid benchmark logs", title_justify="left")
+    table = Table("figure", "value", "bar", title="./run benchmark logs", title_justify="left")
     for key, bar in BARS.items():
         table.add_row(key, f"{found[key]:.4g}", f"<= {bar:g}")
     missed = (

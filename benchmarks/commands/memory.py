@@ -1,4 +1,4 @@
-"""`dynid benchmark memory`: how much memory and time a long recording takes."""
+"""`./run benchmark memory`: how much memory and time a long recording takes."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`dynid benchmark methods`: many joints, elastic joints, minimal set, optimised excitation."""
+"""`./run benchmark methods`: many joints, elastic joints, minimal set, optimised excitation."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ def methods(
     if as_json:
         print_json(figures)
         return
-    table = Table("figure", "value", title="dynid benchmark methods", title_justify="left")
+    table = Table("figure", "value", title="./run benchmark methods", title_justify="left")
     for name, value in figures.items():
         table.add_row(name, f"{value:.6g}")
     stdout().print(table)

@@ -1,4 +1,4 @@
-"""`dynid benchmark parser`: the packet parser against a million random, mutated and split packets."""
+"""`./run benchmark parser`: the packet parser against a million random, mutated and split packets."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -30,7 +30,7 @@ def parser(
     if as_json:
         print_json(asdict(figures))
     else:
-        table = Table("figure", "value", title="dynid benchmark parser", title_justify="left")
+        table = Table("figure", "value", title="./run benchmark parser", title_justify="left")
         for name, value in asdict(figures).items():
             if name != "examples":
                 table.add_row(

@@ -1,4 +1,4 @@
-"""`dynid benchmark plants`: are wrong models accepted, and which way comes nearest to the truth?"""
+"""`./run benchmark plants`: are wrong models accepted, and which way comes nearest to the truth?"""
 
 import tempfile
 from pathlib import Path

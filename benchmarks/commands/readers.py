@@ -1,4 +1,4 @@
-"""`dynid benchmark readers`: outcome of mutated files."""
+"""`./run benchmark readers`: outcome of mutated files."""
 
 from typing import Annotated
 

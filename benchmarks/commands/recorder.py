@@ -1,4 +1,4 @@
-"""`dynid benchmark recorder`: does the recorder keep up with an experiment, and survive being killed?"""
+"""`./run benchmark recorder`: does the recorder keep up with an experiment, and survive being killed?"""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`dynid benchmark starts`: does the chain come up at the first try, whatever else the machine does?"""
+"""`./run benchmark starts`: does the chain come up at the first try, whatever else the machine does?"""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""`dynid benchmark verdict`: can the verdict be fooled?"""
+"""`./run benchmark verdict`: can the verdict be fooled?"""
 
 import tempfile
 from pathlib import Path
@@ -36,7 +36,7 @@ def verdict(
     if as_json:
         print_json(figures)
     else:
-        table = Table("figure", "value", title="dynid benchmark verdict", title_justify="left")
+        table = Table("figure", "value", title="./run benchmark verdict", title_justify="left")
         for key, value in figures.items():
             table.add_row(key, "\n".join(value) if isinstance(value, list) else f"{value:.4g}")
         stdout().print(table)

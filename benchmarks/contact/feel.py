@@ -1,4 +1,4 @@
-"""All figures of `dynid benchmark feel`, and which bars they miss."""
+"""All figures of `./run benchmark feel`, and which bars they miss."""
 
 from collections.abc import Callable
 from typing import Any

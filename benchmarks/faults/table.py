@@ -27,7 +27,7 @@ START_FAULTS = ("baud_rate", "same_id", "factory_fresh")
 
 INTRODUCTION = """# Fault injection
 
-Written by `dynid benchmark faults --out docs/faults.md`: every fault is injected at a random moment of a random
+Written by `./run benchmark faults --out docs/faults.md`: every fault is injected at a random moment of a random
 excitation motion of the simulated arm, with all nuisances on (dry friction, backlash, noise, register quantisation).
 Seeds make every run in lock-step reproducible.
 
@@ -78,7 +78,7 @@ In every third posture a joint is within 10 deg of a balance; gears have the fri
 and viscous friction alone. The production driver runs at 500 Hz, every seventh time at 1 kHz; the fault is a servo's
 voltage alert. Required: torque goes off within {longest:g} s, no joint moves by more than {most:g} deg in the
 {settled:g} s after that, and no link's end is ever faster than {fastest:g} m/s. *Unrested* counts stops that ended by
-`longest_stop_s`. `dynid benchmark faults --fault falls --falls N` runs this table alone.
+`longest_stop_s`. `./run benchmark faults --fault falls --falls N` runs this table alone.
 
 | stopped by | runs | violations | off, median [s] | latest [s] | moved after [deg] | fastest [m/s] | unrested |
 | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""All that `dynid benchmark clie` measures, in one object: simulation, campaign, refinement, audit, compilation."""
+"""All that `./run benchmark clie` measures, in one object: simulation, campaign, refinement, audit, compilation."""
 
 import tempfile
 from collections.abc import Callable, Iterator

@@ -11,8 +11,6 @@ from dynid.commands import Commands
 from dynid.commands.terminal import flags_first, set_level
 from dynid.errors import DynidError
 
-app = typer.Typer(cls=Commands, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
-
 INTERRUPTED = 130
 NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
 # Of the click that this version of typer uses: the package, or a copy of its own.
@@ -20,7 +18,6 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 USAGE = 2
 
 
-@app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors and requested JSON.")] = False,
@@ -40,13 +37,33 @@ def options(
     set_level("quiet" if quiet else "verbose" if verbose else "normal")
 
 
+def app_of(commands: type[Commands]) -> typer.Typer:
+    """The application with these commands."""
+    made = typer.Typer(cls=commands, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
+    made.callback(invoke_without_command=True)(options)
+    return made
+
+
+app = app_of(Commands)
+
+
 def main() -> None:
-    """Run the command; errors that a user can fix are one sentence and exit code 1, wrong arguments exit code 2."""
+    """Run the command."""
+    run(app)
+
+
+def run(app: typer.Typer, name: str | None = None) -> None:
+    """Run a command; errors that a user can fix are one sentence and exit code 1, wrong arguments exit code 2.
+
+    Args:
+        app: the application.
+        name: what the help calls it; None is the name of the program.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows '?' in its place
             stream.reconfigure(errors="replace")
     try:
-        code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, standalone_mode=False)
+        code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, prog_name=name, standalone_mode=False)
     except DynidError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)

@@ -1,14 +1,14 @@
-"""`dynid benchmark`: a group to which benchmarks are added; `clie` as an object and as a table."""
+"""`./run benchmark`: a group to which benchmarks are added; `clie` as an object and as a table."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.cli import app
 from benchmarks.speed import pipeline
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.errors import OutputExistsError
 
 FIGURES = {"campaign_seconds": 67.25, "baseline_extrapolated": True, "machine": {"cores": 2}}

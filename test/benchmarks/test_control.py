@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.cli import app
 from benchmarks.speed import control
 from benchmarks.speed.control import drift, gravity_error, missed
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.control.control_model import ModelGate, from_model_file
 from dynid.demo.bench import identified, make_bench
 from dynid.model.model_file import ModelFile

@@ -1,15 +1,15 @@
-"""`dynid benchmark coverage`: arms drawn anew, what is counted, and bars that reject."""
+"""`./run benchmark coverage`: arms drawn anew, what is counted, and bars that reject."""
 
 import json
 
 import numpy as np
 import pytest
+from benchmarks.cli import app
 from benchmarks.studies import coverage as study
 from benchmarks.studies.coverage import ArmResult, Coverage, benchmark_coverage
 from benchmarks.studies.drawn_arms import draw_arm
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.errors import DataError, SafetyError
 from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from benchmarks.cli import app
 from benchmarks.doc_figures import DOCS, EARLIER, FILE, Figures, FiguresFile, fingerprint, wrong_pages
 
-from dynid.cli import app
 from dynid.resources import load_validated
 from dynid.robot import Robot
 
@@ -23,12 +23,12 @@ def test_every_page_is_of_the_present_arm_or_says_that_it_is_not(robot: Robot) -
 def test_a_page_of_an_earlier_arm_is_found_and_one_that_was_measured_again(tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("12 %")
     (tmp_path / "marked.md").write_text(f"Figures were\n{EARLIER}.")
-    rows = [Figures(page=page, command="dynid benchmark x", arm="0" * 12) for page in ("old.md", "marked.md")]
+    rows = [Figures(page=page, command="./run benchmark x", arm="0" * 12) for page in ("old.md", "marked.md")]
     assert wrong_pages(rows, "0" * 12, tmp_path) == [
         f"marked.md says '{EARLIER}', but its figures are of the present one"
     ]
     assert wrong_pages(rows, "1" * 12, tmp_path) == [
-        "old.md: figures of 'dynid benchmark x' are older than the simulated arm: measure again"
+        "old.md: figures of './run benchmark x' are older than the simulated arm: measure again"
     ]
 
 
@@ -51,11 +51,11 @@ def test_every_command_is_there_and_every_page_that_was_measured_is_listed() -> 
     benchmark = typer.main.get_command(app).get_command(None, "benchmark")
     for one in FIGURES:
         words = shlex.split(one.command)
-        if words[:2] == ["dynid", "benchmark"]:
+        if words[:2] == ["./run", "benchmark"]:
             assert benchmark.get_command(None, words[2]) is not None, one.command
         else:
             assert (FILE.parents[1] / words[1]).is_file(), one.command
     listed = {(one.page, one.command.split()[-1]) for one in FIGURES}
     for page in DOCS.glob("*.md"):
-        named = set(re.findall(r"(?:\./run|dynid) benchmark ([a-z]+)", page.read_text(encoding="utf-8"))) & MEASURED
+        named = set(re.findall(r"\./run benchmark ([a-z]+)", page.read_text(encoding="utf-8"))) & MEASURED
         assert {(page.name, name) for name in named} - listed <= {("friction.md", "control"), ("verdict.md", "plants")}

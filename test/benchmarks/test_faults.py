@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from benchmarks.cli import app
 from benchmarks.faults.cases import LOCKSTEP_CASES, FaultCase, StartCase
 from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.judge import STANDS_S, ArmJudge, Published
@@ -16,7 +17,6 @@ from benchmarks.faults.table import fault_document
 from benchmarks.faults.table_run import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.export.mjcf import default_stops
 from dynid.hardware.arm.arming import Arming

@@ -1,4 +1,4 @@
-"""`dynid benchmark friction`: plants drawn around the published figures, rows, and bars that reject."""
+"""`./run benchmark friction`: plants drawn around the published figures, rows, and bars that reject."""
 
 import json
 from dataclasses import replace
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.cli import app
 from benchmarks.studies import gear_friction as study
 from benchmarks.studies.gear_friction import PlantResult, drawn_friction, missed, parameter_errors
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.model.dynamics import ArmModel
 from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file

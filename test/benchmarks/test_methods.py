@@ -1,14 +1,14 @@
-"""`dynid excite`, `dynid elastic`, `dynid robot minimal-set`, `dynid benchmark methods` as commands."""
+"""`dynid excite`, `dynid elastic`, `dynid robot minimal-set`, `./run benchmark methods` as commands."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.cli import app
 from benchmarks.studies import methods
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.control.motion_check import position_and_speed
 from dynid.errors import OutputExistsError
 from dynid.recording.bag_reader import read_bag

@@ -1,15 +1,15 @@
-"""`dynid benchmark plants`: what counts as wrong, plants that differ from the model, and bars that reject."""
+"""`./run benchmark plants`: what counts as wrong, plants that differ from the model, and bars that reject."""
 
 import dataclasses
 import json
 
 import numpy as np
 import pytest
+from benchmarks.cli import app
 from benchmarks.studies import plants as study
 from benchmarks.studies.plants import Kind, Plants, Row, plants, recorded
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.errors import SafetyError
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import load_identification

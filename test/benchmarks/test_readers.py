@@ -12,6 +12,7 @@ import hypothesis
 import numpy as np
 import pytest
 import yaml
+from benchmarks.cli import app
 from benchmarks.readers.builders import Built
 from benchmarks.readers.fuzz import built_outcome, fuzz, one_input, outcome
 from benchmarks.readers.limits import Writes
@@ -22,7 +23,6 @@ from hypothesis import strategies
 from mcap.writer import Writer
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.control.controller import ControllerSettings
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
 from dynid.model.chain import read_urdf_text

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from benchmarks.commands.joint_id import chosen_joints
 
+from dynid.commands.joint_id import chosen_joints
 from dynid.control.controller import load_controller
 from dynid.errors import UnknownNameError
 from dynid.robot import load_robot

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from benchmarks.cli import app
 from child import Child
 
-from dynid.cli import app
 from dynid.commands import terminal
 from dynid.commands.terminal import FLAGS, flags_first, with_deviation
 from dynid.robot import load_robot

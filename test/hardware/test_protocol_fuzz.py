@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.cli import app
 from benchmarks.faults.parser import Coverage, ParserFuzzer
 from benchmarks.faults.servo_lockstep import SimulatedClock, SimulatedLine
 from benchmarks.faults.stream import Stream, correct_packets, good_frame, without_stuffing
@@ -16,7 +17,6 @@ from hypothesis import strategies as st
 from plain_bus import IndependentAxesPlant
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
 from dynid.hardware.bus.protocol import HEADER, Packet, PacketParser, build_packet, build_status

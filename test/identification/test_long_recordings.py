@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.cli import app
 from typer.testing import CliRunner
 
-from dynid.cli import app
 from dynid.errors import DataError
 from dynid.identification.data import preprocessing
 from dynid.identification.data.sources import Source, recording_from_arrays

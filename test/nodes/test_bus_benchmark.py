@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.cli import app
 from typer.testing import CliRunner
-
-from dynid.cli import app
 
 pytest.importorskip("rclpy")
 

@@ -5,14 +5,13 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from dynid.commands import checkout
 from dynid.commands.typer_command import compiled_first, imported, typer_command
 from dynid.threads import one_thread_each
 
 one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
 os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a display takes time
 
-# in the order of `dynid --help`, before those of a checkout
+# in the order of `dynid --help`
 COMMANDS = (
     "simulated-arm",
     "bag",
@@ -32,6 +31,16 @@ COMMANDS = (
     "doctor",
     "logs",
     "prepare",
+    "demo",
+    "campaign",
+    "regressor",
+    "joint-id",
+    "payload",
+    "torque-constants",
+    "compare",
+    "essential",
+    "excite",
+    "elastic",
 )
 # Commands that compile what they run before they begin; those that start a chain of nodes leave it to the chain.
 COMPILED = ("simulated-arm", "simulate", "identify", "adaptive", "audit", "validate", "feel", "posterior")
@@ -42,18 +51,12 @@ class Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        names: dict[str, Any] = dict.fromkeys([*COMMANDS, *checkout.GROUPS])
+        names: dict[str, Any] = dict.fromkeys(COMMANDS)
         self.commands = names  # for the help, and to suggest one where another was meant
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; None where there is none."""
-        return checkout.find(cmd_name) if cmd_name in checkout.GROUPS else _own(cmd_name)
-
-
-def _own(name: str) -> Any:
-    if name not in COMMANDS:
-        return None
-    found = imported("dynid.commands", name)
-    if name in COMPILED:
-        found = compiled_first(found)
-    return typer_command(name, checkout.extended(found) if name == "robot" else found)
+        if cmd_name not in COMMANDS:
+            return None
+        found = imported("dynid.commands", cmd_name)
+        return typer_command(cmd_name, compiled_first(found) if cmd_name in COMPILED else found)

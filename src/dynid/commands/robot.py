@@ -7,6 +7,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from dynid.commands.mapping import mapping
+from dynid.commands.minimal_set import minimal_set
 from dynid.commands.options import JsonOption
 from dynid.commands.terminal import print_json, say, stdout
 from dynid.errors import DynidError
@@ -131,6 +133,10 @@ def poses(
         print_json({"figure": str(out)})
     else:
         say(f"{out}: compare it with the arm, joint by joint, before its first motion")
+
+
+robot.command("minimal-set")(minimal_set)
+robot.command("mapping")(mapping)
 
 
 def _print_questions(questions: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
 
 # Sure not to drive a joint even where friction is overestimated by 40 %: warm gears rub a fifth less, which is 25 %.
-# It halves the push of all joints but the loaded shoulder of the simulated CRANE-X7 (`dynid benchmark feel`).
+# It halves the push of all joints but the loaded shoulder of the simulated CRANE-X7.
 FRICTION_SHARE = 0.68
 MOST_GAIN = 2e5  # more no arm has; what is beyond overflows sooner or later
 Gains = dict[str, float | tuple[float, ...]]

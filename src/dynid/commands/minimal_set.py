@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from dynid.commands.options import JsonOption
@@ -20,6 +19,8 @@ def minimal_set(
 
     Names match `robot check`, but frames differ: at the URDF's joint, z along its axis. Drives are excluded.
     """
+    import numpy as np
+
     from dynid.model.regressor import LINK_PARAMETERS
     from dynid.model.screws import ScrewChain, same
     from dynid.robot import load_robot

@@ -1,0 +1,64 @@
+"""`dynid` as a checkout has it: with the command `benchmark`."""
+
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from dynid import cli
+from dynid.commands import Commands
+from dynid.commands.typer_command import typer_command
+
+NAME = "benchmark"
+BENCHMARKS = (
+    "adaptive",
+    "attack",
+    "bilateral",
+    "bus",
+    "clie",
+    "compiling",
+    "control",
+    "coverage",
+    "faults",
+    "feel",
+    "friction",
+    "goals",
+    "interrupts",
+    "logs",
+    "memory",
+    "methods",
+    "parser",
+    "plants",
+    "readers",
+    "recorder",
+    "starts",
+    "verdict",
+)
+
+
+class AllCommands(Commands):
+    """Every command of `dynid`, and `benchmark`."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands[NAME] = None  # type: ignore[assignment] # as the others: loaded when somebody names it
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; None where there is none."""
+        return typer_command(NAME, benchmarks()) if cmd_name == NAME else super().get_command(ctx, cmd_name)
+
+
+def benchmarks() -> typer.Typer:
+    """The group of all benchmarks."""
+    group = typer.Typer(no_args_is_help=True, help="Measure what dynid promises, on this machine.")
+    for name in BENCHMARKS:
+        import_module(f"benchmarks.commands.{name}").register(group)
+    return group
+
+
+app = cli.app_of(AllCommands)
+
+
+def main() -> None:
+    """Run the command, as `dynid.cli.main`."""
+    cli.run(app, "./run")
