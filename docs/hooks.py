@@ -23,7 +23,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.cli import app  # noqa: E402
 
 PACKAGES = {
-    "core": "The basis of all packages: robots, files, errors",
+    "core": "The basis of all packages: files, errors, processes",
+    "robot": "What an arm is: its file, URDF and limits; how they are drafted and checked",
     "model": "Geometry, base parameters, regressor, dynamics, standard parameters",
     "codegen": "Programs generated from the equations of motion",
     "trajectory": "Excitation motions",
@@ -38,7 +39,7 @@ PACKAGES = {
 }
 # file: where a user meets it, and the schema that reads it
 SCHEMAS = {
-    "robot.yaml": ("A robot: joints, limits, drives, bounds", "dynid.robot_file:RobotFile"),
+    "robot.yaml": ("A robot: joints, limits, drives, bounds", "dynid.robot.file:RobotFile"),
     "identification.yaml": (
         "How a robot is identified and judged",
         "dynid.identification.settings:IdentificationSettings",
@@ -202,7 +203,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 # -- API -------------------------------------------------------------------------------------------------------
 
 
-CORE = ("robot", "robot_file", "errors", "resources", "parallel")
+CORE = ("errors", "resources", "parallel")
 
 
 def api_page(package: str) -> str:

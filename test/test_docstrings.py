@@ -13,7 +13,9 @@ LIBRARY = (
     "model",
     "codegen",
     "export",
+    "robot",
     "trajectory",
+    "excitation",
     "control",
     "hardware",
     "simulation",
@@ -23,7 +25,7 @@ LIBRARY = (
 )
 MODULES = sorted(
     [path for part in LIBRARY for path in (PACKAGE / part).rglob("*.py")]
-    + [PACKAGE / "robot.py", PACKAGE / "robot_file.py", PACKAGE / "resources.py", PACKAGE / "parallel.py"]
+    + [PACKAGE / "resources.py", PACKAGE / "parallel.py"]
 )
 ERRORS = set(re.findall(r"^class (\w+)\(", (PACKAGE / "errors.py").read_text(encoding="utf-8"), re.MULTILINE))
 SHAPE = re.compile(r"\([^()]*(?:\([^()]*\)[^()]*)*,[^()]*\)|\(\d+\)|any shape")

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from dynid.control.controller import ControllerSettings
 from dynid.hardware.safety.settings import SafetySettings
-from dynid.robot_file import RobotFile
+from dynid.robot.file import RobotFile
 from dynid.trajectory.excitation_schema import ExcitationFile
 
 SOURCE = Path(__file__).parents[1] / "src" / "dynid"
@@ -25,12 +25,12 @@ FILES = {
     "controller.yaml": ControllerSettings,
     "excitation.yaml": ExcitationFile,
 }
-ACCESSORS = ("robot.py", "robot_file.py", "model/transmission.py", "trajectory/excitation_schema.py")
+ACCESSORS = ("robot/robot.py", "robot/file.py", "model/transmission.py", "trajectory/excitation_schema.py")
 DRIVER, GUARD, HOLD = "hardware/arm/dynamixel_arm.py", "hardware/safety/guard.py", "hardware/safety/hold.py"
 LOWERING = "hardware/safety/lowering.py"
 LOOP, CHECK, FAMILIES = "hardware/loop/arm_cycle.py", "control/motion_check.py", "trajectory/families.py"
 SERVOS, PLANT, NUISANCES = "simulation/servo/chain.py", "simulation/plant/arm.py", "simulation/plant/nuisances.py"
-BOUNDS, TERMS, SPRINGS = "model/link_limits.py", "model/drive.py", "identification/logs/springs.py"
+BOUNDS, TERMS, SPRINGS = "robot/link_limits.py", "model/drive.py", "identification/logs/springs.py"
 BETWEEN, DRIVABLE = "model/transmission.py", "model/drivable.py"
 
 # field: who obeys it, as (role, module, what is read there)
@@ -68,7 +68,7 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "RobotFile.tool_m": (("contact", "contact/force.py", "tool_m"),),
     "ServoModel.model_number": (("driver", "hardware/startup/bring_up.py", "model_numbers"),),
     "ServoModel.torque_constant_nm_per_a": (("guard", GUARD, "joint_constants"), ("driver", DRIVER, "joint_constants")),
-    "ServoModel.factory_current_limit_a": (("schema", "robot_file.py", "factory_current_limit_a"),),
+    "ServoModel.factory_current_limit_a": (("schema", "robot/file.py", "factory_current_limit_a"),),
     "Joint.name": (("driver", "hardware/safety/servo_watch.py", "j.name"),),
     "Joint.servo_id": (("driver", DRIVER, "servo_ids"),),
     "Joint.servo_model": (

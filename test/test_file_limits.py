@@ -13,18 +13,17 @@ import pytest
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.identification.feasibility.belief import Belief
 from dynid.identification.logs.readers import find_logs
-from dynid.model import meshes
-from dynid.model.chain import read_urdf_text
-from dynid.model.link_limits import shape_boxes
-from dynid.model.meshes import tree_with_meshes
-from dynid.model.robot_draft import draft_robot
-from dynid.model.urdf_tree import read_tree
 from dynid.recording import csv_table
 from dynid.recording.csv_table import read_table
 from dynid.recording.foreign_bag import Units
 from dynid.reporting.predictions import load_predictions, save_predictions
 from dynid.reporting.result_folder import _rows
-from dynid.robot import load_robot
+from dynid.robot import load_robot, meshes
+from dynid.robot.draft import draft_robot
+from dynid.robot.link_limits import shape_boxes
+from dynid.robot.meshes import tree_with_meshes
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import read_tree
 
 INERTIA = '<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/>'
 

@@ -26,7 +26,7 @@ from dynid.model.standard import load_nominal
 from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, load_robot
-from dynid.robot_file import RobotFile
+from dynid.robot.file import RobotFile
 
 ROBOT = load_robot("kr300")
 FOLDER = Path(os.environ.get("DYNID_KR300") or Path(__file__).resolve().parents[2] / "shared" / "data" / "kr300")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dynid.documents import MOST_YAML_ALIASES, read_json, read_yaml
 from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, shown
 from dynid.resources import load_validated
-from dynid.robot_file import RobotFile
+from dynid.robot.file import RobotFile
 
 BILLION = "a: &a [x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in itertools.pairwise("abcdefghijklm")

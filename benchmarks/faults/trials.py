@@ -12,7 +12,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.hardware.safety.guard_states import GuardEvent
 from dynid.robot import FloatArray, Robot
-from dynid.robot_file import RobotFile
+from dynid.robot.file import RobotFile
 from dynid.simulation.plant.arm import ArmPlant
 from dynid.simulation.servo.chain import ServoChain
 

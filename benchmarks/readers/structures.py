@@ -15,8 +15,6 @@ from benchmarks.readers.targets import TARGETS, Target, csv_mapping
 from dynid.errors import DynidError
 from dynid.identification.feasibility.belief import Belief
 from dynid.identification.logs.readers import find_logs
-from dynid.model.link_limits import shape_boxes
-from dynid.model.robot_draft import draft_robot, write_draft
 from dynid.recording.bag_info import bag_info
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.csv_reader import read_csv
@@ -24,6 +22,8 @@ from dynid.recording.foreign_bag import Units
 from dynid.recording.recording import load_recording
 from dynid.reporting.predictions import load_predictions
 from dynid.robot import load_robot
+from dynid.robot.draft import draft_robot, write_draft
+from dynid.robot.link_limits import shape_boxes
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,8 @@ from dynid.control.control_model import ModelGate, from_model_file
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.identification.settings import IdentificationSettings
-from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile, load_model, parameter_rows
-from dynid.model.robot_check import check_robot
-from dynid.model.robot_draft import draft_robot
 from dynid.model.standard import StandardFile, load_standard, pseudo_inertia
 from dynid.model.standard import from_file as standard_from_file
 from dynid.recording.bag_writer import Storage
@@ -25,6 +22,9 @@ from dynid.recording.csv_reader import read_csv
 from dynid.recording.recording import load_recording
 from dynid.resources import load_validated, yaml_text
 from dynid.robot import Robot, RobotFile, load_robot
+from dynid.robot.check import check_robot
+from dynid.robot.draft import draft_robot
+from dynid.robot.urdf_text import read_urdf_text
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import LONGEST_S, MOST_POINTS, load_trajectory_file

@@ -18,7 +18,7 @@ from dynid.model.mdh import MdhChain
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure
-from dynid.robot_file import LinkBounds
+from dynid.robot.file import LinkBounds
 
 STRUCTURE = Structure(products_of_inertia=True, rotor_inertia=False, viscous_friction=True, coulomb_friction=True)
 GRAVITY = np.array([0.0, 0.0, -9.81])

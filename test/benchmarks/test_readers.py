@@ -25,11 +25,11 @@ from typer.testing import CliRunner
 
 from dynid.control.controller import ControllerSettings
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
-from dynid.model.chain import read_urdf_text
-from dynid.model.urdf_tree import read_tree
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_table import read_table
 from dynid.resources import guarded
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import read_tree
 
 EXAMPLES = 60
 

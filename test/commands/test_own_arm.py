@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.identification.settings import load_identification
-from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.csv_reader import read_csv
 from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
+from dynid.robot.urdf_text import read_urdf_text
 
 MOTIONS = ("demo_identification", "demo_validation")
 

@@ -6,8 +6,8 @@ import pytest
 
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError
-from dynid.model.chain import read_urdf_text
 from dynid.robot import load_robot
+from dynid.robot.urdf_text import read_urdf_text
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.polynomial import rest_to_rest, through_points
 

@@ -20,10 +20,10 @@ from dynid.identification.feasibility.consistent import (
 )
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
-from dynid.model.robot_draft import draft_robot, write_draft
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
 from dynid.model.within_limits import link_rows, outside
 from dynid.robot import FloatArray, load_robot
+from dynid.robot.draft import draft_robot, write_draft
 
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")

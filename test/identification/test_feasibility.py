@@ -13,10 +13,10 @@ from dynid.identification.estimators.regression import Regression
 from dynid.identification.feasibility.consistent import MARGIN_TOLERANCE, consistent_projection, lifted, on_their_bounds
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import CoulombSettings, load_identification
-from dynid.model.link_limits import LinkLimits
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
 from dynid.model.within_limits import link_rows, outside, spread_out
 from dynid.robot import FloatArray, load_robot
+from dynid.robot.link_limits import LinkLimits
 
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")

@@ -11,8 +11,8 @@ from dynid.identification.data.signals import Signals, Torques
 from dynid.identification.data.sources import Source, recording_from_arrays
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.model.robot_draft import draft_robot, write_draft
 from dynid.robot import FloatArray, Robot, load_robot
+from dynid.robot.draft import draft_robot, write_draft
 
 BODY = (
     '<inertial><origin xyz="{}"/><mass value="{}"/>'

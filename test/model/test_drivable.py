@@ -10,9 +10,9 @@ from dynid.errors import ConfigurationError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.startup.doctor import examine
 from dynid.model.drivable import refuse_undrivable, undrivable
-from dynid.model.robot_check import check_robot
 from dynid.resources import share_folder
 from dynid.robot import Robot, known_robots, load_robot
+from dynid.robot.check import check_robot
 
 TILT, GRIPPER = 1, 7
 

@@ -92,7 +92,7 @@ def test_common_normal_is_perpendicular_and_shortest() -> None:
 
 
 def test_doctype_is_refused(tmp_path) -> None:
-    from dynid.model.chain import read_urdf_text
+    from dynid.robot.urdf_text import read_urdf_text
 
     path = tmp_path / "evil.urdf"
     path.write_text('<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot name="&x;"/>')

@@ -6,12 +6,13 @@ import pinocchio
 import pytest
 
 from dynid.errors import DataError
-from dynid.model.chain import SerialChain, read_urdf_text
+from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import standard_regressor
 from dynid.model.screws import INERTIA_VECTOR, ScrewChain, turned_onto
 from dynid.model.standard import load_standard, pseudo_inertia, ten_parameters
 from dynid.robot import FloatArray, known_robots, load_robot
+from dynid.robot.urdf_text import read_urdf_text
 
 ROBOTS = known_robots()
 

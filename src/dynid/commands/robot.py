@@ -14,8 +14,8 @@ from dynid.commands.terminal import print_json, say, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
-    from dynid.model.robot_check import RobotCheck
     from dynid.model.standard import StandardFile
+    from dynid.robot.check import RobotCheck
 
 robot = typer.Typer(help="Create your own robot from a URDF, and check a robot's folder.", no_args_is_help=True)
 
@@ -33,8 +33,8 @@ def new(
     as_json: JsonOption = False,
 ) -> None:
     """Draft a robot's folder from its URDF; open questions are yours to decide."""
-    from dynid.model.robot_draft import draft_robot, write_draft
     from dynid.resources import refuse_existing
+    from dynid.robot.draft import draft_robot, write_draft
 
     folder = out or Path(name)
     refuse_existing(folder)
@@ -106,8 +106,8 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Report what a robot is ready for and what is missing, and list its base parameters; exit code 1 if incomplete."""
-    from dynid.model.robot_check import check_robot
     from dynid.robot import load_robot
+    from dynid.robot.check import check_robot
 
     loaded = load_robot(robot)
     found = check_robot(loaded)

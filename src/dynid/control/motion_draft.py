@@ -15,10 +15,10 @@ import numpy as np
 from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, SafetyError
-from dynid.model.robot_draft import MOTION_SHARE
 from dynid.model.standard import StandardFile
 from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
 from dynid.robot import FloatArray, Robot
+from dynid.robot.draft import MOTION_SHARE
 from dynid.trajectory.excitation_schema import ExcitationFile
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.trajectory import through

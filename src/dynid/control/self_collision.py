@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError
-from dynid.model.meshes import tree_with_meshes
 from dynid.model.pinocchio_library import pinocchio
-from dynid.model.urdf_tree import with_limited_turns
 from dynid.robot import FloatArray, Robot
+from dynid.robot.meshes import tree_with_meshes
+from dynid.robot.urdf_tree import with_limited_turns
 from dynid.trajectory.pieces import Pieces
 
 STEP_RAD = 0.03  # way of all joints together between two postures that are looked at

@@ -13,9 +13,9 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, DataError
 from dynid.export.urdf import TOKEN_INERTIA_KG_M2, TOKEN_MASS_KG
-from dynid.model.chain import read_urdf_text
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, read_only
+from dynid.robot.urdf_text import read_urdf_text
 
 # Beyond the joint limits, so that a driver's guard can be seen to act before the arm hits the stop.
 STOP_MARGIN_RAD = float(np.deg2rad(5.0))

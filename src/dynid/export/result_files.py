@@ -16,7 +16,7 @@ from dynid.model.parameters import StandardParameters
 from dynid.model.standard import to_file
 from dynid.resources import write_whole
 from dynid.robot import Robot
-from dynid.robot_file import file_stem
+from dynid.robot.file import file_stem
 
 MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
 

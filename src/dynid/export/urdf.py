@@ -9,11 +9,11 @@ import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external ent
 import yaml
 
 from dynid.errors import ConfigurationError
-from dynid.model.chain import read_urdf_text
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import LinkInertia, six, to_link_frame
 from dynid.robot import Robot
+from dynid.robot.urdf_text import read_urdf_text
 
 TOKEN_MASS_KG = 1e-9  # fingers of a decoupled axis: their mass belongs to the link that carries them
 TOKEN_INERTIA_KG_M2 = 1e-12

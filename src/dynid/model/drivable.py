@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from dynid.errors import ConfigurationError
-from dynid.model.chain import read_urdf_text
 from dynid.model.transmission import Transmission
-from dynid.model.urdf_tree import UrdfJoint, read_tree
 from dynid.robot import Robot
-from dynid.robot_file import Joint
+from dynid.robot.file import Joint
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import UrdfJoint, read_tree
 
 TURN_COUNTS = 4096  # of a servo's encoder, which knows its angle within one turn after power-on
 NOTICED_DEG = 6.0  # outside of its limits, a joint keeps the arm from being enabled: a little more than 0.087 rad

@@ -16,11 +16,11 @@ from dynid.errors import ConfigurationError, DataError
 from dynid.model.base_parameters import PRODUCTS, Regrouping, regroup
 from dynid.model.chain import SerialChain
 from dynid.model.drive import SMOOTH, DriveTerms, DryTerms, kind_and_number
-from dynid.model.link_limits import ArmLimits, Box, arm_limits, robot_shapes
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
 from dynid.model.regressor import fill_columns, link_motions, link_torques, standard_regressor
 from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure, read_only
+from dynid.robot.link_limits import ArmLimits, Box, arm_limits, robot_shapes
 
 
 class ArmModel:

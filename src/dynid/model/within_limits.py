@@ -3,10 +3,10 @@
 import numpy as np
 
 from dynid.model.dynamics import ArmModel
-from dynid.model.link_limits import ArmLimits, LinkLimits
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import pseudo_inertia, to_link_frame
 from dynid.robot import FloatArray
+from dynid.robot.link_limits import ArmLimits, LinkLimits
 
 # Rows are in these units, so that masses, moments and inertias are all of order one.
 LENGTH_UNIT_M = 0.1

@@ -27,13 +27,13 @@ from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, Out
 from dynid.export.result_files import description
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.pipeline import Identification, identify
-from dynid.model.chain import read_urdf_text
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.common import LATCHED, check_parameters, compile_first, declare, run_node, string
 from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 from dynid.reporting.result_writer import write_result
 from dynid.robot import load_robot
+from dynid.robot.urdf_text import read_urdf_text
 
 CONTROLLER_TIMEOUT_S = 5.0
 

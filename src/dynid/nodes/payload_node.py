@@ -23,15 +23,15 @@ from dynid.contact.recorded import live_payload_of
 from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DynidError
 from dynid.hardware.loop.realtime import prefer_throughput
-from dynid.model.chain import read_urdf_text
 from dynid.model.standard import to_link_frame
-from dynid.model.urdf_tree import read_tree
 from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import LATCHED, STREAM, declare, run_node, string
 from dynid.nodes.payload_parameters import payload_values
 from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
 from dynid.recording.settings import reported_settings
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import read_tree
 
 POLICIES = ("report", "apply")
 AGAIN_S = 1.0  # after a refusal

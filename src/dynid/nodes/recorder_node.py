@@ -25,7 +25,6 @@ from trajectory_msgs.msg import JointTrajectory
 from dynid.errors import DynidError
 from dynid.hardware.loop.diagnostics import LOOP
 from dynid.hardware.loop.realtime import prefer_throughput
-from dynid.model.chain import read_urdf_text
 from dynid.nodes.arm_interlocks import publishers
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, in_words, run_node, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
@@ -37,6 +36,7 @@ from dynid.recording.topic_budget import ARM, REPORTS, TEXT, TopicBudget, TopicL
 from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, HARDWARE_SETTINGS, STAMPED
 from dynid.rehearsal.recorder import rehearse_recording
 from dynid.robot import load_robot
+from dynid.robot.urdf_text import read_urdf_text
 
 # relative topic name -> message class and type name, latched or not
 TOPICS: dict[str, tuple[Any, str, bool]] = {

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from dynid.robot import NonNegative, Positive, Strict
-from dynid.robot_file import Name
+from dynid.robot.file import Name
 
 JointNumber = Annotated[int, Field(ge=1)]
 SpeedFactor = Annotated[float, Field(gt=0, le=1)]

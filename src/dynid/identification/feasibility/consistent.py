@@ -22,11 +22,11 @@ from dynid.identification.feasibility.conic import Cone, minimise, norm_below, p
 from dynid.model.base_parameters import PRODUCTS
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
 from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, outside, spread_out
 from dynid.robot import FloatArray, PhysicalBounds
+from dynid.robot.link_limits import ArmLimits
 
 MARGIN_RESERVE = 1.05  # of delta: the solver aims a little inside; its tolerance may leave that, too
 SPREAD_RESERVE = 1.001

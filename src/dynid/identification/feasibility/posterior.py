@@ -26,10 +26,10 @@ from dynid.identification.feasibility.belief import Belief
 from dynid.identification.feasibility.consistent import FRICTION, consistent_interior, solver_units
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.link_limits import ArmLimits
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, StandardParameters
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, spread_out
 from dynid.robot import FloatArray, PhysicalBounds, read_only
+from dynid.robot.link_limits import ArmLimits
 
 CHAINS = 200
 LEAPFROGS = (10, 20)  # steps of a trajectory, drawn anew for each

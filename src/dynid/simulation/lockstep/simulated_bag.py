@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dynid import __version__
 from dynid.control.controller import Gained
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
-from dynid.model.chain import read_urdf_text
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter, Batch, Rows, Storage
 from dynid.recording.completeness import DRIVER
@@ -29,6 +28,7 @@ from dynid.recording.messages import (
 )
 from dynid.recording.settings import ExperimentSettings, HardwareSettings
 from dynid.robot import Robot
+from dynid.robot.urdf_text import read_urdf_text
 from dynid.simulation.lockstep.run import SimulatedRun
 
 START_NS = 1_767_225_600_000_000_000  # 2026-01-01 00:00 UTC: fixed, so that equal seeds give equal bags

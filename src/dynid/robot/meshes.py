@@ -9,9 +9,9 @@ import os
 from pathlib import Path, PurePosixPath
 
 from dynid.errors import ConfigurationError, cut
-from dynid.model.chain import read_urdf_text
-from dynid.model.urdf_tree import UrdfTree, read_tree
 from dynid.resources import write_whole
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import UrdfTree, read_tree
 
 FOLDER = "meshes"  # of a robot's folder
 COLLISION = "link/collision/geometry/mesh"

@@ -9,11 +9,11 @@ from dynid.errors import ConfigurationError, DynidError
 from dynid.model.chain import SerialChain
 from dynid.model.drivable import undrivable
 from dynid.model.dynamics import ArmModel
-from dynid.model.link_limits import ArmLimits
-from dynid.model.meshes import tree_with_meshes
 from dynid.model.standard import load_standard
 from dynid.model.within_limits import outside
 from dynid.robot import Robot
+from dynid.robot.link_limits import ArmLimits
+from dynid.robot.meshes import tree_with_meshes
 
 DRAFT = "'dynid robot motions' drafts it"
 

@@ -5,27 +5,9 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-FloatArray = NDArray[np.float64]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Vector3 = tuple[float, float, float]
-
-
-def read_only(values: object) -> FloatArray:
-    """A float64 array, of any shape, that nobody can change in place."""
-    array = np.array(values, dtype=np.float64)
-    array.flags.writeable = False
-    return array
-
-
-class Strict(BaseModel):
-    """Base of all configuration schemas: unknown keys are errors, values are frozen, NaN and infinity refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
+from dynid.robot.values import NonNegative, Positive, Strict, Vector3
 
 # What no DYNAMIXEL X servo exceeds (e-manual): 456 rpm of the XL330-M077, and 2047 counts of 2.69 mA.
 FASTEST_SERVO_RAD_S, MOST_CURRENT_A = 48.0, 5.51

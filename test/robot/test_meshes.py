@@ -10,9 +10,9 @@ import yaml
 from dynid.control.motion_draft import write_motions
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError
-from dynid.model.robot_check import check_robot
-from dynid.model.robot_draft import draft_robot, write_draft
 from dynid.robot import load_robot
+from dynid.robot.check import check_robot
+from dynid.robot.draft import draft_robot, write_draft
 
 BOX = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
 FACES = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1), (2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4)]

@@ -6,7 +6,7 @@ import pytest
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import pinocchio_chain_model
-from dynid.model.urdf_tree import read_tree
+from dynid.robot.urdf_tree import read_tree
 
 
 def urdf(*joints: tuple[str, str, str, str], links: Sequence[str] = "abcd") -> str:

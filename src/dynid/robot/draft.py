@@ -10,36 +10,35 @@ import numpy as np
 import yaml
 
 from dynid.errors import ConfigurationError
-from dynid.model.chain import SerialChain, read_urdf_text
-from dynid.model.link_limits import Box, shape_boxes
-from dynid.model.meshes import copy_meshes
-from dynid.model.pinocchio_library import pinocchio
+from dynid.model.chain import SerialChain
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
-from dynid.model.urdf_tree import UrdfJoint, UrdfTree, read_tree
 from dynid.resources import guarded, whole_folder, write_whole
 from dynid.robot import FloatArray, RobotFile
-from dynid.robot_file import NAME_PATTERN
+from dynid.robot.draft_drives import (
+    LAMBDA_MIN,
+    gravity_loads,
+    inertia_matrices,
+    least_eigenvalue,
+    propose_limits,
+    proposed_drives,
+    rest_posture,
+    three_figures,
+)
+from dynid.robot.file import NAME_PATTERN
+from dynid.robot.link_limits import Box, shape_boxes
+from dynid.robot.meshes import copy_meshes
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import UrdfJoint, UrdfTree, read_tree
 
 GRAVITY_M_S2 = 9.80665
 DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # where the URDF gives none
 MASS_FACTOR = 3.0  # a URDF's mass may be wrong by so much either way
 TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
 TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
-CLEAR = 0.1  # of a joint's range
-ENDS = ("lower", "upper")
-LOOKED_AT = 256  # random poses, at which load and inertia of every joint are looked at
-MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
-SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
-BRISK = 5.0  # rad/s^2 or m/s^2
 MOTION_SHARE, SLIDING = 0.6, 0.05  # of a speed limit: what drafted motions pass; what they must pass [rad/s; m/s]
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
 ENDLESS_RAD = 100.0  # limits beyond this are none
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
-LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], and of the least that the URDF's has
-# A limit that nobody has looked up is so many times what its joint needs, and what the neediest joint of its kind does;
-# proposed are so many times the joint's need, which counts as a tenth of the largest one at least.
-PLACEHOLDER, OF_LARGEST, HEADROOM, LEAST_NEED = 100.0, 10.0, 4.0, 0.1
-LEAST_LAMBDA = 1e-6  # kg m^2; kg
 DRIVE_SHARE = 0.03  # of its limit: what a drive's friction is proposed by, at least
 
 HEAD = """\
@@ -196,7 +195,7 @@ def _bounds(
         row: dict[str, Any] = {}
         if known[j]:
             heaviest = min(MASS_FACTOR * scale * inertia.mass, stated_kg or np.inf)
-            row["mass_kg"] = [_figures(scale * inertia.mass / MASS_FACTOR), _figures(heaviest)]
+            row["mass_kg"] = [three_figures(scale * inertia.mass / MASS_FACTOR), three_figures(heaviest)]
         points = [np.zeros(3), np.array(inertia.lever)] if known[j] else [np.zeros(3)]
         if j + 1 < chain.size:
             points.append(_next_origin(chain, j))
@@ -216,131 +215,17 @@ def _bounds(
     )
     if stated_kg:
         return {"total_mass_kg": stated_kg, "links": links}
-    proposal = _figures(TOTAL_FACTOR * total)
+    proposal = three_figures(TOTAL_FACTOR * total)
     questions["physical_bounds.total_mass_kg"] = (
         "what does the part of the arm that moves weigh? A data sheet or a scale says it."
-        + (without or f" Proposed: {TOTAL_FACTOR} times the {_figures(total)} kg of the URDF.")
+        + (without or f" Proposed: {TOTAL_FACTOR} times the {three_figures(total)} kg of the URDF.")
         + " No model is heavier; without a number there is none at all."
     )
     return ({} if light else {"total_mass_kg": proposal}) | {"links": links}
 
 
 def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[float]]:
-    return {f"{name}_lower_m": [*map(_figures, lower)], f"{name}_upper_m": [*map(_figures, upper)]}
-
-
-def _limits(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Where drafted joints are moved, (n,) each [rad or m], `clear` of that range away from its ends.
-
-    Within half a turn to either side, where limits allow it: more only winds cables up.
-    """
-    slides = np.array(["lower_m" in row for row in rows])
-    ends = ([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows] for end in ENDS)
-    limits = np.array(list(ends))
-    reach = np.where(slides, np.inf, np.pi)
-    lower, upper = np.maximum(limits[0], -reach), np.minimum(limits[1], reach)
-    lower, upper = np.where(lower < upper, (lower, upper), limits)
-    return lower + clear * (upper - lower), upper - clear * (upper - lower)
-
-
-def _loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Random poses within the limits, (K, n), the first near zero; and what gravity takes at each, (K, n) [N m; N]."""
-    (lower, upper), clear = _limits(rows), _limits(rows, CLEAR)
-    near = np.clip(0.0, *clear)
-    poses = np.vstack([near, np.random.default_rng(0).uniform(lower, upper, (LOOKED_AT, len(rows)))])
-    size, data = chain.size, chain.model.createData()
-    loads = np.zeros_like(poses)
-    for q, load in zip(poses, loads, strict=True):
-        load[:size] = pinocchio.computeGeneralizedGravity(chain.model, data, q[:size])
-    return poses, loads
-
-
-def _inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
-    """M(q) of the links alone at poses (K, n), the upper triangles of (K, chain, chain) [kg m^2; kg]."""
-    data = chain.model.createData()
-    return np.array([pinocchio.crba(chain.model, data, q[: chain.size]) for q in poses])
-
-
-def _drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
-    """What the joints need, (n,) [N m; N], and proposals for rotors and friction, of which no URDF says anything.
-
-    A rotor is worth a fifth of the inertia behind the joint at least, and what its load could not move faster than 60
-    rad/s^2; friction is a tenth of what the joint needs, viscous at its speed limit.
-    """
-    inertia = np.full(len(rows), 1e-3)
-    inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
-    load = np.abs(loads).max(axis=0)
-    rotors = np.maximum.reduce(
-        [0.2 * inertia, load / 60.0, np.maximum(SMALL * _largest_of_kind(rows, inertia), LEAST_ROTOR)]
-    )
-    need = load + BRISK * (inertia + rotors)
-    need = np.maximum(need, SMALL * _largest_of_kind(rows, need)).clip(
-        max=[row.get("torque_limit_nm", np.inf) for row in rows]
-    )
-    return need, [
-        AxisRow(
-            joint=row["name"],
-            rotor_inertia_kg_m2=_figures(rotor),
-            viscous_friction_nm_s_per_rad=_figures(0.05 * torque / min(_speed(row), 2.0)),
-        )
-        for row, rotor, torque in zip(rows, rotors, need, strict=True)
-    ]
-
-
-def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
-    """The largest of the values (n,) of all joints that turn, or that slide, like each joint, (n,)."""
-    slides = np.array(["lower_m" in row for row in rows])
-    return np.array([values[slides == one].max() for one in slides])
-
-
-def _propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
-    """Torque limits that are missing, or far beyond what joints need, (n,) [N m; N], as proposals with a question.
-
-    Torques are judged by their limit: with 1000 N m of a small arm, every torque looks as if it had a wrong unit. A
-    wrist whose servo is as strong as the shoulder's is no such case.
-    """
-    largest = _largest_of_kind(rows, need)
-    strongest = max(own for row, own in zip(rows, need.tolist(), strict=True) if "role" not in row)
-    for row, own, most in zip(rows, need.tolist(), largest.tolist(), strict=True):
-        stated, unit = row.get("torque_limit_nm"), "N" if "lower_m" in row else "N m"
-        # of a hand nobody knows what it needs, but not ten times what the arm does
-        compared = max(most, strongest) if "role" in row else most
-        if stated is not None and stated <= max(PLACEHOLDER * own, OF_LARGEST * compared):
-            continue
-        row["torque_limit_nm"] = _figures(HEADROOM * max(own, LEAST_NEED * most))
-        why = "has no effort limit"
-        if stated is not None:
-            why = (
-                f"has an effort limit of {stated:g} {unit}, {stated / own:.0f} times what a motion needs: a placeholder"
-            )
-        questions[f"joints.{row['name']}.torque_limit_nm"] = (
-            f"the URDF {why}. Proposed: {row['torque_limit_nm']:g} {unit}. What does the drive reach at the joint? Or "
-            "give current_limit_a and torque_constant_nm_per_a"
-        )
-
-
-def _lambda_min(M: FloatArray) -> float:
-    """What M(q) must keep: a share of the least that the links alone have, as drives may have next to no rotors."""
-    least = float(np.linalg.eigvalsh(M, UPLO="U").min())
-    return float(np.clip(_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))
-
-
-def _speed(row: dict[str, Any]) -> float:
-    return float(row.get("velocity_limit_rad_s") or row["velocity_limit_m_s"])
-
-
-def _rest(rows: list[dict[str, Any]], poses: FloatArray, loads: FloatArray) -> dict[str, list[float]]:
-    """Zero, or where a limit or the load is in the way the pose that loads the drives least.
-
-    Clear of the joints' limits, for drafted motions begin there and keep away from them.
-    """
-    limits, (lower, upper) = np.array([row.get("torque_limit_nm", np.inf) for row in rows]), _limits(rows, CLEAR)
-    shares = (np.abs(loads) / limits).max(axis=1)
-    shares[~((poses >= lower) & (poses <= upper)).all(axis=1)] = np.inf
-    chosen = poses[0] if shares[0] <= MODERATE else poses[int(np.argmin(shares))]
-    if any("lower_m" in row for row in rows):
-        return {"rest_posture": np.round(chosen, 4).tolist()}
-    return {"rest_posture_deg": np.round(np.rad2deg(chosen), 1).tolist()}
+    return {f"{name}_lower_m": [*map(three_figures, lower)], f"{name}_upper_m": [*map(three_figures, upper)]}
 
 
 def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> StandardFile | str:
@@ -361,11 +246,6 @@ def _next_origin(chain: SerialChain, j: int) -> FloatArray:
     """Origin of joint frame j + 1 in joint frame j, (3,) [m], at q = 0."""
     step = np.linalg.inv(chain.joint_placements[j]) @ chain.joint_placements[j + 1]
     return np.asarray(step[:3, 3])
-
-
-def _figures(value: float) -> float:
-    """Three significant figures."""
-    return float(f"{value:.3g}")
 
 
 def draft_robot(
@@ -412,12 +292,12 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     }
     rows = [_joint_row(joint, "chain", questions) for joint in joints]
     rows += [_joint_row(joint, "decoupled", questions) for joint in beyond]
-    poses, loads = _loads(serial, rows)
-    M = _inertia_matrices(serial, poses)
-    need, drives = _drives(rows, loads, M)
+    poses, loads = gravity_loads(serial, rows)
+    M = inertia_matrices(serial, poses)
+    need, drives = proposed_drives(rows, loads, M)
     light = any(inertia.mass <= TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:])
     if not light:
-        _propose_limits(rows, need, questions)
+        propose_limits(rows, need, questions)
     # what rubs in a drive follows its size, also where it is far stronger than its joint needs
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
     questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
@@ -438,11 +318,11 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
             "friction_offset": True,
         },
         "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),
-        **_rest(rows, poses, loads),
+        **rest_posture(rows, poses, loads),
         "simulation": {
             "nuisances": {
-                "coulomb_friction_nm": [_figures(0.05 * torque) for torque in size],
-                "torque_noise_nm": [_figures(0.005 * torque) for torque in need],
+                "coulomb_friction_nm": [three_figures(0.05 * torque) for torque in size],
+                "torque_noise_nm": [three_figures(0.005 * torque) for torque in need],
                 "encoder_counts_per_turn": 65536,
                 "quantise_current": False,
                 "stamp_jitter_s": 5e-5,
@@ -453,7 +333,7 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
     }
     RobotFile.model_validate(content)
     nominal = _nominal(name, urdf, serial, drives)
-    least = LAMBDA_MIN if isinstance(nominal, str) else _lambda_min(M)
+    least = LAMBDA_MIN if isinstance(nominal, str) else least_eigenvalue(M)
     return Draft(content, chain, hand, left_out, fingers, nominal, least)
 
 

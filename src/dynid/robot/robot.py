@@ -11,37 +11,8 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.resources import load_validated, share_folder
-from dynid.robot_file import (
-    FloatArray,
-    Joint,
-    NonNegative,
-    Nuisances,
-    PhysicalBounds,
-    Positive,
-    RobotFile,
-    ServoModel,
-    Stribeck,
-    Strict,
-    Structure,
-    Vector3,
-    read_only,
-)
-
-__all__ = [
-    "FloatArray",
-    "NonNegative",
-    "PhysicalBounds",
-    "Positive",
-    "Robot",
-    "RobotFile",
-    "Stribeck",
-    "Strict",
-    "Structure",
-    "Vector3",
-    "known_robots",
-    "load_robot",
-    "read_only",
-]
+from dynid.robot.file import Joint, Nuisances, RobotFile, ServoModel
+from dynid.robot.values import FloatArray, read_only
 
 
 class Robot:

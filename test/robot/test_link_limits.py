@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from dynid.errors import ConfigurationError
 from dynid.model.dynamics import ArmModel
-from dynid.model.link_limits import LEAST_MARGIN_M, SHAPE_MARGIN_M, find_mesh, shape_boxes
 from dynid.robot import load_robot
-from dynid.robot_file import LinkBounds
+from dynid.robot.file import LinkBounds
+from dynid.robot.link_limits import LEAST_MARGIN_M, SHAPE_MARGIN_M, find_mesh, shape_boxes
 
 JOINT = (
     '<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/><origin xyz="{at}" '

@@ -9,7 +9,7 @@ import yaml
 
 from dynid.errors import ConfigurationError
 from dynid.robot import Robot, load_robot
-from dynid.robot_file import file_stem
+from dynid.robot.file import file_stem
 
 
 def content(**changes: Any) -> dict[str, Any]:

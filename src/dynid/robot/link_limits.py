@@ -15,13 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from dynid.errors import ConfigurationError
-from dynid.model.chain import SerialChain, read_urdf_text
+from dynid.model.chain import SerialChain
 from dynid.model.mdh import MdhChain
-from dynid.model.meshes import find_mesh, refuse_large
 from dynid.model.pinocchio_library import pinocchio
-from dynid.model.urdf_tree import read_tree
 from dynid.robot import FloatArray, PhysicalBounds, Robot, read_only
-from dynid.robot_file import LinkBounds
+from dynid.robot.file import LinkBounds
+from dynid.robot.meshes import find_mesh, refuse_large
+from dynid.robot.urdf_text import read_urdf_text
+from dynid.robot.urdf_tree import read_tree
 
 SHAPE_MARGIN_M = 0.02  # cables, covers and screws that no shape shows; the joint's origin is inside, too
 REACH_SHARE = 0.15  # of the joints' distances together: how thick links are beside them

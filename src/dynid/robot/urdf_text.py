@@ -1,0 +1,80 @@
+"""The text of a URDF: what must not be read is refused, and rounded angles become exact."""
+
+import contextlib
+import re
+from pathlib import Path
+from xml.parsers import expat
+
+import numpy as np
+
+from dynid.errors import ConfigurationError, InputNotFoundError
+
+MOST_URDF_BYTES = 4 * 2**20
+DEEPEST_XML, MOST_ELEMENTS = 100, 100_000  # libraries follow elements into the stack; the largest robots have some 5000
+ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
+DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
+NOISE_RAD = 1e-6  # of an exporter
+
+
+def read_urdf_text(path: Path) -> str:
+    """The URDF's text; a file with a DOCTYPE (the way to external entities) is refused.
+
+    Angles such as 1.5708, which are exact but for their last digit, become exact: axes that are parallel but for 4e-6
+    rad have their common normal kilometres away.
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, with a DOCTYPE, or with
+            more or deeper elements than a robot has.
+    """
+    try:
+        if not path.exists():
+            raise InputNotFoundError(f"no such URDF file: {path}")
+        if not path.is_file() or path.stat().st_size > MOST_URDF_BYTES:
+            raise ConfigurationError(
+                f"{path} is not a URDF: expected a regular file of at most {MOST_URDF_BYTES} bytes"
+            )
+        text = path.read_text(encoding="utf-8")
+    except InputNotFoundError:
+        raise
+    except (UnicodeDecodeError, OSError) as error:
+        raise ConfigurationError(f"{path} is not a valid URDF: {error}") from error
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; remove it, a URDF needs neither")
+    _refuse_deep(text, path)
+    return ANGLES.sub(lambda found: found[1] + " ".join(map(_exact, found[2].split())), text)
+
+
+def _refuse_deep(text: str, path: Path) -> None:
+    """Count elements and their depth before anything is built; what is not well-formed is left to the parser."""
+    depth = count = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, count
+        depth, count = depth + 1, count + 1
+        if depth > DEEPEST_XML or count > MOST_ELEMENTS:
+            raise ConfigurationError(
+                f"{path} is not a URDF of a robot: expected at most {MOST_ELEMENTS} elements, {DEEPEST_XML} levels deep"
+            )
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    with contextlib.suppress(expat.ExpatError):
+        parser.Parse(text, True)
+
+
+def _exact(figure: str) -> str:
+    """An angle that stands for a multiple of a quarter turn, or with four decimals or more of 15 deg, in full."""
+    digits = DECIMALS.fullmatch(figure)
+    decimals = len(digits[1]) if digits else 0
+    try:
+        value, step = float(figure), np.pi / (12.0 if decimals >= 4 else 2.0)
+        exact = step * round(value / step)
+    except (ValueError, OverflowError):
+        return figure  # the parser says what is wrong with it
+    meant = abs(value - exact) < max(10.0**-decimals if decimals else 0.0, NOISE_RAD)
+    return repr(exact) if meant and value != exact else figure

@@ -1,0 +1,25 @@
+"""Types of numbers and arrays that all rooms share, and the base of all schemas."""
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+FloatArray = NDArray[np.float64]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Vector3 = tuple[float, float, float]
+
+
+def read_only(values: object) -> FloatArray:
+    """A float64 array, of any shape, that nobody can change in place."""
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+class Strict(BaseModel):
+    """Base of all configuration schemas: unknown keys are errors, values are frozen, NaN and infinity refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
