@@ -26,7 +26,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in FILES:
         shutil.copy(ROOT / name, package / name)
     (package / "test").mkdir()
-    shutil.copy(ROOT / "test" / "robot/test_robot.py", package / "test")
+    shutil.copy(ROOT / "test/robot/test_robot.py", package / "test")
     built = colcon(root, "build")
     assert built.returncode == 0, built.stdout + built.stderr
     return root

@@ -113,7 +113,10 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
 
 
 def least_eigenvalue(M: FloatArray) -> float:
-    """What M(q) must keep: a share of the least that the links alone have, as drives may have next to no rotors."""
+    """What M(q) must keep: a share of the least that the links alone have, as drives may have next to no rotors.
+
+    M holds upper triangles, (K, chain, chain) [kg m^2; kg].
+    """
     least = float(np.linalg.eigvalsh(M, UPLO="U").min())
     return float(np.clip(three_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))
 
@@ -123,7 +126,7 @@ def _speed(row: dict[str, Any]) -> float:
 
 
 def rest_posture(rows: list[dict[str, Any]], poses: FloatArray, loads: FloatArray) -> dict[str, list[float]]:
-    """Zero, or where a limit or the load is in the way the pose that loads the drives least.
+    """Zero, or where a limit or the load is in the way the one of the poses (K, n) that loads the drives least.
 
     Clear of the joints' limits, for drafted motions begin there and keep away from them.
     """
