@@ -10,6 +10,7 @@ unless `setup.cfg` excludes them; `--upgrade` takes the newest. Needs Python 3.1
 """
 
 import argparse
+import configparser
 import itertools
 import re
 import shutil
@@ -109,14 +110,22 @@ def file_name(wheel: dict[str, Any]) -> str:
     return str(wheel.get("name") or wheel["url"].rsplit("/", 1)[1].replace("%2B", "+"))
 
 
+def asked_for(extras: Iterable[str]) -> str:
+    """Return the requirements of setup.cfg, those of some extras included; uv would have to build dynid to read them."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    parts = [config["options"]["install_requires"]]
+    return "\n".join(parts + [config["options.extras_require"][one] for one in extras]) + "\n"
+
+
 def compile_pins(folder: Path, extras: Iterable[str], preferred: Iterable[Pin], fixed: Iterable[Pin]) -> list[Pin]:
     """Let uv choose versions for all supported Pythons: `fixed` ones are binding, `preferred` ones stay if they can."""
-    versions, constraints = folder / "versions.txt", folder / "constraints.txt"
+    versions, constraints, asked = (folder / f"{name}.txt" for name in ("versions", "constraints", "asked"))
+    asked.write_text(asked_for(extras))
     versions.write_text(requirements(preferred))
     constraints.write_text(requirements(fixed))
-    command = [*COMPILE, "setup.cfg", "--constraints", str(constraints), "--only-binary", ":all:", "--no-annotate"]
+    command = [*COMPILE, str(asked), "--constraints", str(constraints), "--only-binary", ":all:", "--no-annotate"]
     command += itertools.chain.from_iterable(("--no-binary", one) for one in FROM_SOURCE)
-    command += itertools.chain.from_iterable(("--extra", one) for one in extras)
     subprocess.run([*command, "--output-file", str(versions)], cwd=ROOT, check=True)
     return parse_pins(versions.read_text())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from skip_list import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - pytest calls them
 
 if TYPE_CHECKING:
     from plain_bus import IndependentAxesPlant
