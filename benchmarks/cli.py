@@ -9,7 +9,7 @@ from dynid import cli
 from dynid.commands import Commands
 from dynid.commands.typer_command import typer_command
 
-NAME = "benchmark"
+NAME, PANEL = "benchmark", "Measure dynid itself"
 BENCHMARKS = (
     "adaptive",
     "attack",
@@ -45,7 +45,7 @@ class AllCommands(Commands):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name; None where there is none."""
-        return typer_command(NAME, benchmarks()) if cmd_name == NAME else super().get_command(ctx, cmd_name)
+        return typer_command(NAME, benchmarks(), PANEL) if cmd_name == NAME else super().get_command(ctx, cmd_name)
 
 
 def benchmarks() -> typer.Typer:

@@ -41,6 +41,8 @@ CHAIN = [TEST / "test_chain.py", TEST / "test_chain_ends.py"]
 # couples two arms at 1 kHz, and ends that where a state is late.
 ALONE = [TEST / "nodes" / name for name in ("test_hardware_node.py", "test_bilateral_node.py")]
 RERUNS = 2
+# What measures, and its long tables: no claim of README or docs rests on these alone.
+STUDY = TEST / "benchmarks"
 # Files that take longest come first, so that the processes end at nearly the same time; each takes whole files, and
 # `./run` has pytest-xdist keep their order (by itself it begins with those of most tests). Of those in real time, what
 # needs a whole processor (the chain) does not begin all at once.
@@ -111,7 +113,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files, mark what runs in real time, give what is on the bus its reruns, call slow what starts nodes."""
+    """Order the files, mark what runs in real time, give what is on the bus its reruns, call slow what starts nodes, and
+    study what tests a benchmark."""
     assert all(path.is_file() for path in (*ON_THE_BUS, *PARTLY, *CHAIN, *ALONE, *LONGEST))
     items.sort(key=lambda item: LONGEST.index(item.path) if item.path in LONGEST else len(LONGEST))
     for item in items:
@@ -123,6 +126,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=RERUNS))
         if item.path in ON_THE_BUS or item.path in CHAIN:
             item.add_marker(pytest.mark.real_time)
+        if STUDY in item.path.parents:
+            item.add_marker(pytest.mark.study)
         if item.path in ALONE:
             item.add_marker(pytest.mark.alone)
         if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):

@@ -11,37 +11,16 @@ from dynid.threads import one_thread_each
 one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
 os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a display takes time
 
-# in the order of `dynid --help`
-COMMANDS = (
-    "simulated-arm",
-    "bag",
-    "trajectories",
-    "simulate",
-    "identify",
-    "adaptive",
-    "audit",
-    "validate",
-    "feel",
-    "posterior",
-    "robot",
-    "collect",
-    "teach",
-    "replay",
-    "report",
-    "doctor",
-    "logs",
-    "prepare",
-    "demo",
-    "campaign",
-    "regressor",
-    "joint-id",
-    "payload",
-    "torque-constants",
-    "compare",
-    "essential",
-    "excite",
-    "elastic",
-)
+# in the order of `dynid --help`, by panel
+PANELS = {
+    "Record": ("demo", "collect", "teach", "replay", "trajectories", "simulate", "bag"),
+    "Identify": ("identify", "campaign", "joint-id", "adaptive", "logs", "payload", "torque-constants"),
+    "Judge and use a model": ("validate", "audit", "report", "feel", "posterior"),
+    "Your robot": ("robot",),
+    "Hardware": ("doctor", "simulated-arm", "prepare"),
+    "Study": ("compare", "essential", "regressor", "excite", "elastic"),
+}
+COMMANDS = tuple(name for names in PANELS.values() for name in names)
 # Commands that compile what they run before they begin; those that start a chain of nodes leave it to the chain.
 COMPILED = ("simulated-arm", "simulate", "identify", "adaptive", "audit", "validate", "feel", "posterior")
 
@@ -59,4 +38,5 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         found = imported("dynid.commands", cmd_name)
-        return typer_command(cmd_name, compiled_first(found) if cmd_name in COMPILED else found)
+        panel = next(panel for panel, names in PANELS.items() if cmd_name in names)
+        return typer_command(cmd_name, compiled_first(found) if cmd_name in COMPILED else found, panel)

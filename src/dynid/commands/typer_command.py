@@ -32,12 +32,12 @@ def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def typer_command(name: str, found: Any, **options: Any) -> Any:
-    """What `typer` makes of a function with these options, or of a group, below another group."""
+def typer_command(name: str, found: Any, panel: str | None = None) -> Any:
+    """Return the typer command of a function, or the group of a typer app, for this panel of the parent's help."""
     parent = typer.Typer(add_completion=False, callback=lambda: None, rich_markup_mode="markdown")
     if isinstance(found, typer.Typer):
-        parent.add_typer(found, name=name)
+        parent.add_typer(found, name=name, rich_help_panel=panel)
     else:
-        parent.command(name, **options)(found)
+        parent.command(name, rich_help_panel=panel)(found)
     made: Any = typer.main.get_command(parent)
     return made.commands[name]
