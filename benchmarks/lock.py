@@ -111,7 +111,7 @@ def file_name(wheel: dict[str, Any]) -> str:
 
 
 def asked_for(extras: Iterable[str]) -> str:
-    """Return the requirements of setup.cfg, those of some extras included; uv would have to build dynid to read them."""
+    """Return the requirements of setup.cfg and of some extras: uv itself would have to build dynid to read them."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     parts = [config["options"]["install_requires"]]

@@ -113,8 +113,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files, mark what runs in real time, give what is on the bus its reruns, call slow what starts nodes, and
-    study what tests a benchmark."""
+    """Order the files; mark what runs in real time, what starts nodes, and what tests a benchmark; give reruns."""
     assert all(path.is_file() for path in (*ON_THE_BUS, *PARTLY, *CHAIN, *ALONE, *LONGEST))
     items.sort(key=lambda item: LONGEST.index(item.path) if item.path in LONGEST else len(LONGEST))
     for item in items:
