@@ -28,6 +28,11 @@ def set_level(level: Level) -> None:
     _level = level
 
 
+def is_quiet() -> bool:
+    """Return whether only errors and requested JSON are printed."""
+    return _level == "quiet"
+
+
 def stdout() -> Console:
     """Where results go: standard output."""
     return Console(quiet=_level == "quiet")
