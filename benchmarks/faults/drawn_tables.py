@@ -1,0 +1,83 @@
+"""The tables of drawn cases that `dynid benchmark faults` runs beside its faults."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from benchmarks.faults.contact_stop import contact_rows, run_touch
+from benchmarks.faults.drawn import Drawn
+from benchmarks.faults.falls import fall_rows, land
+from benchmarks.faults.runaway import run_away, runaway_rows
+
+
+class DrawnRow(Protocol):
+    """One row of such a table."""
+
+    @property
+    def title(self) -> str:
+        """What its cases have in common."""
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The columns behind the title."""
+
+    @property
+    def violations(self) -> int:
+        """In how many cases something was not as it must be."""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Some of the violations, in words."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it for JSON."""
+
+
+@dataclass(frozen=True)
+class DrawnTable:
+    """One table.
+
+    Attributes:
+        work: draws and runs one case.
+        rows: makes the table of all that was found.
+        columns: titles, the rows' own first.
+    """
+
+    work: Callable[[Drawn], Any]
+    rows: Callable[[Sequence[Any]], Sequence[DrawnRow]]
+    columns: tuple[str, ...]
+
+
+TABLES = {
+    "falls": DrawnTable(
+        land,
+        fall_rows,
+        (
+            "stopped by",
+            "runs",
+            "violations",
+            "torque off [s]",
+            "latest [s]",
+            "moved after [deg]",
+            "tool [m/s]",
+            "no rest found",
+        ),
+    ),
+    "run away": DrawnTable(
+        run_away, runaway_rows, ("cause, law", "cases", "refused", "left to the driver", "most off [deg]", "violations")
+    ),
+    "contact": DrawnTable(
+        run_touch,
+        contact_rows,
+        (
+            "what happens",
+            "cases",
+            "stopped in motion",
+            "slowest [ms]",
+            "goals refused",
+            "false stops",
+            "free motion [s]",
+            "violations",
+        ),
+    ),
+}
