@@ -24,11 +24,11 @@ from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.plant.held import SIDE_M, HeldBody, holding
 
 IN_MOTION, IN_PUSH, AT_REST = "hit while it moves", "hit while it is pushed", "hit at rest, then a goal"
-SILENT, TAKEN = "estimates fall silent", "payload taken up and told, then hit"
+SILENT, TAKEN = "estimates fall silent", "payload taken up and known, then hit"
 CAUSES = (IN_MOTION, IN_PUSH, AT_REST, SILENT, TAKEN)
 HEAVIEST_KG, OFFSET_M = 0.3, 0.02
 HIT_N, PUSH_N = (15.0, 30.0), (3.0, 8.0)
-TOLD_EVERY, MOST_LATE = 10, 4  # cycles: between two estimates, and how late one may arrive
+SAID_EVERY, MOST_LATE = 10, 4  # cycles: between two estimates, and how late one may arrive
 BEFORE, AFTER = "before", "after"  # the models that the executor shares
 
 
@@ -126,7 +126,7 @@ class StoppableArm:
         return self.run.motion.moving and self.run.motion.phase != "cancelled"
 
     def take_up(self) -> None:
-        """The arm takes the body up, and the executor is told of it at once."""
+        """The arm takes the body up, and the executor knows of it at once."""
         assert self._taken is not None
         self._taken.take()
         scene, motion = self.scene, self.run.motion
@@ -161,7 +161,7 @@ class StoppableArm:
     def _feel(self) -> None:
         plant = self.run.plant
         felt = self.sense.update(plant.stamp_ns, plant.position.copy(), self.run.commanded)
-        if self.silent or self.sense.judged_ns < 0 or not (felt != self._felt or self._cycles % TOLD_EVERY == 0):
+        if self.silent or self.sense.judged_ns < 0 or not (felt != self._felt or self._cycles % SAID_EVERY == 0):
             return
         self._felt = felt
         late = self._cycles + int(self._random.integers(1, MOST_LATE + 1))

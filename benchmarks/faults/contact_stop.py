@@ -179,7 +179,7 @@ class Trial:
             self.found.append("a goal was accepted without estimates")
 
     def _taking(self) -> None:
-        """Take a body up at rest, tell the executor, and move with it; then the arm is hit."""
+        """Take a body up at rest, which the executor knows at once, and move with it; then the arm is hit."""
         self._forced_s = self.arm.time_s  # the body's weight, until it is known
         self.arm.take_up()
         self._pass(FORGOTTEN_S + 0.1)

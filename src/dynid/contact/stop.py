@@ -50,7 +50,7 @@ class ContactStop:
             return f"contact is to stop the arm, and nobody feels it: start external_torque, {INSTEAD}"
         late_s = abs(stamp_ns - self._judged_ns) * 1e-9
         if late_s * 1e9 <= LATE_NS:
-            what_to_do = "free the arm, or tell the executor what it holds (payload.parameters)"
+            what_to_do = "free the arm, or give the executor what it holds (payload.parameters)"
             return f"{self.report.text}: {what_to_do}" if self.report.contact else ""
         if self.report.model != self._expected:
             return (

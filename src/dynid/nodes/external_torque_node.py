@@ -28,7 +28,7 @@ from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
 from dynid.recording.settings import parse_settings, reported_settings
 
-TOLD_EVERY = 10  # states: forces are for people and plots; a contact that begins or ends is told at once
+SAID_EVERY = 10  # states: forces are for people and plots; a contact that begins or ends is reported at once
 AGAIN_S = 1.0  # between two contacts, as they are counted and logged
 
 
@@ -85,7 +85,7 @@ class ExternalTorqueNode(SensingNode):
             self._on_trouble(str(error))
 
     def _on_model(self, message: String) -> None:
-        """The executor has another model, or the arm holds something else by what the executor was told."""
+        """The executor has another model, or was given another payload."""
         try:
             self._shared = parse_settings("control_model", message.data, SharedModel)
             self._sense.follow(self._made())
@@ -108,9 +108,9 @@ class ExternalTorqueNode(SensingNode):
         self._states += 1
         if felt:
             self._note_contact()
-        if felt or self._states % TOLD_EVERY == 0:
+        if felt or self._states % SAID_EVERY == 0:
             self._publish_force(state[0])
-        if self._sense.judged_ns >= 0 and (felt != self._told or self._states % TOLD_EVERY == 0):
+        if self._sense.judged_ns >= 0 and (felt != self._told or self._states % SAID_EVERY == 0):
             self._told = felt
             self._reports.publish(String(data=self._contact_report(felt).model_dump_json()))
 
