@@ -32,7 +32,7 @@ MOST_FINDINGS = 5
 
 @dataclass(frozen=True)
 class TouchFound:
-    """What came of a case: time from hit to the begin of braking [s], goals refused, and what was not as it must be."""
+    """What came of a case: time from the hit to the start of braking [s], goals refused, and what was not as it must be."""
 
     touch: Touch
     braked_s: float | None
