@@ -1,4 +1,4 @@
-"""The tables of drawn cases that `dynid benchmark faults` runs beside its faults."""
+"""The tables of drawn cases that `./run benchmark faults` runs beside its faults."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
