@@ -13,7 +13,7 @@ from dynid.commands.terminal import print_json, progress_bar, stdout
 from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
-    from benchmarks.faults.drawn_tables import DrawnRow
+    from benchmarks.faults.drawn import DrawnRow
     from benchmarks.faults.table_run import FaultRow, Outcome
 
 LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS, RUNAWAY_RUNS, CONTACT_RUNS = 100, 20, 500, 300, 200

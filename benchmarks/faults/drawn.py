@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from dynid.parallel import in_processes
 
@@ -16,6 +16,29 @@ class Drawn:
     robot: str
     number: int
     seed: int
+
+
+class DrawnRow(Protocol):
+    """One row of such a table."""
+
+    @property
+    def title(self) -> str:
+        """What its cases have in common."""
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """The columns behind the title."""
+
+    @property
+    def violations(self) -> int:
+        """In how many cases something was not as it must be."""
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Some of the violations, in words."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it for JSON."""
 
 
 def each_drawn(

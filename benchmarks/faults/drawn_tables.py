@@ -2,35 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from benchmarks.faults.contact_stop import contact_rows, run_touch
-from benchmarks.faults.drawn import Drawn
+from benchmarks.faults.drawn import Drawn, DrawnRow
 from benchmarks.faults.falls import fall_rows, land
 from benchmarks.faults.runaway import run_away, runaway_rows
-
-
-class DrawnRow(Protocol):
-    """One row of such a table."""
-
-    @property
-    def title(self) -> str:
-        """What its cases have in common."""
-
-    @property
-    def figures(self) -> tuple[str, ...]:
-        """The columns behind the title."""
-
-    @property
-    def violations(self) -> int:
-        """In how many cases something was not as it must be."""
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """Some of the violations, in words."""
-
-    def as_dict(self) -> dict[str, object]:
-        """Return it for JSON."""
 
 
 @dataclass(frozen=True)
