@@ -95,9 +95,9 @@ def _print_all(table: "Sequence[FaultRow]", drawn: Tables, seconds: float) -> No
         columns = ("fault", "required outcome", "runs", "violations", "stop [ms]")
         _show("./run benchmark faults", columns, cells, found, f"{sum(row.runs for row in table)} runs")
     for name, rows in drawn.items():
-        cells = [(row.title, *row.figures) for row in rows]
+        figures = [(row.title, *row.figures) for row in rows]
         found = [f"{row.title}, {finding}" for row in rows for finding in row.findings]
-        _show(f"./run benchmark faults: {name}", TABLES[name].columns, cells, found, name)
+        _show(f"./run benchmark faults: {name}", TABLES[name].columns, figures, found, name)
     stdout().print(f"in {seconds:.0f} s")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from benchmarks.faults.contact_arm import (
     AT_REST,
@@ -32,7 +33,7 @@ MOST_FINDINGS = 5
 
 @dataclass(frozen=True)
 class TouchFound:
-    """What came of a case: time from the hit to the start of braking [s], goals refused, and what was not as it must be."""
+    """What came of a case: time from the hit to the start of braking [s], refused goals, and what was violated."""
 
     touch: Touch
     braked_s: float | None
@@ -98,7 +99,7 @@ class Trial:
             self.touch, self.braked_s, self.refused, self.false_stops, self.free_s, tuple(dict.fromkeys(self.found))
         )
 
-    def _pass(self, seconds: float, force: Sequence[float] = (0.0, 0.0, 0.0), *, until_stopped: bool = False) -> None:
+    def _pass(self, seconds: float, force: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """So much time with a force (3,) [N] at the tool."""
         arm, given = self.arm, np.array(force)
         for _ in range(round(seconds / arm.run.cycle_s)):
@@ -114,8 +115,6 @@ class Trial:
                     self.found.append(f"stopped at {arm.time_s:.2f} s without a force: {why}")
                 elif self.braked_s is None and arm.time_s >= self._hit_s:
                     self.braked_s = arm.time_s - self._hit_s
-                if until_stopped:
-                    return
 
     def _ask(self, *, free: bool) -> bool:
         """Ask for the motion; whether it began. Refused without a reason it is a false stop."""
