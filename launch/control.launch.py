@@ -3,9 +3,9 @@
 Then: `hardware/enable` switches torque on, parameters `trajectory` and `profile` of `executor` choose a motion,
 `executor/execute` runs it, `executor/cancel` brakes. With `start_hardware:=false command_output:=effort_controller` it
 drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`. With `contact:=report` or
-`contact:=stop` the node `external_torque` publishes what acts on the arm from outside, and `stop` brakes the arm when
-it is touched. With `payload:=report` or `payload:=apply` the node `payload` weighs what the arm holds while it moves,
-and `apply` adds it to the executor's model.
+`contact:=stop` the node `external_torque` publishes what acts on the arm from outside, and with `stop` nothing moves
+while the arm is touched, or while nobody can say whether it is. With `payload:=report` or `payload:=apply` the node
+`payload` weighs what the arm holds while it moves, and `apply` adds it to the executor's model.
 """
 
 import os
@@ -44,14 +44,13 @@ def refuse_sensing_that_would_not_work(context: LaunchContext) -> list[Action]:
 def generate_launch_description() -> LaunchDescription:
     """Arguments, bringup, executor, contact."""
     bringup = os.path.join(HERE, "bringup.launch.py")
-    names = ("robot", "mount", "trajectory", "profile", "controller", "model_file", "effort_topic")
+    names = ("robot", "mount", "trajectory", "profile", "controller", "model_file", "effort_topic", "contact")
     settings: dict[str, object] = {name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in names}
     settings["output"] = ParameterValue(LaunchConfiguration("command_output"), value_type=str)
     settings["use_sim_time"] = ParameterValue(LaunchConfiguration("use_sim_time"), value_type=bool)
     sensing: dict[str, object] = {
         name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "model_file")
     }
-    sensing["policy"] = ParameterValue(LaunchConfiguration("contact"), value_type=str)
     contact = Node(
         executable="external_torque_node",
         name="external_torque",

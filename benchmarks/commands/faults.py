@@ -13,14 +13,14 @@ from dynid.commands.terminal import print_json, progress_bar, stdout
 from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
-    from benchmarks.faults.falls import FallRow, Landing
-    from benchmarks.faults.runaway import Runaway, RunawayRow
+    from benchmarks.faults.drawn import DrawnRow
     from benchmarks.faults.table_run import FaultRow, Outcome
 
-LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS = 100, 20, 500
-QUICK_RUNS, QUICK_FALLS = 3, 15
-FALLS = "falls"
-RUNAWAY, RUNAWAY_RUNS, QUICK_RUNAWAYS = "run away", 300, 12
+LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS, RUNAWAY_RUNS, CONTACT_RUNS = 100, 20, 500, 300, 200
+QUICK_RUNS = 3
+FALLS, RUNAWAY, CONTACT = "falls", "run away", "contact"  # the tables of `drawn_tables`
+QUICK_CASES = {FALLS: 15, RUNAWAY: 12, CONTACT: 5}
+Tables = dict[str, "Sequence[DrawnRow]"]
 
 
 def faults(
@@ -29,11 +29,14 @@ def faults(
     process_runs: Annotated[int, typer.Option(min=0, help="Runs of each process fault in real time.")] = PROCESS_RUNS,
     falls: Annotated[int, typer.Option(min=0, help="Stops of the table 'falls', from drawn postures.")] = FALL_RUNS,
     runaways: Annotated[int, typer.Option(min=0, help="Cases of the table 'run away'.")] = RUNAWAY_RUNS,
+    contacts: Annotated[int, typer.Option(min=0, help="Cases of the table 'contact'.")] = CONTACT_RUNS,
+    first: Annotated[int, typer.Option(min=0, help="Number of the first drawn case in these three tables.")] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run each fault three times, 15 falls, and 12 cases of 'run away'.")
+        bool, typer.Option("--quick", help="Run each fault three times, and 15, 12 and 5 cases of the drawn tables.")
     ] = False,
     fault: Annotated[
-        list[str] | None, typer.Option(help="Run only this fault, or only the table 'falls' or 'run away'; repeatable.")
+        list[str] | None,
+        typer.Option(help="Run only this fault, or the table 'falls', 'run away' or 'contact'; repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first run; each further run adds one.")] = 0,
     cores: Annotated[
@@ -46,6 +49,7 @@ def faults(
 
     The table "falls" stops the arm in drawn postures, many of them near a balance, and judges how it is lowered.
     The table "run away" moves the arm with efforts from outside and with wrong models.
+    The table "contact" hits an arm that contact is to stop.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
     from benchmarks.faults.table import fault_document
@@ -55,9 +59,11 @@ def faults(
     if out is not None:
         refuse_existing(out)
     names = tuple(fault or ())
-    fall_runs = (min(falls, QUICK_FALLS) if quick else falls) if not names or FALLS in names else 0
-    away = (min(runaways, QUICK_RUNAWAYS) if quick else runaways) if not names or RUNAWAY in names else 0
-    others = tuple(name for name in names if name not in (FALLS, RUNAWAY))
+    wanted = {FALLS: falls, RUNAWAY: runaways, CONTACT: contacts}
+    if quick:
+        wanted = {name: min(count, QUICK_CASES[name]) for name, count in wanted.items()}
+    wanted = {name: count for name, count in wanted.items() if count and (not names or name in names)}
+    others = tuple(name for name in names if name not in QUICK_CASES)
     lockstep, processes = _chosen(others) if others or not names else ((), ())
     lockstep_runs = min(runs, QUICK_RUNS) if quick else runs
     real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
@@ -67,32 +73,49 @@ def faults(
         outcomes += _in_lockstep(robot, lockstep_runs, lockstep, seed, cores)
     if processes and real_runs:
         outcomes += _against_processes(robot, real_runs, processes, seed)
-    fallen = _in_postures(robot, fall_runs, seed, cores) if fall_runs else []
-    astray = _running_away(robot, away, seed, cores) if away else []
-    table = rows(outcomes)
-    seconds = time.monotonic() - began
+    drawn = {name: _drawn(name, robot, range(first, first + count), seed, cores) for name, count in wanted.items()}
+    table, seconds = rows(outcomes), time.monotonic() - began
     if out is not None:
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
-        write_whole(out, fault_document(table, fallen, what, seconds))
+        write_whole(out, fault_document(table, drawn.get(FALLS, ()), what, seconds))
     if as_json:
-        found = [row.as_dict() for row in table] + [row.as_dict() for row in fallen]
-        print_json(found + [row.as_dict() for row in astray])
+        print_json([row.as_dict() for row in table] + [row.as_dict() for found in drawn.values() for row in found])
     else:
-        _print_all(table, fallen, astray, seconds)
-    violations = [row.violations for row in table] + [row.violations for row in fallen]
-    violations += [row.violations for row in astray]
+        _print_all(table, drawn, seconds)
+    violations = [row.violations for row in table] + [row.violations for found in drawn.values() for row in found]
     raise typer.Exit(1 if any(violations) else 0)
 
 
-def _print_all(
-    table: "Sequence[FaultRow]", fallen: "Sequence[FallRow]", astray: "Sequence[RunawayRow]", seconds: float
-) -> None:
+def _print_all(table: "Sequence[FaultRow]", drawn: Tables, seconds: float) -> None:
+    from benchmarks.faults.drawn_tables import TABLES
+
     if table:
-        _print(table, seconds)
-    if fallen:
-        _print_falls(fallen, seconds)
-    if astray:
-        _print_runaways(astray, seconds)
+        cells = [(row.fault, row.expectation, str(row.runs), str(row.violations), _stop(row)) for row in table]
+        found = [f"{row.fault}, {finding}" for row in table for finding in row.findings]
+        columns = ("fault", "required outcome", "runs", "violations", "stop [ms]")
+        _show("./run benchmark faults", columns, cells, found, f"{sum(row.runs for row in table)} runs")
+    for name, rows in drawn.items():
+        figures = [(row.title, *row.figures) for row in rows]
+        found = [f"{row.title}, {finding}" for row in rows for finding in row.findings]
+        _show(f"./run benchmark faults: {name}", TABLES[name].columns, figures, found, name)
+    stdout().print(f"in {seconds:.0f} s")
+
+
+def _stop(row: "FaultRow") -> str:
+    return f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
+
+
+def _show(
+    title: str, columns: tuple[str, ...], cells: Sequence[tuple[str, ...]], findings: Sequence[str], last: str
+) -> None:
+    shown = Table(*columns, title=title)
+    for one in cells:
+        shown.add_row(*one)
+    console = stdout()
+    console.print(shown)
+    for finding in findings:
+        console.print(finding, soft_wrap=True, highlight=False)
+    console.print(last)
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -119,41 +142,16 @@ def _in_lockstep(robot: str, runs: int, names: tuple[str, ...], seed: int, cores
     return outcomes
 
 
-def _in_postures(robot: str, runs: int, seed: int, cores: int | None) -> "Sequence[FallRow]":
-    from benchmarks.faults.falls import fall_rows, landings
+def _drawn(name: str, robot: str, numbers: range, seed: int, cores: int | None) -> "Sequence[DrawnRow]":
+    from benchmarks.faults.drawn import each_drawn
+    from benchmarks.faults.drawn_tables import TABLES
 
-    found: list[Landing] = []
-    with progress_bar(FALLS, runs) as advance:
-        for one in landings(robot, runs, seed, cores):
+    found = []
+    with progress_bar(name, len(numbers)) as advance:
+        for one in each_drawn(TABLES[name].work, robot, numbers, seed, cores):
             found.append(one)
-            advance(f"{FALLS}, {one.fall.cause}, {one.fall.mount}")
-    return fall_rows(found)
-
-
-def _running_away(robot: str, runs: int, seed: int, cores: int | None) -> "Sequence[RunawayRow]":
-    from benchmarks.faults.runaway import runaway_rows, runaways
-
-    found: list[Runaway] = []
-    with progress_bar(RUNAWAY, runs) as advance:
-        for one in runaways(robot, runs, seed, cores):
-            found.append(one)
-            advance(f"{RUNAWAY}, {one.cause}")
-    return runaway_rows(found)
-
-
-def _print_runaways(table: "Sequence[RunawayRow]", seconds: float) -> None:
-    shown = Table(
-        "cause", "law", "cases", "refused", "left to the driver", "most off [deg]", "violations", title=RUNAWAY
-    )
-    for row in table:
-        numbers = (row.cases, row.refused, row.released, row.worst_deg, row.violations)
-        shown.add_row(row.cause, row.law, *(str(one) for one in numbers))
-    console = stdout()
-    console.print(shown)
-    for row in table:
-        for finding in row.findings:
-            console.print(f"{row.cause}, {finding}", soft_wrap=True, highlight=False)
-    console.print(f"{sum(row.cases for row in table)} cases in {seconds:.0f} s")
+            advance(name)
+    return TABLES[name].rows(found)
 
 
 def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int) -> "list[Outcome]":
@@ -170,32 +168,6 @@ def _against_processes(robot: str, runs: int, names: tuple[str, ...], seed: int)
             outcomes.append(one)
             advance(f"{one.fault}, seed {one.seed}")
     return outcomes
-
-
-def _print(table: "Sequence[FaultRow]", seconds: float) -> None:
-    shown = Table("fault", "required outcome", "runs", "violations", "stop [ms]", title="./run benchmark faults")
-    for row in table:
-        stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
-        shown.add_row(row.fault, row.expectation, str(row.runs), str(row.violations), stop)
-    console = stdout()
-    console.print(shown)
-    for row in table:
-        for finding in row.findings:
-            console.print(f"{row.fault}, {finding}", soft_wrap=True, highlight=False)
-    console.print(f"{sum(row.runs for row in table)} runs in {seconds:.0f} s")
-
-
-def _print_falls(table: "Sequence[FallRow]", seconds: float) -> None:
-    columns = ("stopped by", "runs", "violations", "torque off [s]", "latest [s]", "moved after [deg]", "tool [m/s]")
-    shown = Table(*columns, "no rest found", title="./run benchmark faults: falls")
-    for row in table:
-        shown.add_row(row.cause, *row.figures)
-    console = stdout()
-    console.print(shown)
-    for row in table:
-        for finding in row.findings:
-            console.print(f"{row.cause}, {finding}", soft_wrap=True, highlight=False)
-    console.print(f"{sum(row.runs for row in table)} runs in {seconds:.0f} s")
 
 
 def register(group: typer.Typer) -> None:

@@ -4,12 +4,13 @@ Drawn postures, a third of them near a balance, with a payload and on three moun
 production driver runs in lock-step with simulated line, servos and arm.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import mujoco
 import numpy as np
 
+from benchmarks.faults.drawn import Drawn
 from benchmarks.faults.servo_lockstep import SimulatedClock, SimulatedLine
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
@@ -21,7 +22,6 @@ from dynid.hardware.safety.guard import SafetyGuard, load_safety
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety.posture import Posture
 from dynid.hardware.safety.settings import SafetySettings
-from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.faults.script import FaultInjector, FaultScript, ServoError
 from dynid.simulation.plant.arm import ArmPlant
@@ -119,6 +119,11 @@ class FallRow:
     tool_m_s: float
     unrested: int
     findings: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What its cases have in common."""
+        return self.cause
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -294,28 +299,13 @@ class FallRun:
                 self._line.faults.advance()
 
 
-@dataclass(frozen=True)
-class FallJob:
-    """One case of a robot by name or folder."""
-
-    robot: str
-    index: int
-    seed: int
-
-
-def land(job: FallJob) -> Landing:
+def land(case: Drawn) -> Landing:
     """Draw a case and run it."""
-    robot = load_robot(job.robot)
-    return FallRun(robot, draw(robot, job.index, job.seed)).run()
+    robot = load_robot(case.robot)
+    return FallRun(robot, draw(robot, case.number, case.seed)).run()
 
 
-def landings(robot: str, runs: int, seed: int = 0, cores: int | None = None) -> Iterator[Landing]:
-    """What comes of so many drawn stops, each as it is finished."""
-    for _, landing in in_processes(land, [FallJob(robot, index, seed) for index in range(runs)], cores):
-        yield landing
-
-
-def fall_rows(found: "list[Landing]") -> list[FallRow]:
+def fall_rows(found: Sequence[Landing]) -> list[FallRow]:
     """One row for each cause that occurs."""
     rows = []
     for cause in CAUSES:

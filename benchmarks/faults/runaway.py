@@ -4,12 +4,12 @@ Whatever is accepted must leave no joint farther from its reference than its pat
 on a limit at the end. Laws without a reference, as for hand guiding, have none to leave and are not judged here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
+from benchmarks.faults.drawn import Drawn
 from benchmarks.guarded_arm import GuardedArm
 from dynid.control.added_torque import TorqueCurve
 from dynid.control.control_model import ControlModel
@@ -27,7 +27,6 @@ from dynid.model.drive import of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
-from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.nuisances import quantise
@@ -71,7 +70,17 @@ class RunawayRow:
     violations: int
     findings: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    @property
+    def title(self) -> str:
+        """What its cases have in common."""
+        return f"{self.cause}, {self.law}"
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """All but the title, as text for a table."""
+        return tuple(str(one) for one in (self.cases, self.refused, self.released, self.worst_deg, self.violations))
+
+    def as_dict(self) -> dict[str, object]:
         """Return it for JSON."""
         return asdict(self)
 
@@ -225,22 +234,9 @@ def _exchange(arm: WatchedArm, law: TorqueLaw, random: np.random.Generator) -> N
     arm.begin(plan_motion(arm.robot, _motion(arm.robot, start, random), start, arm.motion.check, to_rest=False))
 
 
-@dataclass(frozen=True)
-class _Job:
-    robot: str
-    cause: str
-    law: str
-    seed: int
-
-
-def _run(job: _Job) -> Runaway:
-    return run_case(load_robot(job.robot), job.cause, job.law, job.seed)
-
-
-def runaways(robot: str, runs: int, first_seed: int = 0, processes: int | None = None) -> Iterator[Runaway]:
-    """Run cases, each kind in turn, as they are finished; None is one process per core."""
-    jobs = [_Job(robot, *CASES[k % len(CASES)], first_seed + k) for k in range(runs)]
-    yield from (found for _, found in in_processes(_run, jobs, processes))
+def run_away(case: Drawn) -> Runaway:
+    """Draw a case, each kind in turn, and run it."""
+    return run_case(load_robot(case.robot), *CASES[case.number % len(CASES)], case.seed + case.number)
 
 
 def runaway_rows(found: Sequence[Runaway]) -> list[RunawayRow]:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.faults.falls import FASTEST_M_S, LONGEST_S, MOST_RAD, SETTLED_S, FallRow
+from benchmarks.faults.drawn import DrawnRow
+from benchmarks.faults.falls import FASTEST_M_S, LONGEST_S, MOST_RAD, SETTLED_S
 from benchmarks.faults.judge import (
     AFTER_WATCHDOG_S,
     DAMPING_BEGINS_S,
@@ -138,7 +139,7 @@ random: {probability: 0.01}  # per reply
 Also: """
 
 
-def fault_document(rows: Sequence[FaultRow], falls: Sequence[FallRow], what: str, seconds: float) -> str:
+def fault_document(rows: Sequence[FaultRow], falls: Sequence[DrawnRow], what: str, seconds: float) -> str:
     """The document: requirements, runs, the table, and some of the violations if there are any.
 
     Args:
@@ -168,7 +169,7 @@ def fault_document(rows: Sequence[FaultRow], falls: Sequence[FallRow], what: str
         stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
         text += f"| {row.fault} | {row.expectation} | {row.runs} | {row.violations} | {stop} |\n"
     findings = [(row.fault, finding) for row in rows for finding in row.findings]
-    findings += [(row.cause, finding) for row in falls for finding in row.findings]
+    findings += [(row.title, finding) for row in falls for finding in row.findings]
     if findings:
         text += "\n## Examples of violations\n\n"
         text += "".join(f"- {fault}, {finding}\n" for fault, finding in findings)
@@ -177,7 +178,7 @@ def fault_document(rows: Sequence[FaultRow], falls: Sequence[FallRow], what: str
     return text
 
 
-def fall_section(falls: Sequence[FallRow]) -> str:
+def fall_section(falls: Sequence[DrawnRow]) -> str:
     """The section about stops in drawn postures."""
     limits = {"longest": LONGEST_S, "most": np.rad2deg(MOST_RAD), "settled": SETTLED_S, "fastest": FASTEST_M_S}
-    return FALLS.format(**limits) + "".join(f"| {row.cause} | {' | '.join(row.figures)} |\n" for row in falls)
+    return FALLS.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in falls)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
+from benchmarks.faults.claim_case import CLAIM_CASES
 from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.judge import ArmJudge
 from benchmarks.faults.lockstep import (
@@ -40,7 +41,7 @@ MOST_FINDINGS = 3
 LONGEST_FINDING = 400
 CUT = "cable_cut"
 AnyCase = FaultCase | StartCase | DriverCase
-EVERY_CASE: tuple[AnyCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *TRIAL_CASES, *DRIVER_CASES)
+EVERY_CASE: tuple[AnyCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *TRIAL_CASES, *DRIVER_CASES, *CLAIM_CASES)
 
 
 @dataclass(frozen=True)

@@ -275,6 +275,29 @@ def test_a_silent_arm_is_late_by_the_clock_of_the_other_one(silent):
     assert cycles.take(silent, Reading(CLOCKS_NS[silent] + 10 * MS, START)) is None
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_an_arm_whose_states_are_always_late_is_noticed_by_its_age(late):
+    """Every state comes 12 ms after it was read, so that stamps alone look as they should."""
+    ages_s = [0.012 * (side == late) + 0.001 for side in (0, 1)]
+    for known in (False, True):
+        cycles = cycles_of_two()
+        for k in range(1, 20):
+            for side, stamp_ns in enumerate(CLOCKS_NS):
+                cycles.take(side, Reading(stamp_ns + k * MS, START), ages_s[side] if known else None)
+        assert cycles.pair.stopped == (
+            f"the {SIDES[late]}'s state is 13.0 ms old, expected at most 8 ms" if known else ""
+        )
+
+
+def test_arms_whose_states_are_late_are_not_engaged():
+    cycles = cycles_of_two()
+    cycles.pair.stop("disengaged")
+    for side, stamp_ns in enumerate(CLOCKS_NS):
+        cycles.take(side, Reading(stamp_ns + MS, START), 0.010 * side)
+    with pytest.raises(SafetyError, match=r"cannot engage the arms: the follower's state is 10\.0 ms old"):
+        cycles.engage()
+
+
 def test_velocities_go_by_either_arms_own_clock():
     """Both arms turn with the same 0.5 rad/s, each by its own clock, of which one is fast."""
     cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS

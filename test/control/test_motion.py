@@ -159,6 +159,32 @@ def test_an_arm_that_is_pushed_while_it_is_held_is_no_motion_given_up() -> None:
     np.testing.assert_allclose(arm.q, where, atol=2e-3)
 
 
+def test_only_an_arm_that_nobody_moves_is_said_to_be_held() -> None:
+    arm = Arm()
+    said = []
+
+    def cycle() -> bool:
+        arm.stamp += MS
+        step = arm.motion.update(arm.stamp, arm.q)
+        assert step is not None
+        arm.q = step.q_ref.copy()
+        return step.holds
+
+    arm.motion.hold(arm.q, arm.stamp)
+    assert cycle()
+    arm.motion.begin(short_move(), arm.q, arm.stamp)
+    said = [cycle() for _ in range(500)]
+    arm.motion.cancel(arm.stamp)
+    while arm.motion.moving:
+        said.append(cycle())
+    assert not any(said[:-1]) and cycle()
+    for _ in range(2):  # braked since it left where it was held: it is still said to be held
+        arm.q = arm.q + 0.5
+        with pytest.raises(SafetyError):
+            cycle()
+        assert all(cycle() for _ in range(300))
+
+
 def test_an_arm_that_leaves_its_reference_much_later_is_held_there() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)

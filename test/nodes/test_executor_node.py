@@ -19,6 +19,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, Header, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from dynid.contact.contact_report import ContactReport, digest
 from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
 from dynid.hardware.loop.diagnostics import LOOP, STATE, TIMES_OFF
@@ -148,7 +149,7 @@ def test_a_motion_begins_where_the_arm_is_and_ends_when_it_is_cancelled(client: 
     arm.wait(lambda: len(arm.commands) > 20, "commands")
     first = arm.commands[0]
     assert list(first.name) == list(ROBOT.joint_names) and len(first.effort) == ROBOT.size
-    assert np.isfinite(first.effort).all() and len(first.position) == 0
+    assert np.isfinite(first.effort).all() and np.isnan(first.position).all()  # it moves, nobody holds it
     assert np.abs(arm.q - start).max() < 0.3  # no jump
     with pytest.raises(NodeError, match="a motion is running"):
         begin(client)
@@ -714,3 +715,82 @@ def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node:
     arm.wait(
         lambda: bool(arm.commands) and np.allclose(arm.commands[-1].effort, expected, atol=1e-6), "hanging gravity"
     )
+
+
+class Sense:
+    """Says at 50 Hz whether something touches the arm, as external_torque does."""
+
+    def __init__(self, client: Supervisor, arm: PerfectArm) -> None:
+        self.arm, self.contact, self.silent = arm, False, False
+        self.model = digest(client.latched_text("control_model"))
+        self._publisher = client.node.create_publisher(String, "contact", STREAM)
+        client.node.create_timer(0.02, self._publish)
+
+    def _publish(self) -> None:
+        if not self.silent:
+            where = ROBOT.joint_names[1]
+            report = ContactReport(
+                stamp_ns=self.arm.stamp_ns,
+                contact=self.contact,
+                joint=where,
+                torque_nm=3.0 * self.contact,
+                threshold_nm=1.0,
+                force_n=9.0 * self.contact,
+                model=self.model,
+            )
+            self._publisher.publish(String(data=report.model_dump_json()))
+
+
+def test_nothing_moves_while_contact_is_felt_or_nobody_feels(client: Supervisor, node: Process) -> None:
+    arm, statuses = PerfectArm(client, ROBOT.rest_posture), list[dict[str, str]]()
+    client.node.create_subscription(
+        String, "motion_status", lambda message: statuses.append(json.loads(message.data)), LATCHED
+    )
+    arm.wait_until_seen()
+    with pytest.raises(NodeError, match="unknown contact policy 'stops'"):
+        client.set_parameters("executor", {"contact": "stops"})
+    client.set_parameters("executor", {"contact": "stop"})
+    with pytest.raises(NodeError, match="nobody feels it: start external_torque"):
+        begin(client)
+    sense = Sense(client, arm)
+
+    def began() -> bool:
+        with contextlib.suppress(NodeError):
+            begin(client)
+            return True
+        return False
+
+    def stopped(words: str) -> None:
+        arm.wait(lambda: bool(statuses) and words in str(statuses[-1].get("reason")), words)
+        assert statuses[-1]["state"] == "cancelled"
+        arm.wait(lambda: client.reported("executor", "moving") == "false", "standstill")
+
+    arm.wait(began, "a motion of an arm that nothing touches")
+    sense.contact = True
+    stopped("3.0 N m from outside")
+    for _ in range(2):
+        with pytest.raises(NodeError, match=r"nothing is moved: contact at \w+, 3.0 N m from outside.* free the arm"):
+            begin(client)
+    sense.contact = False
+    arm.wait(began, "another motion")
+    sense.silent = True
+    stopped("away from the newest state")
+    with pytest.raises(NodeError, match="is external_torque running"):
+        begin(client)
+    sense.silent, sense.model = False, "another model"
+    arm.wait_on(0.5)
+    with pytest.raises(NodeError, match="the executor's model and payload yet"):
+        begin(client)
+    client.set_parameters("executor", {"contact": "report"})
+    begin(client)
+    assert node.running
+
+
+def test_commands_say_where_the_arm_is_held(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    arm.wait_until_seen()
+    client.trigger("executor/hold")
+    arm.wait(lambda: len(arm.commands) > 20, "commands")
+    np.testing.assert_allclose(arm.commands[-1].position, ROBOT.rest_posture, atol=1e-6)
+    begin(client)
+    arm.wait(lambda: bool(np.isnan(arm.commands[-1].position).all()), "a motion, in which nothing is held")

@@ -100,6 +100,11 @@ class ContactSense:
         return True
 
     @property
+    def settled(self) -> bool:
+        """Whether the arm's motion is known, so that contact can be judged, after the last update."""
+        return self._settled
+
+    @property
     def contact(self) -> bool:
         """Whether something touches the arm, after the last update: by the residual, or by the tests for an onset."""
         return self.onset.contact or bool(self.touched.any())

@@ -40,7 +40,7 @@ STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 @dataclass(frozen=True, eq=False)
 class MotionStep:
-    """One control cycle: torque (n,) [N m] and the reference it follows, each (n,).
+    """One control cycle: torque (n,) [N m], the reference it follows, each (n,), and whether it holds the arm there.
 
     The reference's arrays are buffers: they hold until the next cycle.
     """
@@ -49,6 +49,7 @@ class MotionStep:
     q_ref: FloatArray
     dq_ref: FloatArray
     ddq_ref: FloatArray
+    holds: bool
 
 
 class MotionExecutor:
@@ -74,6 +75,7 @@ class MotionExecutor:
         self.phase: Activity | None = None
         self.phases: list[tuple[Phase, int]] = []
         self.stopped_itself, self.left_tolerance = "", False
+        self._held_before_stop = False  # a brake that nobody's motion asked for: the arm left where it was held
         self._parts: list[Part] = []
         self._scaling = PathTimeScaling(robot.size)
         warm_up(robot.size)
@@ -98,6 +100,12 @@ class MotionExecutor:
         if self.phase != "cancelled":
             return self.phase in ("approach", "trajectory", "rest")
         return not self._scaling.standing and self.elapsed(self._last_ns) < self._parts[0].path.duration
+
+    @property
+    def holds(self) -> bool:
+        """Whether the arm is held: no motion is under way, and no brake after one."""
+        still = self._held_before_stop or not self.moving
+        return self.active and still and self.controller.law.follows_reference
 
     @property
     def tracking(self) -> Tracking:
@@ -148,7 +156,7 @@ class MotionExecutor:
         if not self.active or apart or stamp_ns < self._last_ns:
             self._reset(q, stamp_ns)
         self.phases, self._parts, self._duration, self.stopped_itself = [], list(plan.parts), plan.duration, ""
-        self.left_tolerance = False
+        self.left_tolerance = self._held_before_stop = False
         self._meter.clear()
         self._watch.clear()
         self._chosen = self.controller.law
@@ -262,7 +270,7 @@ class MotionExecutor:
             q_ref = self._relieved(self._relief, step, q)
         tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
         self._tau = tau + self._added.update(step, self.elapsed(stamp_ns))
-        return MotionStep(self._tau, q_ref, dq_ref, ddq_ref)
+        return MotionStep(self._tau, q_ref, dq_ref, ddq_ref, self.holds)
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 
@@ -378,7 +386,7 @@ class MotionExecutor:
 
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
         """Give the motion up, brake the arm and hold it where it comes to rest."""
-        self.left_tolerance = False
+        self.left_tolerance, self._held_before_stop = False, self.holds
         self._feedback_again()
         self._forget(q)  # what it thinks of velocities is as doubtful as what happened to the arm
         phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"

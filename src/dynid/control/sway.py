@@ -49,6 +49,9 @@ class SwayingController(ArmController):
         amplitude_rad: of every joint; 0 is an arm that stands.
         frequency_hz: of every joint.
 
+    Attributes:
+        paused: whether swaying fades and does not begin.
+
     Raises:
         ConfigurationError: as of `swaying`.
     """
@@ -65,6 +68,7 @@ class SwayingController(ArmController):
         self._lower, self._upper = robot.lower, robot.upper
         self._phases = GOLDEN * np.arange(robot.size)
         self._level = self._time_s = self._stood_s = 0.0
+        self.paused = False
         self.sway(amplitude_rad, frequency_hz)
         self._now = self._wanted
 
@@ -85,7 +89,7 @@ class SwayingController(ArmController):
             self._now = self._wanted
         stands = self.law.follows_reference and not dq_ref.any() and not ddq_ref.any()
         self._stood_s = self._stood_s + dt if stands else 0.0
-        sways = self._stood_s > STOOD_S and self._now == self._wanted and self._now[0] > 0.0
+        sways = self._stood_s > STOOD_S and self._now == self._wanted and self._now[0] > 0.0 and not self.paused
         change = (1.0 if sways else -1.0) / RAMP_S
         self._level, self._time_s = min(max(self._level + change * dt, 0.0), 1.0), self._time_s + dt
         if not self._level:

@@ -155,9 +155,9 @@ class BilateralNode(Node):
 
     # -- cycles ------------------------------------------------------------------------------------------------------
 
-    def _on_reading(self, side: int, reading: Reading) -> None:
+    def _on_reading(self, side: int, reading: Reading, age_s: float | None) -> None:
         self._arrived_s[side] = time.monotonic()
-        torques = self._cycles.take(side, reading)
+        torques = self._cycles.take(side, reading, age_s)
         if torques is not None:
             law = self._cycles.pair.law
             for one, tau, arm in zip(self._sides, torques, (law.leader, law.follower), strict=True):
@@ -283,6 +283,7 @@ class BilateralNode(Node):
         for side, arrived_s in zip(self._sides, self._arrived_s, strict=True):
             values |= {
                 f"{side.name}_state_age_s": f"{now_s - arrived_s:.3f}",
+                f"{side.name}_clock": side.clock,
                 f"{side.name}_driver": side.state,
                 f"{side.name}_malformed": str(side.malformed),
             }

@@ -5,7 +5,7 @@ trajectory, a smooth way to the rest posture, then hold. A message on `joint_tra
 at its end; efforts of its points are added to the law's torques. Every motion is checked whole before the first current
 flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is, `~/release` stops commanding (disable the arm
 first). Parameter `controller` chooses the law; a model comes by `model_file` or, whole, as the parameters `model.*`.
-What the arm holds beside it comes as `payload.*`.
+What the arm holds beside it comes as `payload.*`. With `contact` set to "stop", nothing moves while something is felt.
 """
 
 import sys
@@ -51,6 +51,8 @@ from dynid.nodes.common import (
     serve_trigger,
     string,
 )
+from dynid.nodes.contact_link import NAME as CONTACT
+from dynid.nodes.contact_link import ContactLink
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
 from dynid.nodes.model_parameters import declare_model, from_parameters
@@ -166,14 +168,19 @@ class ExecutorNode(Node):
         )
         self._declare_sway()
         declare_model(self, self._selection.arm_model)
-        self._payload = PayloadOnModel(self, self.robot)
+        self._payload, self._contact = PayloadOnModel(self, self.robot), ContactLink(self, self._motion)
         path, name = string(self, "model_file"), string(self, "controller")
         model = self._read_model(path) if path else None
         given = model is not None or name != CONTROLLERS[0]
         self._payload.taken((), model, self._selection.arm_model)
         self._exchange(name if given else None, model, self.get_parameter("friction_share").value)
-        self._payload.keep()
+        self._keep_payload()
         check_parameters(self, self._on_set)
+
+    def _keep_payload(self) -> None:
+        """What was taken last is in force, and whoever feels contact must know it."""
+        self._payload.keep()
+        self._contact.share(self._selection.arm_model, *self._payload.kept)
 
     def _declare_sway(self) -> None:
         settings = self._selection.settings
@@ -192,6 +199,8 @@ class ExecutorNode(Node):
         approach_rad = positive_angle(given.get("approach_rad", self._requests.approach_rad))
         sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
         swaying(*sway)  # refuses what is too far or too fast
+        contact = given.get(CONTACT, string(self, CONTACT))
+        self._contact.check(contact)
         model = from_parameters(parameters, self._selection.arm_model)
         if given.get("model_file"):
             if model is not None:
@@ -201,7 +210,8 @@ class ExecutorNode(Node):
         name, share = given.get("controller"), given.get("friction_share")
         if model is not None or name is not None or share is not None:
             self._exchange(None if name is None else str(name), model, share, gated=held)
-        self._payload.keep()
+        self._keep_payload()
+        self._contact.set(contact)
         self._motion.tolerance = tolerance
         if box is not None:
             self._box = box[0]
@@ -306,11 +316,12 @@ class ExecutorNode(Node):
         self._missing.note(self._stamp_ns)
         if self._driver.off or self._driver.drives:
             self._motion.follow_limp(self._q, self._stamp_ns)
+        self._contact.watch(self._stamp_ns)
         reason, moving, left = "", self._motion.moving, self._motion.left_tolerance
         try:
             step = self._motion.update(self._stamp_ns, self._q)
             if step is not None:
-                self._output.send(self._stamp_ns, step.tau)
+                self._output.send(self._stamp_ns, step.tau, step.q_ref if step.holds else None)
                 self._reference.publish(
                     self._encode_reference.encode(self._stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
                 )
@@ -447,6 +458,7 @@ class ExecutorNode(Node):
         try:
             self._refuse_stale()
             self._driver.refuse_idle()
+            self._contact.refuse(self._stamp_ns)
             self._refuse_contradiction(self._motion.controller.law)
             self._motion.begin(plan, self._q, self._stamp_ns)
             self._missing.begin(self._driver.incomplete)

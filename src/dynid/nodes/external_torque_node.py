@@ -1,9 +1,10 @@
 """Node that feels contact without a sensor: joint_states and applied_commands in, external torques and forces out.
 
 `external_torque` (JointState) holds what acts on every joint, `tool_force` (WrenchStamped, in the base link) the force
-at the tool. Parameter `policy` says what a contact does: "report" publishes it in the diagnostics, "stop" also calls
-`cancel` of the executor, which brakes along the path and holds. It is a process of its own: what feels must not delay
-what controls.
+at the tool. `contact` (String, JSON) says whether something touches the arm: an executor whose parameter `contact` is
+"stop" stops by it, and lets nothing begin while these messages fail to appear. It feels by the model and payload that
+the executor shares on `control_model`, and without an executor by the model_file. It is a process of its own: what
+feels must not delay what controls.
 """
 
 import time
@@ -13,45 +14,64 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
-from std_srvs.srv import Trigger
 
-from dynid.contact.recorded import sense_of
-from dynid.errors import DynidError
+from dynid.contact.contact_report import ContactReport, SharedModel, digest
+from dynid.contact.feel import ContactSense
+from dynid.contact.payload import with_payload
+from dynid.contact.recorded import arm_of
+from dynid.contact.shared_sense import SharedSense
+from dynid.errors import ConfigurationError, DynidError
 from dynid.hardware.loop.realtime import prefer_latency
 from dynid.nodes.arm_interlocks import OneSource
-from dynid.nodes.common import LATCHED, NEWEST, STREAM, declare, run_node, string
+from dynid.nodes.common import LATCHED, STREAM, run_node
 from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
-from dynid.recording.settings import reported_settings
+from dynid.recording.settings import parse_settings, reported_settings
 
-POLICIES = ("report", "stop")
-FORCE_EVERY = 10  # states: forces are for people and plots
-AGAIN_S = 1.0  # between two contacts, and two calls of the executor
+SAID_EVERY = 10  # states: forces are for people and plots; a contact that begins or ends is reported at once
+AGAIN_S = 1.0  # between two contacts, as they are counted and logged
 
 
 class ExternalTorqueNode(SensingNode):
     """Feels the arm; see the module."""
 
     def __init__(self) -> None:
-        super().__init__("external_torque", "contact", POLICIES, "what a contact does", NEWEST)
-        self._mount = self.robot.file.default_mount
-        self._sense = sense_of(self.robot, self._content, self._mount)
-        executor = declare(self, "executor", "executor", "node that stops the arm", fixed=True)
+        super().__init__("external_torque")
+        if "policy" in self._parameter_overrides:
+            raise ConfigurationError(
+                "external_torque has no policy: what a contact does is the executor's parameter contact, report or stop"
+            )
+        self._mount, self._model_trouble = self.robot.file.default_mount, ""
+        self._shared: SharedModel | None = None
+        self._sense, self._model = SharedSense(self._made()), ""
         self._encode = JointStateEncoder(self.robot.joint_names, fields=("effort",))
         self._states = self._contacts = 0
-        self._felt_s, self._joint = -np.inf, ""
+        self._felt_s, self._joint, self._told = -np.inf, "", False
         self._torques = self.create_publisher(JointState, "external_torque", STREAM)
         self._forces = self.create_publisher(WrenchStamped, "tool_force", STREAM)
+        self._reports = self.create_publisher(String, "contact", STREAM)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
-        self._cancel = self.create_client(Trigger, f"{executor}/cancel")
         self._sources = (
             OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
-            OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_trouble, raw=True),
+            OneSource(self, String, "control_model", self._on_model, LATCHED, self._on_trouble),
+            OneSource(self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True),
         )
         self.create_timer(1.0, self._report)
 
     def shut_down(self) -> None:
-        """Nothing is commanded here."""
+        """Nothing is commanded here; an executor that is to stop at a contact stops without these messages."""
+
+    def _made(self) -> ContactSense:
+        """A sense of the executor's model and payload, or of the model_file where the executor has shared none.
+
+        What a model leaves of torques is that of the model_file, which states it.
+        """
+        arm, model = arm_of(self.robot, self._content, self._mount)
+        if self._shared is not None:
+            model = self._shared.control_model(self.robot.name, arm) or model
+            body = np.array(self._shared.payload)
+            model = with_payload(arm, model, body) if body.any() else model
+        return ContactSense(self.robot, arm, model, self._content.torque_deviations)
 
     def _on_settings(self, message: String) -> None:
         """Gravity is that of the mount which the hardware reports."""
@@ -59,9 +79,21 @@ class ExternalTorqueNode(SensingNode):
             reported = reported_settings(message.data, self.robot)
             self._take_line(simulated=reported.simulated)
             if reported.mount != self._mount:
-                self._sense, self._mount = sense_of(self.robot, self._content, reported.mount), reported.mount
+                self._mount = reported.mount
+                self._sense.replace(self._made())
         except DynidError as error:
             self._on_trouble(str(error))
+
+    def _on_model(self, message: String) -> None:
+        """The executor has another model, or was given another payload."""
+        try:
+            self._shared = parse_settings("control_model", message.data, SharedModel)
+            self._sense.follow(self._made())
+        except DynidError as error:
+            self._model, self._model_trouble = "", str(error)
+            self.get_logger().error(str(error))
+            return
+        self._model, self._model_trouble = digest(message.data), ""
 
     def _on_state(self, raw: bytes) -> None:
         try:
@@ -72,49 +104,62 @@ class ExternalTorqueNode(SensingNode):
         except DynidError as error:
             self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
             return
-        self._torques.publish(self._encode.encode(state[0], effort=self._sense.observer.torque))
+        self._torques.publish(self._encode.encode(state[0], effort=self._sense.sense.observer.torque))
         self._states += 1
         if felt:
-            self._react()
-        if felt or self._states % FORCE_EVERY == 0:
+            self._note_contact()
+        if felt or self._states % SAID_EVERY == 0:
             self._publish_force(state[0])
+        if self._sense.judged_ns >= 0 and (felt != self._told or self._states % SAID_EVERY == 0):
+            self._told = felt
+            self._reports.publish(String(data=self._contact_report(felt).model_dump_json()))
+
+    def _contact_report(self, felt: bool) -> ContactReport:
+        """What is said of the newest state that could be judged."""
+        sense = self._sense.sense
+        torque, threshold = sense.observer.torque, sense.bars.threshold
+        joint = int(np.argmax(np.abs(torque) / threshold))
+        return ContactReport(
+            stamp_ns=self._sense.judged_ns,
+            contact=felt,
+            joint=self.robot.joint_names[joint],
+            torque_nm=float(torque[joint]),
+            threshold_nm=float(threshold[joint]),
+            force_n=float(np.linalg.norm(sense.force()[0])),
+            model=self._model,
+        )
 
     def _publish_force(self, stamp_ns: int) -> None:
         message = WrenchStamped()
         message.header.frame_id = self.robot.file.base_link
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp_ns, 1_000_000_000)
-        force = self._sense.force()[0]
+        force = self._sense.sense.force()[0]
         message.wrench.force.x, message.wrench.force.y, message.wrench.force.z = map(float, force)
         self._forces.publish(message)
 
-    def _react(self) -> None:
-        """A contact: stop the arm if the policy says so, once per contact."""
+    def _note_contact(self) -> None:
+        """Count a contact, and say once which joint it is first felt by."""
         last, self._felt_s = self._felt_s, time.monotonic()
         if self._felt_s - last < AGAIN_S:
             return
         self._contacts += 1
-        share = np.abs(self._sense.observer.torque) / self._sense.bars.threshold
+        sense = self._sense.sense
+        share = np.abs(sense.observer.torque) / sense.bars.threshold
         self._joint = self.robot.joint_names[int(np.argmax(share))]
-        if string(self, "policy") == "stop":
-            self._cancel.call_async(Trigger.Request())
         self.get_logger().info(f"contact, first felt by {self._joint}")
 
     def _report(self) -> None:
-        contact = self._sense.contact
+        contact, trouble = self._sense.sense.contact, self._trouble or self._model_trouble
         values = {
             "contact": str(contact),
             "contacts": str(self._contacts),
             "last_felt_by": self._joint,
-            "policy": string(self, "policy"),
+            "model": self._model,
+            "payload_kg": f"{self._shared.payload[9] if self._shared else 0.0:.3f}",
             "states": str(self._states),
         } | self.torque_report()
-        status = DiagnosticStatus(
-            "external_torque",
-            2 if self._trouble else 0,
-            self._trouble or ("contact" if contact else "free"),
-            "",
-            values,
-        )
+        text = trouble or ("contact" if contact else "free")
+        status = DiagnosticStatus("external_torque", 2 if trouble else 0, text, "", values)
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
 

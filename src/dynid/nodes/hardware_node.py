@@ -182,7 +182,14 @@ class HardwareNode(ManagedNode):
         return TransitionCallbackReturn.SUCCESS
 
     def _publish_settings(self, arm: DynamixelArm) -> None:
-        settings = driver_settings(arm.robot, string(self, "mount"), string(self, "port_name"), simulated=arm.simulated)
+        offset_ns = arm.bus.realtime_offset_ns if self._paused_clock is None else None
+        settings = driver_settings(
+            arm.robot,
+            string(self, "mount"),
+            string(self, "port_name"),
+            simulated=arm.simulated,
+            stamp_offset_ns=offset_ns,
+        )
         self._settings.publish(String(data=settings.model_dump_json()))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -327,7 +334,8 @@ class HardwareNode(ManagedNode):
             self.get_logger().warning(text, throttle_duration_sec=1.0)
         if command is not None and effort is not None:
             # what is not finite, the guard takes for the end of the commands
-            loop.set_command(effort, self._command_time(command[0]))
+            held = bool(np.isfinite(command[1]["position"]).all())  # what says where the arm is held says that it is
+            loop.set_command(effort, self._command_time(command[0]), held)
 
     def _command_time(self, stamp_ns: int) -> float | None:
         """When a command was made, on the monotonic clock [s]: the stamp of the state that it answers.
@@ -439,6 +447,7 @@ class HardwareNode(ManagedNode):
             self._loop = loop  # still the one that ended: its error stays in the diagnostics, and it can be tried again
             raise
         self._start_loop(loop.arm)
+        self._publish_settings(loop.arm)  # stamps count from the opening
         return "the port is open again; torque is off"
 
     def _look(self) -> None:

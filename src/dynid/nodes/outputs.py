@@ -30,8 +30,8 @@ class CommandOutput(Protocol):
 
     silence_s: float
 
-    def send(self, stamp_ns: int, tau: FloatArray) -> None:
-        """Torques (n,) [N m] that answer the state of `stamp_ns`."""
+    def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
+        """Torques (n,) [N m] that answer the state of `stamp_ns`; they hold the arm at `held` (n,) [rad] if given."""
 
     def end(self) -> None:
         """No torque is commanded any more."""
@@ -41,17 +41,22 @@ class CommandOutput(Protocol):
 
 
 class HardwareOutput:
-    """sensor_msgs/JointState on `joint_commands`; where commands end, the hardware node acts by itself."""
+    """sensor_msgs/JointState on `joint_commands`; where commands end, the hardware node acts by itself.
+
+    Positions say where the arm is held, and are not a number while it is not: the hardware node watches a held arm.
+    """
 
     silence_s = HARDWARE_SILENCE_S
 
     def __init__(self, node: Node, joint_names: tuple[str, ...]) -> None:
-        self._node, self._encoder = node, JointStateEncoder(joint_names, fields=("effort",))
+        self._node, self._encoder = node, JointStateEncoder(joint_names, fields=("position", "effort"))
+        self._nowhere = np.full(len(joint_names), np.nan)
         self._publisher = node.create_publisher(JointState, "joint_commands", STREAM)
 
-    def send(self, stamp_ns: int, tau: FloatArray) -> None:
+    def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
         """Publish the efforts with the stamp of the state that they answer."""
-        self._publisher.publish(self._encoder.encode(stamp_ns, effort=tau))
+        position = self._nowhere if held is None else held
+        self._publisher.publish(self._encoder.encode(stamp_ns, position=position, effort=tau))
 
     def end(self) -> None:
         """Silence says it."""
@@ -72,8 +77,8 @@ class EffortControllerOutput:
         self._message = Float64MultiArray()
         self._size, self._sending = size, False
 
-    def send(self, stamp_ns: int, tau: FloatArray) -> None:
-        """Publish the efforts in the robot's joint order; the controller must have the same."""
+    def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
+        """Publish the efforts in the robot's joint order; the controller must have the same, and knows of no hold."""
         self._message.data = tau.tolist()
         self._publisher.publish(self._message)
         self._sending = True

@@ -3,6 +3,7 @@
 All names are below the arm's own, `leader` or `follower`: the namespace of its driver.
 """
 
+import time
 from collections.abc import Callable
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -17,6 +18,7 @@ from dynid.control.bilateral.pair import SIDES, Reading
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DataError, DynidError, SafetyError
+from dynid.hardware.bus.clock import boot_id
 from dynid.hardware.loop.diagnostics import ENABLED, LOOP
 from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import LATCHED, NEWEST, STREAM
@@ -33,7 +35,7 @@ class PairSide:
         node: creates topics and clients.
         robot: the arm.
         side: 0 is the leader, 1 the follower.
-        on_reading: called with every state.
+        on_reading: called with every state and its age when it arrived [s], None where no clock here says it.
         on_trouble: called, in words, when the driver does not follow commands any more, or there are two of them.
 
     Attributes:
@@ -48,13 +50,13 @@ class PairSide:
         node: Node,
         robot: Robot,
         side: int,
-        on_reading: Callable[[int, Reading], None],
+        on_reading: Callable[[int, Reading, float | None], None],
         on_trouble: Callable[[str], None],
     ) -> None:
         self.name, self._side, self._node, self._robot = SIDES[side], side, node, robot
         self._on_reading, self._on_trouble = on_reading, on_trouble
         self.settings: HardwareSettings | None = None
-        self.state, self.malformed, self._refusal = "", 0, ""
+        self.state, self.malformed, self._refusal, self._boot_id = "", 0, "", boot_id()
         self._messages = ArmMessages(robot.joint_names)
         self._holding: HoldingTorque | None = None  # while the driver holds the arm that is about to be coupled
         self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
@@ -96,7 +98,19 @@ class PairSide:
         if self._holding is not None:
             state = self._messages.state
             self._holding.note(reading.stamp_ns, state["position"], state["velocity"], state["effort"])
-        self._on_reading(self._side, reading)
+        self._on_reading(self._side, reading, self._age_s(reading.stamp_ns))
+
+    def _age_s(self, stamp_ns: int) -> float | None:
+        """How old a state is [s], if its driver's stamps follow the clock of this host; None if they do not."""
+        if self.settings is None or not self.settings.boot_id or self.settings.boot_id != self._boot_id:
+            return None
+        return (time.monotonic_ns() + self.settings.stamp_offset_ns - stamp_ns) * 1e-9
+
+    @property
+    def clock(self) -> str:
+        """Whether ages of states are known, for the diagnostics."""
+        known = self.settings is not None and self.settings.boot_id == self._boot_id != ""
+        return "this host's: ages are known" if known else "another: a constant delay is not noticed"
 
     def _leave_out(self, error: DataError) -> None:
         self.malformed += 1

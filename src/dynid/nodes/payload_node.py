@@ -21,11 +21,11 @@ from std_msgs.msg import String
 from dynid.contact.payload import HeldMass
 from dynid.contact.recorded import live_payload_of
 from dynid.control.model_laws import GravityCompensation
-from dynid.errors import DynidError
+from dynid.errors import DynidError, UnknownNameError
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.standard import to_link_frame
 from dynid.nodes.arm_interlocks import OneSource
-from dynid.nodes.common import LATCHED, STREAM, declare, run_node, string
+from dynid.nodes.common import LATCHED, STREAM, check_parameters, declare, run_node, string
 from dynid.nodes.payload_parameters import payload_values
 from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics
@@ -41,7 +41,10 @@ class PayloadNode(SensingNode):
     """Weighs what the arm holds; see the module."""
 
     def __init__(self) -> None:
-        super().__init__("payload", "payload", POLICIES, "what comes of an estimate", STREAM)
+        super().__init__("payload")
+        declare(self, "policy", POLICIES[0], f"what comes of an estimate: {' or '.join(POLICIES)}")
+        self._refuse_unknown_policy(string(self, "policy"))
+        check_parameters(self, self._on_set)
         self._executor = declare(self, "executor", "executor", "node that takes it", fixed=True)
         self._take_mount(self.robot.file.default_mount)
         names = self.robot.joint_names
@@ -64,6 +67,15 @@ class PayloadNode(SensingNode):
 
     def shut_down(self) -> None:
         """Nothing is commanded here; what the executor was given stays until somebody sets another."""
+
+    def _refuse_unknown_policy(self, policy: str) -> None:
+        if policy not in POLICIES:
+            raise UnknownNameError("payload policy", policy, POLICIES)
+
+    def _on_set(self, given: list[Parameter]) -> None:
+        for one in given:
+            if one.name == "policy":
+                self._refuse_unknown_policy(str(one.value))
 
     def _take_mount(self, mount: str) -> None:
         self._mount = mount

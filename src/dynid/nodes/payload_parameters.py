@@ -50,6 +50,11 @@ class PayloadOnModel:
         self._next: Kept = self._kept
 
     @property
+    def kept(self) -> Kept:
+        """The model without the body, None without one, and the body (10,) that are in force."""
+        return self._kept
+
+    @property
     def mass_kg(self) -> float:
         """Of the body that is in force [kg]."""
         return float(self._kept[1][9])

@@ -4,73 +4,53 @@ from pathlib import Path
 
 import numpy as np
 from rclpy.node import Node
-from rclpy.parameter import Parameter
-from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 
 from dynid.contact.in_force import InForce
 from dynid.contact.observer import LONGEST_STEP_S
-from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.errors import ConfigurationError, DataError
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import load_model
-from dynid.nodes.common import check_parameters, compile_first, declare, string
+from dynid.nodes.common import STREAM, compile_first, declare
 from dynid.recording.messages import JointStateDecoder
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_COMMANDS
 from dynid.robot import FloatArray, load_robot
 
 
 class SensingNode(Node):
-    """A node with a robot, an accepted model, a policy, and the torques that are in force between states.
+    """A node with a robot, an accepted model, and the torques that are in force between states.
 
     Those are what the driver says that it wrote. Of a driver that does not say so (`applied_commands`), it is what was
     commanded last, which may be a cycle or more beside what the arm had: then weights and forces are less certain.
 
     Args:
         name: of the node.
-        kind: what its policy is one of, in an error.
-        policies: that there are; the first is the default.
-        policy_help: of the parameter `policy`.
-        quality: of its subscriptions to torques.
 
     Attributes:
         torques_from: the topic that torques are taken from.
 
     Raises:
         ConfigurationError: no model is given.
-        UnknownNameError: there is no such policy.
     """
 
-    def __init__(self, name: str, kind: str, policies: tuple[str, ...], policy_help: str, quality: QoSProfile) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._kind, self._policies = kind, policies
         self.robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
         path = declare(self, "model_file", "", "model.yaml of an accepted model", fixed=True)
         if not path:
             raise ConfigurationError(f"the node {name} needs a model: give its file as parameter model_file")
         self._content = load_model(Path(path))
-        declare(self, "policy", policies[0], f"{policy_help}: {' or '.join(policies)}")
-        self._refuse_unknown_policy(string(self, "policy"))
-        check_parameters(self, self._on_set)
         names = self.robot.joint_names
         self._decode_state, self._decode_torques = JointStateDecoder(names), JointStateDecoder(names)
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
         self._in_force, self._before_ns = InForce(self.robot.size), 0
         self._take_line(simulated=False)
-        self.create_subscription(JointState, JOINT_COMMANDS, self._on_command, quality, raw=True)
-        self.create_subscription(JointState, APPLIED_COMMANDS, self._on_applied, quality, raw=True)
+        self.create_subscription(JointState, JOINT_COMMANDS, self._on_command, STREAM, raw=True)
+        self.create_subscription(JointState, APPLIED_COMMANDS, self._on_applied, STREAM, raw=True)
 
     def rehearse(self) -> None:
         """Compile what the node runs."""
         compile_first(self, self.robot)
-
-    def _refuse_unknown_policy(self, policy: str) -> None:
-        if policy not in self._policies:
-            raise UnknownNameError(f"{self._kind} policy", policy, self._policies)
-
-    def _on_set(self, given: list[Parameter]) -> None:
-        for one in given:
-            if one.name == "policy":
-                self._refuse_unknown_policy(str(one.value))
 
     def _on_trouble(self, text: str) -> None:
         self._trouble = text

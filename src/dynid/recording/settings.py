@@ -18,6 +18,9 @@ class HardwareSettings(Strict):
     """Topic `hardware_settings` (latched): what the driver of the arm did with currents and time.
 
     torque_constants_nm_per_a: () where drives are commanded by torque and report torque.
+    boot_id: of the host whose monotonic clock the stamps follow; "" if they follow another time, such as a simulated
+        arm's that is paused.
+    stamp_offset_ns: stamps less that clock [ns].
     """
 
     robot: str
@@ -30,6 +33,8 @@ class HardwareSettings(Strict):
     simulated: bool
     port: str
     dynid_version: str
+    boot_id: str = ""
+    stamp_offset_ns: int = 0
 
     @model_validator(mode="after")
     def _consistent(self) -> "HardwareSettings":

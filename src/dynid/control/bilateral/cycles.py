@@ -4,6 +4,10 @@ Two drivers read their arms at the same rate, but not at the same moments, and e
 arm may even wait for its host while the other one moves on. So no common clock is needed here. A cycle is over when
 both arms have sent a state; how long it took for either arm is what its own stamps say. An arm that is silent is late
 by the other arm's clock. Where both are silent nothing is commanded, and both drivers stop their arms themselves.
+
+An arm whose states are all late by the same time looks like one that is not, by these stamps. Where a driver's stamps
+follow the clock of this host, they say how old a state is when it arrives, and one that is too old counts as late, too.
+For a driver on another host, or a simulated arm whose time is paused, nothing says so.
 """
 
 from dynid.control.bilateral.pair import LATE_S, SIDES, ArmPair, Reading
@@ -22,6 +26,7 @@ class PairCycles:
     def __init__(self, pair: ArmPair) -> None:
         self.pair, self.cycles = pair, 0
         self._newest: list[Reading | None] = [None, None]
+        self._ages_s = [0.0, 0.0]  # of the newest states when they arrived
         self._used_ns = [0, 0]  # stamps of the last cycle's states, by the drivers' clocks
         self._now_ns = 0  # of the pair: time since the arms were engaged
 
@@ -44,19 +49,24 @@ class PairCycles:
             SafetyError: an arm has sent no state, or the arms are too far apart.
         """
         leader, follower = self._both()
-        self.pair.start(0, Reading(0, leader.q, leader.tau), Reading(0, follower.q, follower.tau))
+        self.pair.start(
+            0,
+            Reading(self._stamp(0, 0, 0), leader.q, leader.tau),
+            Reading(self._stamp(1, 0, 0), follower.q, follower.tau),
+        )
         self._used_ns = [leader.stamp_ns, follower.stamp_ns]
         self._now_ns = self.cycles = 0
 
-    def take(self, side: int, reading: Reading) -> tuple[FloatArray, FloatArray] | None:
+    def take(self, side: int, reading: Reading, age_s: float | None = None) -> tuple[FloatArray, FloatArray] | None:
         """Take a state of the leader, 0, or of the follower, 1; torques (n,) [N m] of both where that ends a cycle.
 
-        None: there is nothing to command. A state that is not newer than the one before it is left out.
+        None: there is nothing to command. A state that is not newer than the one before it is left out. `age_s` is how
+        old it is by the clock of this host [s]; None where that is not known.
         """
         before = self._newest[side]
         if before is not None and reading.stamp_ns <= before.stamp_ns:
             return None
-        self._newest[side] = reading
+        self._newest[side], self._ages_s[side] = reading, age_s or 0.0
         if self.pair.stopped:
             return None
         both = self._both()
@@ -72,7 +82,12 @@ class PairCycles:
         self.cycles += 1
         return self.pair.update(
             self._now_ns,
-            Reading(begin_ns + own_ns[0], leader.q, leader.tau),
-            Reading(begin_ns + own_ns[1], follower.q, follower.tau),
+            Reading(self._stamp(0, begin_ns + own_ns[0], self._now_ns), leader.q, leader.tau),
+            Reading(self._stamp(1, begin_ns + own_ns[1], self._now_ns), follower.q, follower.tau),
             (own_ns[0] * 1e-9, own_ns[1] * 1e-9),
         )
+
+    def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
+        """Return the stamp of an arm's state by the time of the pair [ns]; of one that arrived too old, by its age."""
+        age_s = self._ages_s[side]
+        return min(stamp_ns, now_ns - round(age_s * 1e9)) if age_s > LATE_S else stamp_ns

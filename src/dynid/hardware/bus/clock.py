@@ -2,6 +2,14 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_id() -> str:
+    """Return what is the same for all processes that read the same monotonic clock; "" if the system does not say."""
+    return BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
 
 
 class Clock:

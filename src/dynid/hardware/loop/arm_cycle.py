@@ -8,6 +8,7 @@ import numpy as np
 from dynid.errors import SafetyError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.cycle_meter import CycleMeter
+from dynid.hardware.safety.claim_watch import MOVED_RAD, ClaimWatch
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety.servo_watch import ServoWatch
@@ -60,13 +61,14 @@ class ArmCycle:
         self.pending_faults: deque[str] = deque()
         settings = guard.settings
         self.watch = ServoWatch(arm.robot, feedback_timeout_s, settings.fault_deg_c, settings.slow_data_lost_s)
+        self._claims = ClaimWatch(arm.robot.size)
         self._clock = arm.bus.clock
         self._on_cycle, self._on_waiting = on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
         self._to_hand_over = False
         self._handed_s = 0.0  # stamp of the newest sample that was handed out, on the monotonic clock
         self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
-        self._command: tuple[FloatArray, float] | None = None
+        self._command: tuple[FloatArray, float, bool] | None = None
         self._contradicted, self._contradictions = False, 0
         self._suspected_every = max(1, round(SUSPECTED_S / arm.robot.file.bus.cycle_s))
         self._stalled_ns = int(STALLED_SHARE * arm.watchdog_s * 1e9)
@@ -79,8 +81,10 @@ class ArmCycle:
         """Whether the last read brought all servos."""
         return self._last is not None and self._last[0].complete
 
-    def set_command(self, tau: FloatArray, given_s: float) -> None:
+    def set_command(self, tau: FloatArray, given_s: float, held: bool = False) -> None:
         """The newest command tau (n,) [N m]; one that was given before the present one is out of order, and refused.
+
+        `held` is whether whoever gives it says that it holds the arm.
 
         Two commands that answer the same state with other torques, one state after the other, are those of two
         publishers: a fault, for an arm has one commander.
@@ -100,7 +104,7 @@ class ArmCycle:
                     f"two publishers command the arm: {CONTRADICTIONS} consecutive states were answered by two "
                     "different commands; end one publisher"
                 )
-        self._command = (torques, given_s)
+        self._command = (torques, given_s, held)
 
     def _differ(self, one: FloatArray, other: FloatArray) -> bool:
         if one.shape != other.shape:
@@ -125,6 +129,7 @@ class ArmCycle:
         now_ns = self._clock.monotonic_ns()
         self._notice_stall(now_ns)
         self.watch.note(sample.answered, began_ns)
+        self._watch_claim(sample, now_ns)
         self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
         self._find_faults(sample, now_ns)
         self._have_unseen_held(sample, now_ns)
@@ -254,6 +259,18 @@ class ArmCycle:
             if undriven is not None:
                 self.arm.poll_torque(undriven)
                 self._find_slow_faults()
+
+    def _watch_claim(self, sample: ArmSample, now_ns: int) -> None:
+        """A joint that moves though its commander says that the arm is held: nobody holds it, whatever is said."""
+        command = self._command
+        fresh = command is not None and now_ns * 1e-9 - command[1] <= self.guard.settings.command_timeout_s
+        claimed = command is not None and command[2] and fresh and self.guard.state is GuardState.ENABLED
+        joint = self._claims.moved(claimed, sample.q, sample.valid, now_ns * 1e-9)
+        if joint is not None:
+            self.guard.fault(
+                f"{self.arm.robot.joint_names[joint]} moved by more than {np.rad2deg(MOVED_RAD):.0f} deg while its "
+                "commander says that the arm is held: check its model, its payload, and what else adds torques"
+            )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
         """Where nobody answers, have the servos hold their joints themselves, which nobody here can.

@@ -136,14 +136,15 @@ class ControlLoop:
             if not wait_in_time(self._clock, ended, timeout_s):
                 raise SafetyError(f"the control loop did not end within {timeout_s} s; switch the arm's power off")
 
-    def set_command(self, tau: FloatArray, stamp_s: float | None = None) -> None:
+    def set_command(self, tau: FloatArray, stamp_s: float | None = None, held: bool = False) -> None:
         """Hand over joint torques, (n,) [N m]; the newest one counts, an older one is refused.
 
         Args:
             tau: the torques; what is not n finite numbers is refused by the guard.
             stamp_s: when the command was given, on the arm's monotonic clock [s]; None is now.
+            held: whether whoever commands says that it holds the arm: a joint that then moves far is a fault.
         """
-        self._cycle.set_command(tau, self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s)
+        self._cycle.set_command(tau, self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s, held)
 
     def fault(self, text: str) -> None:
         """Stop the arm by a fault that was found outside of the loop; it latches until it is cleared."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynid import __version__
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.bus.clock import boot_id
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.hardware.bus.state_cycle import OLDEST_REPLY_S
 from dynid.hardware.loop.cycle import ControlLoop
@@ -36,8 +37,13 @@ LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  #
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
 
 
-def driver_settings(robot: Robot, mount: str, port: str, *, simulated: bool) -> HardwareSettings:
-    """What a record of the driver's states must be read with; `mount` is a name of robot.yaml."""
+def driver_settings(
+    robot: Robot, mount: str, port: str, *, simulated: bool, stamp_offset_ns: int | None = None
+) -> HardwareSettings:
+    """What a record of the driver's states must be read with; `mount` is a name of robot.yaml.
+
+    `stamp_offset_ns` is the distance of stamps from this host's monotonic clock [ns]; None if they follow another time.
+    """
     gravity = robot.gravity(mount)
     return HardwareSettings(
         robot=robot.name,
@@ -50,6 +56,8 @@ def driver_settings(robot: Robot, mount: str, port: str, *, simulated: bool) -> 
         simulated=simulated,
         port=port,
         dynid_version=__version__,
+        boot_id="" if stamp_offset_ns is None else boot_id(),
+        stamp_offset_ns=stamp_offset_ns or 0,
     )
 
 

@@ -15,11 +15,11 @@ from typing import Literal
 import numpy as np
 
 from dynid.errors import ConfigurationError
+from dynid.hardware.bus.clock import boot_id
 from dynid.hardware.safety.overload import LIMITED, OverloadModel
 from dynid.resources import load_validated, yaml_text
 from dynid.robot import FloatArray, NonNegative, Robot, Strict
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 STABLE_NAMES = Path("/dev/serial/by-id")  # links by the adapter's serial number; /dev/ttyUSB0 may be another one's
 WRITTEN_FROM = 0.05  # of what trips: less is worth no file
 
@@ -29,8 +29,7 @@ Moment = tuple[str, float]
 
 def since_start() -> Moment:
     """Return the present moment; a suspended machine's time counts."""
-    boot_id = BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
-    return boot_id, time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return boot_id(), time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def history_file(robot: Robot, port: str, names: Path = STABLE_NAMES) -> Path:

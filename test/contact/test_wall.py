@@ -5,14 +5,16 @@ import pinocchio
 import pytest
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file
 
+from dynid.contact.contact_report import ContactReport
 from dynid.contact.feel import ContactSense
-from dynid.contact.reaction import ContactReaction
+from dynid.contact.stop import ContactStop
+from dynid.contact.yielding import ContactYield
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import compile_single
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.motion import MotionExecutor
-from dynid.errors import ConfigurationError, SafetyError, UnknownNameError
+from dynid.errors import ConfigurationError, SafetyError
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
@@ -42,13 +44,20 @@ class Wall:
         return np.append(-self.last_n * J[1], 0.0)
 
 
+def report(stamp_ns: int, felt: bool) -> ContactReport:
+    """What the sense says of a state."""
+    where = ROBOT.joint_names[0]
+    return ContactReport(stamp_ns=stamp_ns, contact=felt, joint=where, torque_nm=0.0, threshold_nm=0.0, force_n=0.0)
+
+
 def collided(policy: str) -> tuple[Wall, SteppedArm, MotionExecutor, list[tuple[int, str]]]:
     """Turn the arm's base against a wall, and wait two seconds after it; reactions with their cycle since the touch."""
     model, light = control_model(), GravityCompensation(control_model(), DYNAMICS, 0.5)
     arm = SteppedArm(ROBOT, seed=8, q0=ROBOT.rest_posture)
     motion = MotionExecutor(ROBOT, ArmController(ComputedTorque(SETTINGS, model, DYNAMICS), 0.002, N))
     sense = ContactSense(ROBOT, ARM, model, model_file().torque_deviations, torque_delay_s=0.0009)
-    reaction = ContactReaction(policy, motion, light)
+    stop, yielding = ContactStop(motion), ContactYield(motion, light)
+    stop.asked = policy == "stop"
     points = np.array([ROBOT.rest_posture, ROBOT.rest_posture])
     points[1, 0] += np.deg2rad(70.0)
     way = through("turn", ROBOT.joint_names, points, np.full(N, 1.5), np.full(N, 6.0), [1.0], 0.0)
@@ -63,7 +72,8 @@ def collided(policy: str) -> tuple[Wall, SteppedArm, MotionExecutor, list[tuple[
             break
         felt = sense.update(arm.stamp_ns, np.array(arm.position), tau)
         tau = np.zeros(N) if step is None else step.tau.copy()
-        if text := reaction.update(felt, arm.stamp_ns):
+        stop.hear(report(arm.stamp_ns, felt))
+        if text := yielding.update(felt, arm.stamp_ns) if policy == "yield" else stop.watch(arm.stamp_ns):
             done.append((wall.cycles, text))
     return wall, arm, motion, done
 
@@ -82,9 +92,7 @@ def test_an_arm_that_feels_a_wall_stops_long_before_it_is_lost_and_one_that_yiel
         assert np.abs(arm.plant.dq).max() < 0.05 and not motion.moving and motion.active
 
 
-def test_policies_that_do_not_exist_are_refused() -> None:
-    motion = MotionExecutor(ROBOT, ArmController(ComputedTorque(SETTINGS, control_model(), DYNAMICS), 0.002, N))
-    with pytest.raises(UnknownNameError, match="report"):
-        ContactReaction("flee", motion)
+def test_a_law_that_follows_a_reference_does_not_yield() -> None:
+    law = ComputedTorque(SETTINGS, control_model(), DYNAMICS)
     with pytest.raises(ConfigurationError, match="gravity_compensation"):
-        ContactReaction("yield", motion)
+        ContactYield(MotionExecutor(ROBOT, ArmController(law, 0.002, N)), law)

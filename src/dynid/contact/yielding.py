@@ -1,0 +1,36 @@
+"""An arm that becomes light where it is touched; `dynid.contact.stop` stops and holds it instead."""
+
+from dynid.control.controller import TorqueLaw
+from dynid.control.motion import MotionExecutor
+from dynid.errors import ConfigurationError
+
+
+class ContactYield:
+    """Brakes an arm that feels contact, and then lets it be led.
+
+    Args:
+        motion: the executor.
+        light: the law of an arm that yields, such as gravity compensation.
+
+    Raises:
+        ConfigurationError: the law follows a reference.
+    """
+
+    def __init__(self, motion: MotionExecutor, light: TorqueLaw) -> None:
+        if light.follows_reference:
+            raise ConfigurationError("an arm that yields needs a law that follows no reference: gravity_compensation")
+        self._motion, self._light, self._stopping = motion, light, False
+
+    def update(self, felt: bool, stamp_ns: int) -> str:
+        """After the sense had this cycle's state: react; returns what is done from now on, or ''."""
+        done, motion = "", self._motion
+        held = motion.moving or (motion.active and motion.controller.law is not self._light)
+        if felt and held and not self._stopping:
+            self._stopping = True
+            motion.cancel(stamp_ns)
+            done = "contact: braking, then yielding"
+        if self._stopping and not motion.moving:
+            self._stopping = False
+            motion.switch_to(self._light)
+            done = f"contact: yielding with {self._light.name}"
+        return done

@@ -1,0 +1,182 @@
+"""Contact that stops: what is felt, what is late, and what is of another model than the executor's."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test.shared.felt import ARM, ROBOT, control_model, model_file, moved
+
+from dynid.contact.contact_report import ContactReport, SharedModel, digest
+from dynid.contact.feel import ContactSense
+from dynid.contact.payload import with_payload
+from dynid.contact.shared_sense import SharedSense
+from dynid.contact.stop import CLEAR_NS, LATE_NS, ContactStop
+from dynid.control.controller import load_controller
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.sway import SwayingController
+from dynid.errors import DataError, SafetyError
+from dynid.model.standard import LinkInertia, from_link_frame
+from dynid.recording.settings import parse_settings
+from dynid.robot import FloatArray
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.held import SIDE_M, holding
+
+NOW = 10**12
+MODEL = "0123456789abcdef"
+
+
+class Motion:
+    """What is stopped: a motion that was cancelled is braking."""
+
+    def __init__(self) -> None:
+        self.moving, self.phase, self.stopped_itself, self.cancelled = True, "trajectory", "", 0
+        self.controller = SwayingController(FeedforwardPdLaw(load_controller(ROBOT)), 0.002, ROBOT)
+
+    def cancel(self, _: int) -> None:
+        self.phase, self.cancelled = "cancelled", self.cancelled + 1
+
+
+def report(stamp_ns: int = NOW, *, contact: bool = False, model: str = MODEL) -> ContactReport:
+    return ContactReport(
+        stamp_ns=stamp_ns,
+        contact=contact,
+        joint="crane_x7_joint2",
+        torque_nm=3.1,
+        threshold_nm=1.2,
+        force_n=12.0,
+        model=model,
+    )
+
+
+def stop(heard: ContactReport | None = None) -> tuple[ContactStop, Any]:
+    """One that is asked for, with the executor's model known, and an estimate."""
+    motion = Motion()
+    found = ContactStop(motion)  # type: ignore[arg-type]
+    found.asked = True
+    found.expect(MODEL)
+    if heard is not None:
+        found.hear(heard)
+    return found, motion
+
+
+def test_what_moves_goes_on_while_nothing_is_felt() -> None:
+    found, motion = stop(report())
+    assert found.watch(NOW) == "" and not motion.cancelled and not motion.controller.paused
+    found.refuse(NOW)
+
+
+def test_every_motion_that_moves_while_something_is_felt_is_stopped_again() -> None:
+    found, motion = stop(report(contact=True))
+    for count in (1, 2, 3):
+        motion.moving, motion.phase = True, "trajectory"
+        assert "crane_x7_joint2, 3.1 N m" in found.watch(NOW) and motion.cancelled == count
+        assert found.watch(NOW) == "" and motion.cancelled == count  # it brakes already
+    assert "crane_x7_joint2" in motion.stopped_itself and motion.controller.paused
+
+
+def test_nothing_begins_while_something_is_felt_nor_a_moment_later() -> None:
+    found, _ = stop(report(contact=True))
+    with pytest.raises(SafetyError, match=r"crane_x7_joint2, 3\.1 N m from outside .* free the arm, or give"):
+        found.refuse(NOW)
+    found.hear(report(NOW + CLEAR_NS // 2))
+    assert found.watch(NOW + CLEAR_NS // 2) == ""
+    with pytest.raises(SafetyError, match="ended a moment ago"):
+        found.refuse(NOW + CLEAR_NS // 2)
+    found.hear(report(NOW + CLEAR_NS))
+    found.refuse(NOW + CLEAR_NS)
+
+
+@pytest.mark.parametrize(
+    ("heard", "words"),
+    [
+        (None, "nobody feels it: start external_torque"),
+        (report(NOW - LATE_NS - 1), "0.20 s away from the newest state"),
+        (report(NOW + LATE_NS + 1), "away from the newest state"),
+        (report(model="another"), "the executor's model and payload yet"),
+    ],
+)
+def test_estimates_that_do_not_count_stop_the_arm_and_refuse_motions(heard: ContactReport | None, words: str) -> None:
+    found, motion = stop(heard)
+    with pytest.raises(SafetyError, match=words):
+        found.refuse(NOW)
+    assert words in found.watch(NOW) and motion.cancelled == 1
+
+
+def test_without_being_asked_for_nothing_is_stopped() -> None:
+    found, motion = stop(report(contact=True))
+    found.asked = False
+    found.refuse(NOW)
+    assert found.watch(NOW) == "" and not motion.cancelled
+
+
+def test_an_older_model_has_a_moment_to_be_replaced() -> None:
+    found, motion = stop(report())
+    found.expect("newer")
+    found.hear(report(NOW + LATE_NS))
+    assert found.watch(NOW + LATE_NS) == ""
+    assert "payload" in found.watch(NOW + LATE_NS + 1) and motion.cancelled == 1
+
+
+def test_a_shared_model_arrives_as_it_was_sent() -> None:
+    body, model = np.arange(10.0), control_model()
+    text = SharedModel.of(ARM, model, body).model_dump_json()
+    back = parse_settings("control_model", text, SharedModel)
+    found = back.control_model(ROBOT.name, ARM)
+    assert found is not None and (found.phi.values == model.phi.values).all() and back.payload == tuple(body)
+    assert (found.friction.values == model.friction.values).all() and found.phi.names == model.phi.names
+    assert digest(text) == digest(back.model_dump_json())
+    none = SharedModel.of(ARM, None, body)
+    assert none.control_model(ROBOT.name, ARM) is None
+    with pytest.raises(SafetyError, match="structure other"):
+        back.model_copy(update={"structure_hash": "other"}).control_model(ROBOT.name, ARM)
+    with pytest.raises(DataError, match="payload"):
+        parse_settings("control_model", text.replace("9.0]", "9.0, 1.0]"), SharedModel)
+
+
+def held(mass_kg: float) -> FloatArray:
+    """Parameters (10,) of the cube that `holding` puts into the hand."""
+    cube = LinkInertia(mass_kg, np.array(ROBOT.file.tool_m), mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
+    return np.asarray(from_link_frame(cube, ARM.mdh.in_link[-1]))
+
+
+def test_a_new_payload_takes_over_without_a_blind_moment() -> None:
+    model, q = control_model(), ROBOT.rest_posture
+    loaded = with_payload(ARM, model, held(0.6))
+    given = model_file().torque_deviations
+    sense = SharedSense(ContactSense(ROBOT, ARM, model, given))
+    free, heavy = (ARM.inverse_dynamics(q, 0 * q, 0 * q, one.phi)[0] for one in (model, loaded))
+    assert np.abs(heavy - free).max() > 1.5
+    judged, felt, stamp_ns = [], [], 0
+
+    def pass_on(tau: np.ndarray, cycles: int) -> None:
+        nonlocal stamp_ns
+        for _ in range(cycles):
+            stamp_ns += 1_000_000
+            felt.append(sense.update(stamp_ns, q, tau))
+            judged.append(stamp_ns - sense.judged_ns)
+
+    pass_on(free, 400)
+    assert not any(felt) and judged[-1] == 0
+    pass_on(heavy, 200)  # a load that nobody was told of is felt
+    assert felt[-1]
+    sense.follow(ContactSense(ROBOT, ARM, loaded, given))
+    judged.clear()
+    pass_on(heavy, 50)
+    assert felt[-1]  # the new one does not know yet
+    pass_on(heavy, 200)
+    assert not felt[-1] and max(judged) == 0
+
+
+@pytest.mark.slow
+def test_what_the_executor_knows_that_the_arm_holds_is_no_contact() -> None:
+    """0.3 kg that only the executor knew were felt for much of the time."""
+    given, felt = model_file().torque_deviations, list[list[bool]]()
+    models = control_model(), with_payload(ARM, control_model(), held(0.3))
+    senses = [ContactSense(ROBOT, ARM, model, given, torque_delay_s=0.0009) for model in models]
+
+    def feel(arm: SteppedArm, tau: FloatArray) -> None:
+        felt.append([sense.update(arm.stamp_ns, np.array(arm.position), tau) for sense in senses])
+
+    moved(lambda *_: None, feel, standard=holding(ROBOT, 0.3))
+    alone, shared = np.array(felt)[300:].mean(axis=0)
+    assert alone > 0.3 and shared == 0.0
