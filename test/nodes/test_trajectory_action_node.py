@@ -214,9 +214,16 @@ def run(domain: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Goal
         tasks = [executor.create_task(node._on_goal, goal)]
         while later and not goal.feedback:
             executor.spin_once(timeout_sec=60.0)
+        begun: list[Goal] = []
+
+        async def begin(one: Goal) -> Any:
+            begun.append(one)
+            return await node._on_goal(one)
+
         for one in later:
-            tasks.append(executor.create_task(node._on_goal, one))
-            executor.spin_once(timeout_sec=60.0)  # in their order
+            tasks.append(executor.create_task(begin, one))
+            while one not in begun:  # in their order
+                executor.spin_once(timeout_sec=60.0)
         for task in tasks:
             executor.spin_until_future_complete(task, timeout_sec=60.0)
         return [task.result() for task in tasks] if later else tasks[0].result()
