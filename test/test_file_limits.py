@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.hostile.files import deep_folders, foreign_journal, planted_link
+from benchmarks.hostile.files import foreign_journal, planted_link
 
 from dynid.commands.terminal import say, stdout, table
 from dynid.documents import parse_yaml, read_json, read_yaml
@@ -301,7 +301,7 @@ def test_mark_that_editors_of_windows_put_first_is_no_text(tmp_path: Path) -> No
 
 
 def test_folders_without_end_are_not_followed(tmp_path: Path) -> None:
-    deep_folders(tmp_path, tmp_path, random.Random(0))
+    tmp_path.joinpath(*"a" * 40).mkdir(parents=True)
     (found,) = find_logs(tmp_path, ROBOT, Units())
     assert found.problem == "it is more than 30 folders deep"
 
